@@ -366,13 +366,18 @@ def _by_role(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
         yield Key(str(group[0]), "", line), rows
 
 
-def cumulative_times(table: pd.DataFrame, size: Size, *, x_title: str, y_title: str) -> Figure:
-    """Draw `smaller_ratio` over `high_ns` by role (and operation) on a logarithmic scale of time.
+def cumulative_times(x_title: str, y_title: str) -> Draw:
+    """Return the drawing of `smaller_ratio` over `high_ns` on a logarithmic scale of time.
 
     A bucket that ends at 0 ns is drawn at 1 ns.
     """
-    table = table.assign(high_ns=table["high_ns"].clip(lower=1))
-    return cumulative(table, size, x=Along("high_ns", x_title, log_time_axis), y_title=y_title)
+    x = Along("high_ns", x_title, log_time_axis)
+
+    def draw(table: pd.DataFrame, size: Size) -> Figure:
+        times = table.assign(high_ns=table["high_ns"].clip(lower=1))
+        return cumulative(times, size, x=x, y_title=y_title)
+
+    return draw
 
 
 def cumulative(table: pd.DataFrame, size: Size, *, x: Along, y_title: str) -> Figure:

@@ -132,12 +132,17 @@ def chart(
     *,
     title: str,
     sentences: Sequence[str] = (),
-    legend: Sequence[Key] = (),
+    legend: Sequence[Key] | None = None,
     name: str = "",
 ) -> Chart:
-    """Make a chart of the table that the evidence shows; its name defaults to the evidence's."""
+    """Make a chart of the table that the evidence shows.
+
+    Its name defaults to the evidence's, its legend to the roles of the table.
+    """
     table = evidence.table if evidence.shown is None else evidence.shown
     name = name or evidence.name.replace("/", "-").replace("_", "-")
+    if legend is None:
+        legend = role_keys(table) if "role" in table.columns else ()
     return Chart(name, title, draw, table, sentences, evidence, legend)
 
 
@@ -177,7 +182,7 @@ def charts_by_device(
     *,
     title: str,
     describe: Callable[[pd.DataFrame], list[str]],
-    legend: Callable[[pd.DataFrame], Sequence[Key]],
+    legend: Sequence[Key] | None = None,
     name: str,
 ) -> Parts:
     """Return a chart for each of the first devices, `title` with its name, and how many more."""
@@ -192,7 +197,7 @@ def charts_by_device(
                 evidence.showing(mine),
                 title=title.format(fmt.printable(device)),
                 sentences=describe(mine),
-                legend=legend(mine),
+                legend=legend,
                 name=f"{name}-{number}",
             )
         )

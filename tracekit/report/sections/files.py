@@ -228,11 +228,7 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
             f"{left_out} more workloads and targets have no curve here, for lack of space."
         )
     drawn = chart(
-        partial(
-            charts.cumulative_times,
-            x_title="time of a call",
-            y_title="Calls that took this long or less",
-        ),
+        charts.cumulative_times("time of a call", "Calls that took this long or less"),
         calls.showing(table),
         title="How long a call takes at the costliest step",
         sentences=sentences,

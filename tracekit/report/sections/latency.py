@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,7 +12,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size
 from tracekit.report.formatting import every_window, largest, rows, sentence, sentences
 from tracekit.report.inputs import Evidence
-from tracekit.report.section import Chart, Parts, analyzed, chart, charts_by_device, role_keys
+from tracekit.report.section import Chart, Parts, analyzed, chart, charts_by_device
 
 SERVICE = "d2c"
 RESPONSE = "wait"
@@ -35,15 +34,10 @@ def latency(
     """Show how long the requests take."""
     response = evidence.table[evidence.table["step"] == RESPONSE]
     drawn = chart(
-        partial(
-            charts.cumulative_times,
-            x_title="latency",
-            y_title="Requests that took this long or less",
-        ),
+        charts.cumulative_times("latency", "Requests that took this long or less"),
         evidence.showing(response),
         title="Response time: from queued to completed, closing flushes included",
         sentences=describe_latency(by_role.table),
-        legend=role_keys(response),
     )
     return {
         "figure": drawn,
@@ -72,7 +66,6 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         evidence.showing(curves),
         title="Response times over time",
         sentences=[sentence(text, largest(evidence.table, "latency_p99_ns"))],
-        legend=role_keys(evidence.table),
     )
 
 
@@ -144,7 +137,7 @@ def depth(evidence: Evidence) -> Parts:
         evidence,
         title="Requests under way on {}",
         describe=describe_depth,
-        legend=lambda _: DEPTH_KEYS,
+        legend=DEPTH_KEYS,
         name="depth",
     )
 
@@ -170,15 +163,10 @@ BURST_RATIO = 10
 def interarrival(evidence: Evidence, percentiles: Evidence) -> Parts:
     """Show the gaps between the requests of each role."""
     drawn = chart(
-        partial(
-            charts.cumulative_times,
-            x_title="gap to the next request",
-            y_title="Gaps of this length or shorter",
-        ),
+        charts.cumulative_times("gap to the next request", "Gaps of this length or shorter"),
         evidence,
         title="Cumulative share of gaps by length",
         sentences=describe_interarrival(percentiles.table),
-        legend=role_keys(evidence.table),
     )
     return {"figure": drawn, "percentiles": percentiles}
 
@@ -204,15 +192,10 @@ def commits(evidence: Evidence, totals: Evidence) -> Parts:
     if evidence.table.empty:
         return {"figure": None, "totals": totals}
     drawn = chart(
-        partial(
-            charts.cumulative_times,
-            x_title="time to the next flush",
-            y_title="Flushes this soon or sooner",
-        ),
+        charts.cumulative_times("time to the next flush", "Flushes this soon or sooner"),
         evidence,
         title="Time from one flush of a role to its next",
         sentences=describe_commits(totals.table),
-        legend=role_keys(evidence.table),
     )
     return {"figure": drawn, "totals": totals}
 

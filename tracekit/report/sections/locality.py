@@ -98,7 +98,6 @@ def footprint(evidence: Evidence) -> Parts:
             evidence.showing(curves[column]),
             title=title,
             sentences=sentences,
-            legend=role_keys(evidence.table),
             name=f"footprint-{column.partition('_')[0]}",
         )
         for column, title, sentences in (
@@ -224,7 +223,6 @@ def heat_map(evidence: Evidence) -> Parts:
         evidence.showing(table.assign(bytes=table["read_bytes"] + table["write_bytes"])),
         title="Bytes read and written on {}, by time and address",
         describe=describe_heat_map,
-        legend=lambda mine: role_keys(mine[["role"]]),
         name="heat-map",
     )
 

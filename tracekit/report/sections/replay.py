@@ -17,7 +17,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.charts import Along, Key, Size
 from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs, Replay
-from tracekit.report.section import Chart, Parts, chart, role_keys, section
+from tracekit.report.section import Chart, Parts, chart, section
 
 
 def draw_service(table: pd.DataFrame, size: Size) -> Figure:
@@ -63,7 +63,6 @@ def course(over_time: Evidence, distribution: Evidence, *, name: str) -> list[Ch
             draw_histogram,
             distribution.showing(service),
             title="Histogram of service times",
-            legend=role_keys(service),
             name=f"replay-{fmt.anchor(name)}-histogram",
         )
         drawn.append(shown)
@@ -230,14 +229,9 @@ def _figures(curves: Evidence, name: str) -> list[Chart]:
     tables = {str(measure): rows for measure, rows in curves.table.groupby("measure")}
     return [
         chart(
-            partial(
-                charts.cumulative_times,
-                x_title=x_title,
-                y_title="Requests that took this long or less",
-            ),
+            charts.cumulative_times(x_title, "Requests that took this long or less"),
             curves.showing(tables[measure]),
             title=title,
-            legend=role_keys(tables[measure]),
             name=f"replay-{fmt.anchor(name)}-{measure}",
         )
         for measure, title, x_title in REPLAY_MEASURES
@@ -295,6 +289,7 @@ def comparison(inputs: Inputs) -> Parts | None:
         partial(draw_ratios, x_title="times the first"),
         evidence.showing(points(evidence.table, result["names"])),
         title=f"Time against {fmt.printable(first)}",
+        legend=(),
     )
     return {"headline": result["headline"], "first": first, "figure": shown}
 

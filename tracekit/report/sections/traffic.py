@@ -67,6 +67,7 @@ def totals(evidence: Evidence) -> Parts:
         evidence.showing(touched),
         title="Sectors read and written, and how many different ones",
         sentences=describe_totals(touched),
+        legend=(),
     )
     return {"figure": drawn}
 
@@ -109,7 +110,6 @@ def mix(evidence: Evidence) -> Parts:
         evidence.showing(bars.head(SHOWN_KINDS)),
         title="Requests by operation and flags",
         sentences=describe_mix(evidence.table),
-        legend=role_keys(bars[["role"]]),
     )
     return {"figure": drawn}
 
@@ -171,7 +171,6 @@ def sizes(evidence: Evidence, *, merges: Evidence | None) -> Parts:
         evidence,
         title="Cumulative share of requests by length",
         sentences=describe_sizes(evidence.table),
-        legend=role_keys(evidence.table),
     )
     return {"figure": drawn, "merges": merges}
 
@@ -201,7 +200,6 @@ def throughput(evidence: Evidence) -> Parts:
         evidence.showing(rates),
         title="Bytes asked for, by role",
         sentences=describe_throughput(rates),
-        legend=role_keys(rates),
     )
     return {"figure": drawn}
 
