@@ -96,50 +96,35 @@ def _values(column: Any, kind: type[Any]) -> NDArray[Any]:
     return np.frombuffer(column.buffers()[1], kind)[first : first + len(column)]
 
 
-def number_column(values: NDArray[Any], kind: Any) -> Any:
-    """Return an Arrow column without nulls of the numbers, cast to the Arrow type's width."""
-    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
-    return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
+def number_column(
+    values: NDArray[Any], kind: Any = None, *, valid: NDArray[np.bool_] | None = None
+) -> Any:
+    """Return an Arrow column of the numbers, null where `valid` is not true.
+
+    They are cast to the Arrow type, or to that of bool, int32 or int64 numbers.
+    """
+    kind = kind or {"b1": pa.bool_(), "i4": pa.int32(), "i8": pa.int64()}[values.dtype.str[1:]]
+    is_flag = pa.types.is_boolean(kind)
+    exact = np.packbits(values, bitorder="little") if is_flag else values
+    data = np.ascontiguousarray(exact, None if is_flag else kind.to_pandas_dtype())
+    bits = None
+    if valid is not None and not valid.all():
+        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(data)])
 
 
 def text_column(indices: NDArray[Any], texts: Sequence[str]) -> Any:
-    """Return an Arrow dictionary column of `texts` by their indices."""
-    return pa.DictionaryArray.from_arrays(number_column(indices, pa.int32()), word_array(texts))
+    """Return an Arrow dictionary column of `texts` by their indices; a negative one is null."""
+    places = number_column(indices, pa.int32(), valid=np.asarray(indices) >= 0)
+    return pa.DictionaryArray.from_arrays(places, word_array(texts))
 
 
 def word_array(texts: Sequence[str]) -> Any:
     """Return an Arrow array of the texts."""
     encoded = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, encoded)])
-    buffers = [pa.py_buffer(np.asarray(ends, np.int32)), pa.py_buffer(b"".join(encoded))]
-    return pa.StringArray.from_buffers(len(texts), *buffers)
-
-
-def words_of(codes: NDArray[Any], words: Sequence[str]) -> pa.Array:
-    """Return a dictionary array of words by their places; a negative place is null."""
-    places = array_of(codes.astype(np.int32), valid=codes >= 0)
-    return pa.DictionaryArray.from_arrays(places, texts_of(words))
-
-
-def array_of(values: NDArray[Any], *, valid: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return an array of bool, int32 or int64 numbers, null where `valid` is not true."""
-    types = {"b": pa.bool_(), "i4": pa.int32(), "i8": pa.int64()}
-    kind = types[values.dtype.str[1:].replace("b1", "b")]
-    packed = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
-    bits = None
-    if valid is not None and not valid.all():
-        bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    data = pa.py_buffer(np.ascontiguousarray(packed))
-    return pa.Array.from_buffers(kind, len(values), [bits, data])
-
-
-def texts_of(words: Sequence[str]) -> pa.Array:
-    """Return an array of strings."""
-    data = [word.encode() for word in words]
-    ends = np.zeros(len(data) + 1, np.int64)
-    np.cumsum([len(one) for one in data], out=ends[1:])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))]
-    return pa.Array.from_buffers(pa.large_string(), len(data), buffers).cast(pa.string())
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(pa.string())
 
 
 def count_rejected(

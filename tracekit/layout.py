@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,27 +66,22 @@ class CaptureSummary(Record):
     lab: dict[str, Any] | UnsetType = UNSET
 
 
-class _LayoutFile(Record):
+class Layout(Record):
+    """The content of a layout.json, or what an sfdisk dump says."""
+
     devices: list[Device] = msgspec.field(default_factory=list)
     partitions: list[Region] = msgspec.field(default_factory=list)
     processes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Names by process number."""
     loss: Losses = msgspec.field(default_factory=Losses)
     kernel: str | None = None
+    """Release of the kernel that was captured."""
     counters: list[DiskCounters] = msgspec.field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class Layout:
-    """A layout as it was saved."""
-
-    devices: list[Device] = field(default_factory=list)
-    partitions: list[Region] = field(default_factory=list)
-    processes: dict[int, str] = field(default_factory=dict)
-    overrun: int = 0
-    dropped: int = 0
-    kernel: str | None = None
-    """Release of the kernel that was captured."""
-    counters: list[DiskCounters] = field(default_factory=list)
+    @property
+    def dropped(self) -> int:
+        """Records that were lost in the kernel."""
+        return self.loss.overrun + self.loss.dropped
 
 
 def read_layout(path: Path) -> Layout:
@@ -131,7 +125,7 @@ def _from_json(path: Path) -> Layout:
     version = content.get("layout_version")
     if version != LAYOUT_VERSION:
         raise _bad(path, f"layout_version is {version!r}, this tracekit reads {LAYOUT_VERSION}")
-    found = validate(content, _LayoutFile, file=path, hint=HINT)
+    found = validate(content, Layout, file=path, hint=HINT)
     for key, limit in (("major", MAJORS), ("minor", MINORS)):
         for device in found.devices:
             if (getattr(device, key) or 0) >= limit:
@@ -139,15 +133,8 @@ def _from_json(path: Path) -> Layout:
                 raise _bad(path, f"{key} is {number}, the kernel has numbers below {limit}")
     if not all(number.isdecimal() and len(number) <= PID_DIGITS for number in found.processes):
         raise _bad(path, "processes are not names by process number")
-    return Layout(
-        devices=found.devices,
-        partitions=found.partitions,
-        processes={int(number): name for number, name in found.processes.items()},
-        overrun=found.loss.overrun,
-        dropped=found.loss.dropped,
-        kernel=found.kernel,
-        counters=[_counters(path, entry) for entry in found.counters],
-    )
+    found.counters = [_counters(path, entry) for entry in found.counters]
+    return found
 
 
 def _counters(path: Path, entry: DiskCounters) -> DiskCounters:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tracekit._native import PROGRAM, program_path
 from tracekit._native.library import constant, dtype_of
-from tracekit.arrow import array_of, words_of
+from tracekit.arrow import number_column, text_column
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import hidden
 
@@ -213,14 +213,14 @@ def columns_of(rows: NDArray[np.void], *, words: Sequence[str]) -> dict[str, pa.
     """
     moves = np.isin(rows["operation"], [words.index(name) for name in MOVES])
     made = {
-        "operation": words_of(rows["operation"].astype(np.int32), words),
-        "done_bytes": array_of(rows["result"], valid=moves & (rows["result"] >= 0)),
-        "error": array_of(np.maximum(-rows["result"], 0).astype(np.int32)),
+        "operation": text_column(rows["operation"].astype(np.int32), words),
+        "done_bytes": number_column(rows["result"], valid=moves & (rows["result"] >= 0)),
+        "error": number_column(np.maximum(-rows["result"], 0).astype(np.int32)),
     }
     for name in ("thread", "cycle"):
-        made[name] = array_of(rows[name].astype(np.int32))
+        made[name] = number_column(rows[name].astype(np.int32))
     for name in ("operation_id", "start_ns", "end_ns"):
-        made[name] = array_of(rows[name].astype(np.int64))
+        made[name] = number_column(rows[name].astype(np.int64))
     for name in ("is_expected", "is_timed"):
-        made[name] = array_of(rows[name] != 0)
+        made[name] = number_column(rows[name] != 0)
     return made

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tracekit import metadata
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
-from tracekit.arrow import array_of, count_names, texts_of, words_of
+from tracekit.arrow import count_names, number_column, text_column, word_array
 from tracekit.capture.command import run, run_untraced, signals_held
 from tracekit.capture.kernel_state import opened
 from tracekit.capture.programs import probe_failure
@@ -147,15 +147,15 @@ def _batches(
 
 def _batch(rows: NDArray[np.void], first: int, processes: list[str]) -> pa.RecordBatch:
     made: dict[str, pa.Array] = {
-        "operation_id": array_of(np.arange(first, first + len(rows), dtype=np.int64)),
-        "process": words_of(rows["process"], processes),
-        "operation": words_of(rows["operation"], FILE_OPERATION_NAMES),
-        **{name: array_of((rows["flags"] & bit) != 0) for name, bit in FLAGS.items()},
-        **{name: array_of(rows[name]) for name in ("start_ns", "pid", "tid", "error")},
+        "operation_id": number_column(np.arange(first, first + len(rows), dtype=np.int64)),
+        "process": text_column(rows["process"], processes),
+        "operation": text_column(rows["operation"], FILE_OPERATION_NAMES),
+        **{name: number_column((rows["flags"] & bit) != 0) for name, bit in FLAGS.items()},
+        **{name: number_column(rows[name]) for name in ("start_ns", "pid", "tid", "error")},
     }
     for name in MAYBE:
         column = rows[name.removesuffix("_id")]
-        made[name] = array_of(column, valid=column >= 0)
+        made[name] = number_column(column, valid=column >= 0)
     columns = [made[name] for name in FILE_OPERATIONS.names]
     return pa.RecordBatch.from_arrays(columns, schema=FILE_OPERATIONS)
 
@@ -172,11 +172,11 @@ def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
     ]
     sizes = np.where(kinds == 0, facts["first_bytes"], -1)
     columns = [
-        array_of(used.astype(np.int64)),
-        texts_of(shown),
-        words_of(kinds, FILE_KINDS),
-        array_of(sizes, valid=sizes >= 0),
-        words_of(facts["evidence"], EVIDENCE),
+        number_column(used.astype(np.int64)),
+        word_array(shown),
+        text_column(kinds, FILE_KINDS),
+        number_column(sizes, valid=sizes >= 0),
+        text_column(facts["evidence"], EVIDENCE),
     ]
     return pa.Table.from_arrays(columns, schema=FILES)
 

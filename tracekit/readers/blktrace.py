@@ -207,7 +207,7 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
     if window := metadata.readings_ns(layout.counters):
         decoder.watch(window)
     for pid, name in layout.processes.items():
-        decoder.name_process(pid, name)
+        decoder.name_process(int(pid), name)
     text = options.text or EventText(Text.NONE, options.head)
     try:
         decoder.set_text(text.kind, text.head, form=text.form)

@@ -220,7 +220,7 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
         lost_records=stats.lost_records,
         repeated_records=stats.repeated_records,
         reordered_records=stats.reordered_records,
-        dropped=layout.overrun + layout.dropped,
+        dropped=layout.dropped,
         window_full=stats.evicted,
         unmatched=dict(zip(decode.UNMATCHED, stats.unmatched, strict=True)),
         unseen=missing,
@@ -229,7 +229,7 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
 
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
     """Return what may be missing."""
-    dropped, repeated = layout.overrun + layout.dropped, stats.repeated_records
+    dropped, repeated = layout.dropped, stats.repeated_records
     unmatched = _named(decode.UNMATCHED, stats.unmatched)
     pairs = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
     lost = (

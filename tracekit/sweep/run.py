@@ -24,7 +24,7 @@ from tracekit._native.players import (
     read_results,
     run_files,
 )
-from tracekit.arrow import words_of
+from tracekit.arrow import text_column
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.session import Ended, Job, session
 from tracekit.metadata import Record, read_object, validate
@@ -118,7 +118,7 @@ def _batches(results: Path, steps: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for rows in read_results(results):
         step = rows["step"].astype(np.int32)
         made = columns_of(rows, words=OPERATIONS) | {
-            "step": words_of(np.where(step == NO_STEP, -1, step), steps)
+            "step": text_column(np.where(step == NO_STEP, -1, step), steps)
         }
         columns = [made[name] for name in SWEEP_OPERATIONS.names]
         yield pa.RecordBatch.from_arrays(columns, schema=SWEEP_OPERATIONS)
