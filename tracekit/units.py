@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from tracekit.errors import UsageError
@@ -25,7 +25,7 @@ HOUR_NS = 3600 * NS_PER_S
 DAY_NS = 24 * HOUR_NS
 
 _PREFIXES = "kmgtp"
-UNITS = (
+UNITS: dict[str, int] = (
     {"": 1, "b": 1}
     | {prefix: 1024 ** (n + 1) for n, prefix in enumerate(_PREFIXES)}
     | {f"{prefix}ib": 1024 ** (n + 1) for n, prefix in enumerate(_PREFIXES)}
@@ -41,11 +41,11 @@ _BYTE_UNITS = (
 _TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 NS_PER_UNIT = {
     "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "min": 60 * 10**9,
-    "h": 3600 * 10**9,
+    "us": NS_PER_US,
+    "ms": NS_PER_MS,
+    "s": NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": HOUR_NS,
 }
 LONG_NS = 1000e9  # from here on a time is written in minutes or hours
 
@@ -55,13 +55,8 @@ def parse_size(text: str, *, option: str) -> int:
 
     Raise UsageError, naming `option`, when it is no size or above 4 EiB.
     """
-    match = _SIZE.fullmatch(text)
-    unit = UNITS.get(match["unit"].lower()) if match else None
-    if match is None or unit is None:
-        raise UsageError(
-            f"{option}: '{text}' is not a size", hint="write for example 64MiB, 1.5GiB or 4096"
-        )
-    size = float(match["number"]) * unit if "." in match["number"] else int(match["number"]) * unit
+    number, unit = _parts(text, UNITS, f"{option}: '{text}' is not a size", "64MiB, 1.5GiB or 4096")
+    size = float(number) * unit if "." in number else int(number) * unit
     if size > _LARGEST:
         raise UsageError(f"{option}: '{text}' is above 4 EiB")
     return round(size)
@@ -75,19 +70,24 @@ def memory_mib(value: int | str, *, least: int, option: str = "--memory") -> int
     return mib
 
 
+def _parts(text: str, units: Mapping[str, int], message: str, example: str) -> tuple[str, int]:
+    """Return the number and the factor of its unit; UsageError when the text has no such."""
+    match = _SIZE.fullmatch(text)
+    unit = units.get(match["unit"].lower()) if match else None
+    if match is None or unit is None:
+        raise UsageError(message, hint=f"write for example {example}")
+    return match["number"], unit
+
+
 def parse_duration(text: str, *, option: str) -> int:
     """Return the nanoseconds that `text` means: 250us, 1.5s, 10min.
 
     Raise UsageError, naming `option`, when it has no unit, is no time or is above 292 years.
     """
-    match = _SIZE.fullmatch(text)
-    unit = NS_PER_UNIT.get(match["unit"].lower()) if match else None
-    if match is None or unit is None:
-        raise UsageError(
-            f"{option}: '{text}' is not a time", hint="write for example 250us, 1.5s or 10min"
-        )
+    message = f"{option}: '{text}' is not a time"
+    number, unit = _parts(text, NS_PER_UNIT, message, "250us, 1.5s or 10min")
     # Exact, also where a float would round.
-    time_ns = round(Decimal(match["number"]) * unit)
+    time_ns = round(Decimal(number) * unit)
     if time_ns >= 1 << 63:
         raise UsageError(f"{option}: '{text}' is above 292 years")
     return time_ns

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit._native.players import columns_of, read_results
-from tracekit.arrow import array_of, words_of
+from tracekit.arrow import number_column, text_column
 from tracekit.errors import InputError
 from tracekit.replay.captured import NO_ID
 from tracekit.store import write_batches
@@ -62,13 +62,13 @@ def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
 
     def batch(rows: Any) -> pa.RecordBatch:
         columns = {
-            field.name: array_of(rows[field.name].astype(field.type.to_pandas_dtype()))
+            field.name: number_column(rows[field.name].astype(field.type.to_pandas_dtype()))
             for field in COMPLETIONS
             if field.name != "status"
         }
         if not is_timed:
             columns["intended_ns"] = pa.nulls(len(rows), pa.int64())
-        columns["status"] = words_of(rows["status"].astype(np.int32), STATUSES)
+        columns["status"] = text_column(rows["status"].astype(np.int32), STATUSES)
         return pa.RecordBatch.from_pydict(columns, COMPLETIONS)
 
     return write_batches(table, map(batch, read_records(records)), schema=COMPLETIONS)

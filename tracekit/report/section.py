@@ -151,12 +151,9 @@ def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:
     if "operation" not in table.columns:
         return tuple(Key(role, fmt.role_title(role)) for role in fmt.in_order(table["role"]))
     pairs = set(zip(table["role"], table["operation"], strict=True))
+    lines = charts.OPERATION_LINES
     return tuple(
-        Key(
-            role,
-            f"{fmt.role_title(role)}, {operation}",
-            charts.OPERATION_LINES.get(operation, "solid"),
-        )
+        Key(role, f"{fmt.role_title(role)}, {operation}", lines.get(operation, "solid"))
         for role in fmt.in_order(table["role"])
         for operation in sorted(operation for owner, operation in pairs if owner == role)
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit.arrow import array_of, number_column, text_column, words_of
+from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.free_space import check_room
 from tracekit.metadata import Clock, Device, Loss, Region, Source, SourceFile, TraceInfo
@@ -151,19 +151,19 @@ class _Table:
         stream = records["target"].astype(np.int64)
         process = np.array([-1 if name is None else at for at, name in enumerate(self._names)])
         columns = {
-            "request_id": array_of(records["request_id"].astype(np.int64)),
-            "queue_ns": array_of(records["intended_ns"].astype(np.int64)),
-            "sector": array_of(records["sector"].astype(np.int64)),
-            "length_bytes": array_of(records["length_sectors"].astype(np.int64) * SECTOR_BYTES),
-            "pid": array_of((stream + 1).astype(np.int32)),
-            "depth": array_of(np.ones(count, np.int32)),
+            "request_id": number_column(records["request_id"].astype(np.int64)),
+            "queue_ns": number_column(records["intended_ns"].astype(np.int64)),
+            "sector": number_column(records["sector"].astype(np.int64)),
+            "length_bytes": number_column(records["length_sectors"].astype(np.int64) * SECTOR_BYTES),
+            "pid": number_column((stream + 1).astype(np.int32)),
+            "depth": number_column(np.ones(count, np.int32)),
             "device": text_column(np.zeros(count, np.int32), [DEVICE]),
             "operation": text_column(records["operation"], OPERATIONS),
             "role": text_column(self._roles[stream], ROLES),
-            "process": words_of(process[stream], [name or "" for name in self._names]),
+            "process": text_column(process[stream], [name or "" for name in self._names]),
         }
         for name, bit in FLAG_BITS.items():
-            columns[name] = array_of((records["flags"] & bit) != 0)
+            columns[name] = number_column((records["flags"] & bit) != 0)
         for field in REQUESTS:
             if field.name not in columns and field.nullable:
                 columns[field.name] = pa.nulls(count, field.type)

@@ -130,10 +130,10 @@ def describe(table: pd.DataFrame, found: Shape) -> list[str]:
     if most == 0:
         return ["This trace is like none of the study's applications."]
     if len(nearest) == 1:
-        found_one = (
-            f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits."
-        )
-        return [found_one, *differences(table, found, known=STUDY[nearest[0]])]
+        return [
+            f"This trace is most like {nearest[0]} in the study: {most} of {len(TRAITS)} traits.",
+            *differences(table, found, known=STUDY[nearest[0]]),
+        ]
     quoted = {name: f"\u201c{name}\u201d" for name in nearest}
     names = fmt.listing(list(quoted.values()))
     return [
@@ -148,24 +148,26 @@ def describe(table: pd.DataFrame, found: Shape) -> list[str]:
 def differences(table: pd.DataFrame, found: Shape, *, known: Shape) -> list[str]:
     """Describe of each trait that differs what the trace's own numbers tell about it."""
     same = agreement(found, known)
-    found_out = []
+    texts = []
     if not same["busiest"]:
-        found_out.append(
-            f"There the {fmt.role_title(known.busiest)} has most requests, here the"
-            f" {fmt.role_title(found.busiest)}; of all sectors the"
-            f" {fmt.role_title(known.busiest)} has {fmt.share(_share(table, known.busiest))} here."
+        share = fmt.share(table["total_share"].get(known.busiest, 0.0))
+        there, here = (fmt.role_title(one.busiest) for one in (known, found))
+        texts.append(
+            f"There the {there} has most requests, here the {here}; of all sectors the {there} has"
+            f" {share} here."
         )
-        found_out += _sizes(table, (known.busiest, found.busiest))
+        texts += _sizes(table, (known.busiest, found.busiest))
     for trait, amount in (("small", "little"), ("large", "much")):
         if not same[trait]:
             role = getattr(known, trait)
-            found_out.append(
+            distinct_bytes = SECTOR_BYTES * int(table["distinct_sectors"].get(role, 0))
+            texts.append(
                 f"There {amount} NVM serves best as {fmt.role_title(role)}, which has only"
-                f" {fmt.data(_distinct_bytes(table, role))} of different sectors here."
+                f" {fmt.data(distinct_bytes)} of different sectors here."
             )
     if not same["hot"]:
-        found_out.append(_hot_difference(table, found, known=known))
-    return found_out
+        texts.append(_hot_difference(table, found, known=known))
+    return texts
 
 
 def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
@@ -181,21 +183,12 @@ def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
 
 def _hot_difference(table: pd.DataFrame, found: Shape, *, known: Shape) -> str:
     """Describe which roles have hot sectors in the study and here, and how often."""
-    there, here = titles(known)["hot"], titles(found)["hot"]
     touches = table["total_sectors"] / table["distinct_sectors"]
     in_order = touches[list(fmt.in_order(touches.index))].reset_index(name="count")
     texts = sentences("{count:.2f} times in the {role:role}", in_order)
-    there, here = (name if name == "none" else f"the {name}" for name in (there, here))
+    there, here = ("none" if not one.hot else f"the {titles(one)['hot']}" for one in (known, found))
     return (
         f"There the role with hot sectors is {there}, here {here}: a sector is"
         f" touched {fmt.listing(texts)} on average. A role is hot where its share of the different"
         f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
     )
-
-
-def _share(table: pd.DataFrame, role: str) -> float:
-    return float(table["total_share"].get(role, 0.0))
-
-
-def _distinct_bytes(table: pd.DataFrame, role: str) -> int:
-    return SECTOR_BYTES * int(table["distinct_sectors"].get(role, 0))

@@ -176,11 +176,11 @@ def planes(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
     """Return the surface of each measure; without reads that of the I/O time."""
     table = evidence.table[evidence.table["even_flash_bytes"].isna()]
     unit, unit_ns = time_unit(table)
+    io_title = f"I/O time of all devices in {unit}"
     measures = (
         ("read_latency_avg_ns", 1e3, "Mean read latency in µs", "cache-plane", describe_plane),
-        ("io_time_ns", unit_ns, f"I/O time of all devices in {unit}", "cache-plane-time",
-         describe_time_plane),
-    )  # fmt: skip
+        ("io_time_ns", unit_ns, io_title, "cache-plane-time", describe_time_plane),
+    )
     return [
         chart(
             partial(draw_plane, column=column, unit_ns=factor),

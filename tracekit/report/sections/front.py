@@ -139,9 +139,8 @@ def provenance(inputs: Inputs) -> Parts:
         "libraries": ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES),
     }
     known = {key: value for key, value in facts.items() if value not in (None, fmt.MISSING)}
-    return {
-        "facts": known, "files": source.get("files", []), "actions": counts.get("actions", {})
-    }  # fmt: skip
+    files, actions = source.get("files", []), counts.get("actions", {})
+    return {"facts": known, "files": files, "actions": actions}
 
 
 VERIFIED = ("verify-base", "verify-placement")
@@ -158,26 +157,18 @@ def reproduce(inputs: Inputs) -> Parts:
         *_after_replays(inputs, name),
         ["report", name],
     ]
-    return {"commands": [*_sums(inputs), *(shlex.join(["tracekit", *one]) for one in commands)]}
-
-
-def _files(inputs: Inputs) -> list[str]:
-    """Return the files that the trace was read from, none for one of a profile."""
-    is_generated = isinstance(inputs.info.get("profile"), dict)
-    files = [] if is_generated else inputs.info.get("source", {}).get("files", [])
-    return [file["name"] for file in files]
-
-
-def _sums(inputs: Inputs) -> list[str]:
-    return [shlex.join(["sha256sum", *files])] if (files := _files(inputs)) else []
+    lines = [one if one[0] == "sha256sum" else ["tracekit", *one] for one in commands]
+    return {"commands": [shlex.join(words) for words in lines]}
 
 
 def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
     """Yield the commands that made the trace folder and its answer."""
     profile = inputs.info.get("profile")
+    files = [file["name"] for file in inputs.info.get("source", {}).get("files", [])]
     if isinstance(profile, dict):
         yield ["generate", "profile.toml", *_extent(profile), "-o", name]
-    elif files := _files(inputs):
+    elif files:
+        yield ["sha256sum", *files]
         yield ["parse", *files, "-o", name]
     if inputs.has_trace:
         yield ["classify", name]
@@ -208,15 +199,11 @@ def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
 
 def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
     """Yield the options that made a folder of a profile, as generate noted them."""
-    options = {
-        "requests": ("--requests", ""),
-        "duration_ns": ("--duration", "ns"),
-        "seed": ("--seed", ""),
-        "target_bytes": ("--target-size", ""),
-    }
-    for key, (option, unit) in options.items():
+    units = {"requests": "", "duration_ns": "ns", "seed": "", "target_bytes": ""}
+    for key, unit in units.items():
         if profile.get(key):
-            yield from (option, f"{profile[key]}{unit}")
+            option = "target-size" if key == "target_bytes" else key.removesuffix("_ns")
+            yield from (f"--{option}", f"{profile[key]}{unit}")
 
 
 def _replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:

@@ -91,12 +91,12 @@ def capacity(inputs: Inputs) -> Section | Missing:
     is_pair = table["base_profile"] == advice["base_profile"]
     is_pair &= table["nvm_profile"] == advice["nvm_profile"]
     is_open = advice.get("queueing") == OPEN
-    mine = replace(evidence, table=_counted(table[is_pair], is_open=is_open))
+    compared = "response_avg_ns" if is_open else "elapsed_ns"
+    mine = replace(evidence, table=table[is_pair].assign(elapsed_ns=table[compared]))
     present = set(mine.table["coverage"])
-    ordered = sorted(COVERAGES, key=lambda name: name != advice["coverage"])
     panels = [
         {"name": name, "title": COVERAGES[name], "figure": _panel(mine, name, advice=advice)}
-        for name in ordered
+        for name in sorted(COVERAGES, key=lambda name: name != advice["coverage"])
         if name in present
     ]
     return Section(
@@ -141,11 +141,6 @@ def ranges(flips: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _counted(table: pd.DataFrame, *, is_open: bool) -> pd.DataFrame:
-    """Return the table with the time that placements were compared by as `elapsed_ns`."""
-    return table.assign(elapsed_ns=table["response_avg_ns"]) if is_open else table
-
-
 def profile_keys(profiles: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return key and unit of what any of the profiles has."""
     return [
@@ -186,22 +181,19 @@ def describe_capacity(curves: pd.DataFrame, *, measure: str = "Elapsed time") ->
     ]
     if parts:
         sentences.append(f"The lowest point of each curve: {fmt.listing(parts)}.")
-    still = [name for name in ("fs", "journal", "swap") if _is_flat(lowest, name, base_ns)]
-    if still:
-        names = fmt.listing([fmt.role_title(name) for name in still])
-        sentences.append(f"NVM as {names} saves nothing at any capacity.")
+    if still := [
+        fmt.role_title(name)
+        for name in ("fs", "journal", "swap")
+        if name in lowest.index and lowest[name] >= base_ns
+    ]:
+        sentences.append(f"NVM as {fmt.listing(still)} saves nothing at any capacity.")
     return sentences
 
 
-def _is_flat(lowest: pd.Series[Any], name: str, base_ns: float) -> bool:
-    return name in lowest.index and bool(lowest[name] >= base_ns)
-
-
-HOLDS, OTHER = "purple", "grey"
-SENSITIVITY_KEYS = (
-    Key(HOLDS, "the recommended placement is best"),
-    Key(OTHER, "another one is better"),
-)
+SENSITIVITY_KEYS = {
+    True: Key("purple", "the recommended placement is best"),
+    False: Key("grey", "another one is better"),
+}
 
 
 def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
@@ -223,7 +215,7 @@ def draw_sensitivity(table: pd.DataFrame, size: Size) -> Figure:
         ends = [float(gains.min()), float(gains.max())]
         axes.plot(ends, [place, place], color=charts.light("quiet"), linewidth=1.5)
     for row in drawn.to_dict("records"):
-        colour = charts.light(HOLDS if row["holds"] else OTHER)
+        colour = charts.light(SENSITIVITY_KEYS[bool(row["holds"])].colour)
         axes.plot([row["gain_ratio"]], [row["place"]], color=colour, marker="o", markersize=6)
     axes.set_yticks(list(labels["place"]), list(labels["label"]))
     axes.set_ylim(last + 0.7, -0.7)
@@ -246,7 +238,7 @@ def sensitivity(_: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Par
         evidence.showing(places(evidence.table)),
         title="The gain under each change, in each window and at each capacity",
         sentences=[_cut(result)],
-        legend=SENSITIVITY_KEYS,
+        legend=tuple(SENSITIVITY_KEYS.values()),
     )
     return {"result": result, "figure": shown}
 
@@ -350,13 +342,8 @@ def endurance(_: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts
 def written(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with a written page and what they are called."""
     chosen = table[table["written_pages"] > 0]
-    names = [MIXED.get(name) or fmt.role_title(name) for name in chosen["name"]]
-    return chosen.assign(
-        label=[
-            name if kind == "role" else f"on NVM: {name}"
-            for kind, name in zip(chosen["kind"], names, strict=True)
-        ]
-    )
+    names = chosen["name"].map(lambda name: MIXED.get(name) or fmt.role_title(name))
+    return chosen.assign(label=names.where(chosen["kind"] == "role", "on NVM: " + names))
 
 
 VERIFIED_DEVICES = {"base": "base alone", "placement": "as placed"}
