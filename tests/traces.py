@@ -1,7 +1,7 @@
 """Small trace folders and tables, written from rows that name only what matters."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +70,13 @@ def written(file: Path, text: str) -> Path:
     """Write a text file and return its path."""
     file.write_text(text)
     return file
+
+
+def recencies(pages: Iterable[Hashable]) -> list[int]:
+    """Return for each use of a page how many pages ago it was used last; 0 if it is new."""
+    stack: list[Hashable] = []
+    found = []
+    for page in pages:
+        found.append(stack[::-1].index(page) + 1 if page in stack else 0)
+        stack = [other for other in stack if other != page] + [page]
+    return found

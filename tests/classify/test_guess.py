@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.classify.traces import FS, JOURNAL, SWAP, entry, flush, read, roles_of, trace, write
+from tests.classify.traces import (
+    FS,
+    JOURNAL,
+    SWAP,
+    classified,
+    entry,
+    flush,
+    read,
+    roles_of,
+    trace,
+    write,
+)
 from tracekit.classify import ClassifyOptions, Override, classify
 from tracekit.classify.infer import (
     JBD2,
@@ -86,8 +97,7 @@ def guessed(folder: TraceFolder) -> dict[str, tuple[str, str]]:
 
 
 def test_remap_records_and_threads_tell_the_roles(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", study_rows())
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, study_rows())
     assert guessed(folder) == {
         "8,1": ("fs", "medium"),
         "8,2": ("journal", "high"),
@@ -113,8 +123,7 @@ def test_partitions_without_roles_get_them(tmp_path: Path) -> None:
     # GIVEN partitions as sfdisk lists them, and requests without remap records
     layout = [entry(region, role=None) for region in (FS, JOURNAL, SWAP)]
     rows = [{**row, "partition": None} for row in study_rows()]
-    folder = trace(tmp_path / "t", rows, layout)
-    result = classify(folder, ClassifyOptions())
+    _, result = classified(tmp_path, rows, layout)
     assert [found["role"] for found in result["layout"]] == ["fs", "journal", "swap"]
     assert [found["given_role"] for found in result["layout"]] == [None] * 3
     assert result["layout"][1]["evidence"] == (
@@ -126,8 +135,7 @@ def test_partitions_without_roles_get_them(tmp_path: Path) -> None:
 def test_a_log_is_known_by_its_shape_where_processes_have_no_names(tmp_path: Path) -> None:
     layout = [entry(FS, role=None), entry(JOURNAL, role=None)]
     rows = [*file_system(40, 2048), *transactions(40, 10240, 14336)]
-    folder = trace(tmp_path / "t", rows, layout)
-    classify(folder, ClassifyOptions())
+    folder, _ = classified(tmp_path, rows, layout)
     assert guessed(folder) == {"sda1": ("fs", "medium"), "sda2": ("journal", "medium")}
 
 
@@ -136,8 +144,7 @@ def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
     layout = [entry(FS, role=None), entry(JOURNAL, role="unknown"), entry(SWAP, role=None)]
     rows = [write(2048 + 80 * number, is_sync=True) for number in range(20)]
     rows += [*transactions(40, 10240, 14336), flush()]
-    folder = trace(tmp_path / "t", rows, layout)
-    classify(folder, ClassifyOptions())
+    folder, _ = classified(tmp_path, rows, layout)
     # THEN the data is the file system's, and a partition without requests stays as it was
     assert roles_of(folder) == ["fs"] * 20 + ["journal"] * 120 + ["fs"]
     assert folder.content["layout"][2] == entry(SWAP, role=None)
@@ -145,8 +152,7 @@ def test_a_file_system_is_known_by_its_external_journal(tmp_path: Path) -> None:
 
 def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
     # GIVEN a bare list of reads and writes, as public traces are
-    folder = trace(tmp_path / "t", [write(80), read(800), write(160), flush()])
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, [write(80), read(800), write(160), flush()])
     assert roles_of(folder) == ["unknown"] * 4
     unknown = result["warnings"][-1]
     assert unknown["message"] == "requests without a role: 4"
@@ -154,8 +160,7 @@ def test_requests_that_do_not_tell_stay_unknown(tmp_path: Path) -> None:
 
 
 def test_an_option_wins_over_a_guess(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", study_rows())
-    result = classify(folder, ClassifyOptions(overrides=(Override("8,3", "other"),)))
+    folder, result = classified(tmp_path, study_rows(), overrides=(Override("8,3", "other"),))
     assert roles_of(folder).count("other") == 81
     assert "role of 8,3" not in [known["what"] for known in result["inferences"]]
 
@@ -163,8 +168,7 @@ def test_an_option_wins_over_a_guess(tmp_path: Path) -> None:
 def test_only_reclaim_without_a_file_systems_care_is_swap(tmp_path: Path) -> None:
     # GIVEN a file system whose dirty pages kswapd writes too
     rows = [*paging(40, 2048), *file_system(5, 2048, process="cp")]
-    folder = trace(tmp_path / "t", rows, [entry(FS, role=None)])
-    classify(folder, ClassifyOptions())
+    folder, _ = classified(tmp_path, rows, [entry(FS, role=None)])
     assert guessed(folder) == {"sda1": ("fs", "medium")}
 
 
@@ -189,8 +193,7 @@ def with_inner_journal() -> Rows:
 @pytest.mark.parametrize("role", ["fs", None])
 def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | None) -> None:
     rows = with_inner_journal()
-    folder = trace(tmp_path / "t", rows, [entry(FS, role=role)])
-    classify(folder, ClassifyOptions())
+    folder, _ = classified(tmp_path, rows, [entry(FS, role=role)])
     # THEN exactly the log's blocks are journal, jbd2's ordered data is not
     expected = ["journal" if 4096 <= row["sector"] < 5296 else "fs" for row in rows]
     assert roles_of(folder) == expected
@@ -202,15 +205,13 @@ def test_a_journal_inside_a_file_system_is_found(tmp_path: Path, role: str | Non
 def test_commits_among_other_traffic_are_no_journal(tmp_path: Path) -> None:
     # GIVEN others at work all over the place where jbd2 commits
     rows = [*with_inner_journal(), *[read(4096 + number * 8, process="cp") for number in range(90)]]
-    folder = trace(tmp_path / "t", rows, [entry(FS)])
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, rows, [entry(FS)])
     assert set(roles_of(folder)) == {"fs"}
     assert [found["name"] for found in result["layout"]] == ["sda1"]
 
 
 def test_guesses_are_made_anew_each_time(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", with_inner_journal(), [entry(FS, role=None)])
-    classify(folder, ClassifyOptions())
+    folder, _ = classified(tmp_path, with_inner_journal(), [entry(FS, role=None)])
     first = dict(folder.content)
     again = TraceFolder(folder.path)
     classify(again, ClassifyOptions())

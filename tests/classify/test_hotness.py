@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.classify.traces import FS, JOURNAL, entry, flush, read, trace, write
+from tests.classify.traces import FS, JOURNAL, classified, entry, flush, read, trace, write
 from tests.traces import Row, rows_of
 from tracekit.arrow import codes, flags, ints, text_column
 from tracekit.classify import ClassifyOptions, TemperatureRule, classify, hotness
@@ -65,8 +65,7 @@ def test_working_set(tmp_path: Path) -> None:
         write(2048, queue_ns=12),
         write(10240, 2, queue_ns=35),
     ]
-    folder = trace(tmp_path / "t", rows, LAYOUT)
-    classify(folder, ClassifyOptions(window_ns=10))
+    folder, _ = classified(tmp_path, rows, LAYOUT, window_ns=10)
     # THEN every window has a row for each role that has blocks
     found = [tuple(row.values()) for row in rows_of(folder.table("working_set"))]
     assert found == [
@@ -87,15 +86,13 @@ def test_a_request_without_queue_time_has_that_of_its_first_event(tmp_path: Path
         read(2056, queue_ns=None, complete_ns=70),
         read(2064, queue_ns=None),
     ]
-    folder = trace(tmp_path / "t", rows, LAYOUT)
-    classify(folder, ClassifyOptions(window_ns=1000))
+    folder, _ = classified(tmp_path, rows, LAYOUT, window_ns=1000)
     assert [row["first_ns"] for row in rows_of(folder.table("blocks"))] == [40, 70, 70]
 
 
 @pytest.mark.parametrize("rows", [[], [flush(), flush()]])
 def test_an_empty_trace_has_empty_tables(tmp_path: Path, rows: list[Row]) -> None:
-    folder = trace(tmp_path / "t", rows, LAYOUT)
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, rows, LAYOUT)
     assert rows_of(folder.table("blocks")) == []
     assert result["hotness"]["hot_min_touches"] == 2
     if not rows:
@@ -104,8 +101,7 @@ def test_an_empty_trace_has_empty_tables(tmp_path: Path, rows: list[Row]) -> Non
 
 def test_impossible_requests_are_told(tmp_path: Path) -> None:
     rows = [read(1 << 60), read(2048, length_bytes=1 << 40), read(2048)]
-    folder = trace(tmp_path / "t", rows, LAYOUT)
-    result = classify(folder, ClassifyOptions())
+    _, result = classified(tmp_path, rows, LAYOUT)
     assert result["hotness"]["blocks"] == 1
     warning = next(w for w in result["warnings"] if w["code"] == "impossible_requests")
     assert warning["message"].endswith("count for no block: 2")
@@ -154,8 +150,7 @@ def test_a_small_budget_changes_nothing_but_the_passes(
 
 
 def test_shares_are_of_the_whole_trace(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", [write(0), write(0), read(8), read(16, 4)])
-    classify(folder, ClassifyOptions())
+    folder, _ = classified(tmp_path, [write(0), write(0), read(8), read(16, 4)])
     shares = [row["traffic_ratio"] for row in rows_of(folder.table("blocks"))]
     assert shares == [2 / 7] + [1 / 7] * 5
 

@@ -11,6 +11,7 @@ from tests.classify.traces import (
     FS,
     JOURNAL,
     SWAP,
+    classified,
     entry,
     flush,
     read,
@@ -19,7 +20,7 @@ from tests.classify.traces import (
     write,
 )
 from tests.command_line import invoke, refused, succeed
-from tests.traces import json_of, rows_of, written
+from tests.traces import Row, json_of, rows_of, written
 from tracekit.classify import ClassifyOptions, Override, classify
 from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder, write_json
@@ -35,8 +36,9 @@ def overridden(folder: TraceFolder, *roles: str) -> list[str]:
 def test_the_layout_decides_by_address(tmp_path: Path) -> None:
     # GIVEN the first and last sector of each partition, and sectors before, behind and between
     sectors = [0, 2047, 2048, 10239, 10240, 14335, 14336, 18431, 18432]
-    folder = trace(tmp_path / "t", [read(sector, length_bytes=512) for sector in sectors], LAYOUT)
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(
+        tmp_path, [read(sector, length_bytes=512) for sector in sectors], LAYOUT
+    )
     assert roles_of(folder) == [
         *("other", "other", "fs", "fs", "journal", "journal", "swap", "swap", "other")
     ]
@@ -55,13 +57,6 @@ def test_only_the_column_role_changes(tmp_path: Path) -> None:
     assert after.drop_columns("role").to_pylist() == before.drop_columns("role").to_pylist()
 
 
-def test_any_request_with_a_place_has_its_role(tmp_path: Path) -> None:
-    rows = [write(10240, is_preflush=True, is_fua=True), {**write(14336), "operation": "discard"}]
-    folder = trace(tmp_path / "t", [*rows, {**write(10240), "operation": "flush"}], LAYOUT)
-    classify(folder, ClassifyOptions())
-    assert roles_of(folder) == ["journal", "swap", "journal"]
-
-
 @pytest.mark.parametrize(
     ("layout", "role"),
     [
@@ -72,24 +67,35 @@ def test_any_request_with_a_place_has_its_role(tmp_path: Path) -> None:
     ],
 )
 def test_empty_flushes(tmp_path: Path, layout: list[dict[str, object]], role: str) -> None:
-    folder = trace(tmp_path / "t", [flush(process="jbd2/sda1-8")], layout)
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, [flush(process="jbd2/sda1-8")], layout)
     assert roles_of(folder) == [role]
     kind = "undecided" if role == "unknown" else "empty_flush"
     assert result["classification"]["evidence"] == {kind: {role: 1}}
 
 
-def test_the_smaller_of_nested_regions_decides(tmp_path: Path) -> None:
-    # GIVEN a journal inside a file system's partition
-    inside = entry(FS, name="inner", start_sector=4096, sectors=8, role="journal")
-    folder = trace(tmp_path / "t", [read(4088), read(4096), read(4104)], [inside, entry(FS)])
-    classify(folder, ClassifyOptions())
-    assert roles_of(folder) == ["fs", "journal", "fs"]
+INNER = entry(FS, name="inner", start_sector=4096, sectors=8, role="journal")
+
+
+@pytest.mark.parametrize(
+    ("rows", "layout", "roles"),
+    [
+        # any request with a place has its role, also what the source calls a flush
+        ([write(10240, is_preflush=True, is_fua=True)], LAYOUT, ["journal"]),
+        ([{**write(14336), "operation": "discard"}], LAYOUT, ["swap"]),
+        ([{**write(10240), "operation": "flush"}], LAYOUT, ["journal"]),
+        # the smaller of nested regions decides
+        ([read(4088), read(4096), read(4104)], [INNER, entry(FS)], ["fs", "journal", "fs"]),
+    ],
+)
+def test_places_decide(
+    tmp_path: Path, rows: list[Row], layout: list[Row], roles: list[str]
+) -> None:
+    folder, _ = classified(tmp_path, rows, layout)
+    assert roles_of(folder) == roles
 
 
 def test_a_request_over_an_edge_is_counted_and_told(tmp_path: Path) -> None:
-    folder = trace(tmp_path / "t", [read(10232, 2), read(10224, 2)], LAYOUT)
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, [read(10232, 2), read(10224, 2)], LAYOUT)
     assert roles_of(folder) == ["fs", "fs"]
     assert result["classification"]["crossing_requests"] == 1
     assert [warning["code"] for warning in result["warnings"]] == ["crossing_requests"]
@@ -98,8 +104,7 @@ def test_a_request_over_an_edge_is_counted_and_told(tmp_path: Path) -> None:
 def test_devices_are_told_apart(tmp_path: Path) -> None:
     # GIVEN the same sector on a device with a layout and on another without
     rows = [read(2048), read(2048, device="sdb")]
-    folder = trace(tmp_path / "t", rows, [entry(FS), entry(FS, device="sdc")])
-    result = classify(folder, ClassifyOptions())
+    folder, result = classified(tmp_path, rows, [entry(FS), entry(FS, device="sdc")])
     assert roles_of(folder) == ["fs", "unknown"]
     codes = {warning["code"]: warning["message"] for warning in result["warnings"]}
     assert "sdc" in codes["absent_devices"]
@@ -169,8 +174,7 @@ def test_a_layout_file_replaces_the_layout(tmp_path: Path, is_dump: bool) -> Non
     write_json(file, {"layout_version": 1, "devices": devices, "partitions": partitions})
     if is_dump:
         file.write_text(SFDISK_DUMP)
-    folder = trace(tmp_path / "t", [read(2048), read(10240)], LAYOUT)
-    result = classify(folder, ClassifyOptions(layout_file=file))
+    folder, result = classified(tmp_path, [read(2048), read(10240)], LAYOUT, layout_file=file)
     assert roles_of(folder) == ["swap", "other"]
     assert [found["device"] for found in result["layout"]] == ["sda"]
 

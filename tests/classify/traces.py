@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.traces import Row, rows_of, write_folder
+from tracekit.classify import ClassifyOptions, classify
 from tracekit.store import TraceFolder
 
 FS = {"start_sector": 2048, "sectors": 8192, "name": "sda1", "partition": "8,1", "role": "fs"}
@@ -50,6 +51,14 @@ def trace(path: Path, rows: Sequence[Row], layout: Sequence[Row] = ()) -> TraceF
         inferences=[{"what": "clock", "value": "unknown", "evidence": "none"}],
         warnings=[],
     )
+
+
+def classified(
+    tmp_path: Path, rows: Sequence[Row], layout: Sequence[Row] = (), **options: Any
+) -> tuple[TraceFolder, Row]:
+    """Classify a new trace; return its folder and the result."""
+    folder = trace(tmp_path / "t", rows, layout)
+    return folder, classify(folder, ClassifyOptions(**options))
 
 
 def roles_of(folder: TraceFolder) -> list[str]:

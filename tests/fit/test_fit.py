@@ -14,12 +14,12 @@ from scipy import stats
 
 from tests.command_line import invoke, succeed
 from tests.replay.trace import trace
-from tracekit.arrow import Floats
+from tests.traces import recencies
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
 from tracekit.workload import fit, fit_arrivals
-from tracekit.workload.fidelity import ROWS, compared
+from tracekit.workload.fidelity import OPERATIONS, ROWS, compared
 from tracekit.workload.fit import find_cyclic_range, fit_kinds, region_of
-from tracekit.workload.model import OPERATIONS, QUANTILES, Distribution, mean
+from tracekit.workload.model import QUANTILES, Distribution, mean
 from tracekit.workload.reader import read_profile
 
 SAMPLE = """target_size = "64MiB"
@@ -224,7 +224,7 @@ KNOWN = {
 }
 
 
-def bursts() -> Floats:
+def bursts() -> fit_arrivals.Floats:
     """Return gaps of which one in ten is a pause a hundred times as long."""
     is_pause = RANDOM.random(COUNT) < 0.1
     return np.where(is_pause, RANDOM.exponential(1e7, COUNT), RANDOM.exponential(1e5, COUNT))
@@ -243,7 +243,7 @@ def test_the_likeliest_is_the_one_it_was_drawn_from(process: str) -> None:
     assert best.log_likelihood == pytest.approx(density(process, best.values, gaps), rel=1e-6)
 
 
-def density(process: str, values: dict[str, float], gaps: Floats) -> float:
+def density(process: str, values: dict[str, float], gaps: fit_arrivals.Floats) -> float:
     """Return scipy's logarithm of the likelihood."""
     mean_ns = values["mean"]
     drawn = {
@@ -359,9 +359,7 @@ def test_places_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_used_places_of_one_and_several_pages_are_kinds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_used_places_of_one_and_several_pages_are_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN three pages at 0, then a page of them and all of them again, from elsewhere each time
     monkeypatch.setattr(fit, "RARE", 0)
     rows = request_rows((0, 24, 1), (800, 8, 1), (8, 4, 1), (1600, 8, 1), (0, 24, 1))
@@ -390,13 +388,7 @@ def test_distances_are_those_of_a_stack_kept_by_hand() -> None:
     rows = request_rows(*((int(page), 8, 0) for page in pages))
     kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
     (read,) = (one for one in kinds if one["pages"] == "used")
-    stack: list[int] = []
-    backs: list[int] = []
-    for page in pages.tolist():
-        if page in stack:
-            backs.append(stack[::-1].index(page) + 1)
-            stack.remove(page)
-        stack.append(page)
+    backs = [back for back in recencies(pages.tolist()) if back]
     # THEN share and quantiles are those of the list, where the profile has a value
     assert read["share"] == pytest.approx(len(backs) / len(pages), abs=1e-5)
     found = read["distance"]

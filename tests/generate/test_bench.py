@@ -40,17 +40,8 @@ def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
 def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
     # GIVEN a profile of 2,000 requests a second
     (tmp_path / "own.toml").write_text(HEAD + ARRIVAL.replace("1ms", "500us") + READS)
-    succeed(
-        "bench",
-        tmp_path / "own.toml",
-        "-o",
-        tmp_path / "out",
-        "--engine",
-        "null",
-        "--requests",
-        "1000",
-        "--no-report",
-    )
+    words = ("--engine", "null", "--requests", "1000", "--no-report")
+    succeed("bench", tmp_path / "own.toml", "-o", tmp_path / "out", *words)
     done = pq.read_table(tmp_path / "out/replays/latest/completions.parquet").to_pandas()
     done = done.sort_values("request_id")
     # THEN they were due at the times that the profile's arrivals have
@@ -64,25 +55,12 @@ def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
 
 def test_a_made_target_is_filled_and_kept_if_asked(tmp_path: Path) -> None:
     target = tmp_path / "disk" / "target"
-    succeed(
-        "bench",
-        "paging",
-        "-o",
-        tmp_path / "out",
-        "--target",
-        target,
-        *SMALL,
-        "--keep",
-        "--no-report",
-        "--repeat",
-        "2",
-    )
+    words = ("--target", target, *SMALL, "--keep", "--no-report", "--repeat", "2")
+    succeed("bench", "paging", "-o", tmp_path / "out", *words)
     assert target.stat().st_size == 8 << 20
     assert target.stat().st_blocks * 512 >= 8 << 20
-    assert sorted(path.name for path in (tmp_path / "out" / "replays").iterdir()) == [
-        "latest.1",
-        "latest.2",
-    ]
+    names = sorted(path.name for path in (tmp_path / "out" / "replays").iterdir())
+    assert names == ["latest.1", "latest.2"]
     assert not (tmp_path / "out" / "report.html").exists()
 
 
@@ -100,22 +78,9 @@ def test_an_existing_target_is_written_only_when_confirmed(tmp_path: Path) -> No
 
 def test_the_profiles_own_pace_and_speed(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(HEAD + ARRIVAL + READS)
-    result = succeed(
-        "bench",
-        tmp_path / "own.toml",
-        "-o",
-        tmp_path / "out",
-        "--duration",
-        "2s",
-        "--speed",
-        "10",
-        "--engine",
-        "emulated",
-        "--device",
-        "ssd-nvme",
-        "--no-report",
-        "--json",
-    )
+    words = ("--duration", "2s", "--speed", "10", "--engine", "emulated", "--device", "ssd-nvme")
+    own, out = tmp_path / "own.toml", tmp_path / "out"
+    result = succeed("bench", own, "-o", out, *words, "--no-report", "--json")
     (summary,) = json.loads(result.output)["replays"]
     assert summary["pace"] == "trace"
     assert summary["counts"]["done"] == pytest.approx(2000, rel=0.1)

@@ -58,16 +58,8 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_replayer_takes_the_plan(tmp_path: Path) -> None:
-    succeed(
-        "generate",
-        "log-structured",
-        "--requests",
-        "5000",
-        "-o",
-        tmp_path / "plan",
-        "--format",
-        "plan",
-    )
+    words = ("--requests", "5000", "--format", "plan")
+    succeed("generate", "log-structured", *words, "-o", tmp_path / "plan")
     outcome = subprocess.run(
         [str(program_path()), tmp_path / "plan", "--engine", "null", "--pace", "fast"],
         capture_output=True,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tests.generate.profiles import ARRIVAL, HEAD, READS, profile, requests
+from tests.traces import recencies
 from tracekit._native.workload import RUN, Territory
 from tracekit.workload.model import mean
 from tracekit.workload.reader import by_mean, find_definition, read_profile
@@ -181,14 +182,7 @@ def test_hot_blocks_get_their_share(tmp_path: Path) -> None:
 def test_places_are_used_again_by_their_recency(tmp_path: Path) -> None:
     where = "reuse = { share = 0.6, distance = { values = [1, 4, 50], weights = [1, 1, 1] } }\n"
     found = requests(profile(tmp_path, HEAD + ARRIVAL + READS + where), 20_000)
-    # GIVEN a stack of the places by their last use, kept by hand
-    stack: list[int] = []
-    backs = []
-    for sector in found["sector"].tolist():
-        backs.append(stack[::-1].index(sector) + 1 if sector in stack else 0)
-        if sector in stack:
-            stack.remove(sector)
-        stack.append(sector)
+    backs = recencies(found["sector"].tolist())
     counts = np.bincount(backs[100:])
     # THEN only these distances occur, each in a fifth of the requests, all others are new places
     assert np.flatnonzero(counts).tolist() == [0, 1, 4, 50]
@@ -313,13 +307,7 @@ def test_used_pages_lie_as_far_back_as_said(tmp_path: Path) -> None:
     used = kind("elsewhere", "used", more="distance = { values = [3, 50] }", then="[1, 1]")
     used = used.replace("[3, 50]", "[3, 50], weights = [1, 1]")
     found = made(tmp_path, new, used, count=10_000)
-    stack: list[int] = []
-    backs: Counter[int] = Counter()
-    for page in (found["sector"] // 8).tolist():
-        backs[stack[::-1].index(page) + 1 if page in stack else 0] += 1
-        if page in stack:
-            stack.remove(page)
-        stack.append(page)
+    backs = Counter(recencies((found["sector"] // 8).tolist()))
     # THEN every second page is new, the others are the 3rd or the 50th last one, or nearest to it
     # while there are not so many
     assert backs[0] == pytest.approx(5000, abs=60)

@@ -14,11 +14,6 @@ from tracekit._native.caches import RUN
 Reference = tuple[int, bool]  # page, is write
 
 
-def distance(stack: list[int], page: int) -> int | None:
-    """Return how many other pages were used since this one, None for a first use."""
-    return stack[::-1].index(page) if page in stack else None
-
-
 def lru_misses(references: Sequence[Reference], capacity: int, *, allocate: bool = True) -> int:
     """Count the misses of an LRU cache that is a list, the newest at its end."""
     stack: list[int] = []

@@ -13,9 +13,8 @@ import pytest
 from msgspec import to_builtins
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.cache_models import distance
 from tests.simulate.traces import Request, make_trace
-from tests.traces import json_of, rows_of, written
+from tests.traces import json_of, recencies, rows_of, written
 from tracekit._native.caches import RUN
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
@@ -292,17 +291,10 @@ def curves(folder: TraceFolder) -> list[dict[str, Any]]:
 
 def expected(pages: list[tuple[int, int]], device: int, size: int, *, own: bool) -> float:
     """Return the miss ratio of a device's pages, given as (device, page) in their order."""
-    stack: list[tuple[int, int]] = []
-    missed = seen = 0
-    for page in pages:
-        if own and page[0] != device:
-            continue
-        if page[0] == device:
-            found = stack[::-1].index(page) if page in stack else None
-            missed += found is None or found >= size
-            seen += 1
-        stack = [other for other in stack if other != page] + [page]
-    return missed / seen
+    cached = [page for page in pages if page[0] == device or not own]
+    backs = zip(cached, recencies(cached), strict=True)
+    missed = [not 0 < back <= size for page, back in backs if page[0] == device]
+    return sum(missed) / len(missed)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 17, 40])
@@ -419,12 +411,10 @@ def test_more_volumes_than_a_pass_holds_are_counted_alike() -> None:
     found = volume_curves(runs, pages, grid=grid, writes_allocate=True, most=9)
     # THEN each has the hits of a list, and two are together
     assert [each.devices for each in found] == [1] * 9 + [2]
-    stack: list[int] = []
+    used = runs["first"].tolist()
     hits = dict.fromkeys(names, 0)
-    for page in runs["first"].tolist():
-        past = distance(stack, page)
-        hits[f"d{page // 10}"] += past is not None and past < 20
-        stack = [other for other in stack if other != page] + [page]
+    for page, back in zip(used, recencies(used), strict=True):
+        hits[f"d{page // 10}"] += 0 < back <= 20
     for each in found[:9]:
         assert each.shared.at(20).sum() == hits.pop(str(each.name))
     assert found[9].shared.at(20).sum() == sum(hits.values())
