@@ -5,11 +5,11 @@ import lzma
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 from tests.analyzers.folder import FIXTURES, make
 from tests.command_line import invoke, refused
@@ -21,6 +21,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
+command = partial(invoke, "analyze")
 REQUESTS = [
     {"queue_ns": "0", "issue_ns": "10", "transfer_ns": "30", "complete_ns": "30", "sector": "0"},
     {"queue_ns": "5", "issue_ns": "20", "transfer_ns": "45", "complete_ns": "45", "sector": "8"},
@@ -35,10 +36,6 @@ def folder(tmp_path: Path) -> TraceFolder:
     make(tmp_path / "t", {"requests": []})
     tables = {"requests": REQUESTS, "blocks": BLOCKS, "working_set": WORKING_SET}
     return make(tmp_path / "[st] it's", tables)
-
-
-def command(*arguments: str) -> Result:
-    return invoke("analyze", *arguments)
 
 
 def test_all_tables_are_written(folder: TraceFolder) -> None:
@@ -114,7 +111,7 @@ def test_wrong_use(
 
 
 def test_command_prints_a_digest(folder: TraceFolder) -> None:
-    result = command(str(folder.path))
+    result = command(folder.path)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[1].split() == ["fs", "2", "0.0", "0.0", "0", "0.0"]
@@ -123,7 +120,7 @@ def test_command_prints_a_digest(folder: TraceFolder) -> None:
 
 
 def test_command_prints_json(folder: TraceFolder) -> None:
-    result = json.loads(command(str(folder.path), "--json").stdout)
+    result = json.loads(command(folder.path, "--json").stdout)
     assert [finding["name"] for finding in result["findings"]] == list(ANALYSES)
     assert result["totals"][0]["write_bytes"] == 8192
     assert result["failures"] == []
@@ -139,7 +136,7 @@ def test_command_lists_the_analyses() -> None:
 
 @pytest.mark.parametrize("text", ["window_count", "window_count=many", "=", "window_count=1.5"])
 def test_wrong_parameter_text(folder: TraceFolder, text: str) -> None:
-    refused(command(str(folder.path), "--param", text))
+    refused(command(folder.path, "--param", text))
 
 
 SAMPLE = FIXTURES.parents[1] / "sample-traces" / "oltp"

@@ -3,12 +3,12 @@
 import json
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 from tests.command_line import invoke, refused, succeed, with_free_bytes
 from tests.traces import json_of, rows_of
@@ -24,6 +24,7 @@ from tracekit.replay.player import device_specs
 from tracekit.store import TraceFolder
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
 
+tracekit = partial(invoke, "characterize-device")
 SMALL = Amounts(
     precondition=200, writes=500, reads=1000, sizes=100, flushes=100, surface=200,
     write_percents=(0, 100), depths=(1, 16),
@@ -49,10 +50,6 @@ fua_us = 300.0
 parallelism = 5
 price_per_gb = 6.0
 """
-
-
-def tracekit(*arguments: str | Path) -> Result:
-    return invoke("characterize-device", *map(str, arguments))
 
 
 @pytest.fixture(scope="module")

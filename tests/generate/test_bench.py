@@ -1,22 +1,19 @@
 """The command: a profile run on a target, with its report."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 from tests.command_line import invoke, succeed, with_free_bytes
 from tests.generate.profiles import ARRIVAL, HEAD, READS, requests
 from tracekit.workload.reader import read_profile
 
+bench = partial(invoke, "bench")
 SMALL = ("--target-size", "8MiB", "--requests", "300", "--pace", "fast")
-
-
-def bench(*arguments: str | Path) -> Result:
-    return invoke("bench", *arguments)
 
 
 def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:

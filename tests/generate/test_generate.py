@@ -5,12 +5,12 @@ import os
 import shutil
 import subprocess
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 from tests.command_line import invoke, refused, succeed, with_free_bytes
 from tests.generate.profiles import ARRIVAL, HEAD, READS
@@ -22,9 +22,7 @@ from tracekit.store import TraceFolder
 from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent, blocks
 
-
-def generate(*arguments: str | Path) -> Result:
-    return invoke("generate", *arguments)
+generate = partial(invoke, "generate")
 
 
 def test_a_folder_and_a_plan_have_the_same_requests(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`simulate sensitivity`: each change is what a plain recommendation with it would say."""
 
-import math
 from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -235,7 +234,7 @@ def test_a_trace_of_nothing_has_a_defined_answer(tmp_path: Path, count: int) -> 
     done = simulate(folder)
     assert done.exit_code == 0, done.output
     for row in found_rows(folder):
-        assert not math.isnan(row["gain_ratio"] + row["kept_gain_ratio"])
+        assert "nan" not in (str(row["gain_ratio"]), str(row["kept_gain_ratio"]))
 
 
 def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:

@@ -7,11 +7,11 @@ import select
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
 from tests.analyzers.folder import make
 from tests.command_line import invoke, refused
@@ -21,6 +21,7 @@ from tracekit.query import connect, views
 from tracekit.sql import notes
 from tracekit.store import TraceFolder
 
+sql = partial(invoke, "sql")
 REQUESTS = [
     {"role": "fs", "process": "sh\x1b[31m", "length_bytes": "4096", "queue_ns": "0"},
     {"role": "journal", "process": "", "length_bytes": "512", "queue_ns": ""},
@@ -34,10 +35,6 @@ def folder(tmp_path: Path) -> TraceFolder:
     working_set = [{"window_ns": "0", "role": "fs", "new_blocks": "1"}]
     tables = {"requests": REQUESTS, "blocks": blocks, "working_set": working_set}
     return make(tmp_path / "trace", tables)
-
-
-def sql(*arguments: str | Path, stdin: str | None = None) -> Result:
-    return invoke("sql", *map(str, arguments), stdin=stdin)
 
 
 def test_table_aligns_columns_and_disarms_the_terminal(folder: TraceFolder) -> None:
