@@ -21,3 +21,9 @@ def target(tmp_path: Path) -> Iterator[Path]:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     with small_file_system(tmp_path / "small") as place:
         yield place
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Return the folder of a sweep's results, which is not there yet."""
+    return tmp_path / "out"

@@ -22,8 +22,7 @@ from tests.traces import json_of
 from tracekit.report.sections.files import MOST_CALL_CURVES
 
 
-def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_points_repeats_and_resuming(out: Path, target: Path) -> None:
     words = (*QUICK, "--json", "--files", "100", "--vary", "mean_size=4KiB")
     first = ("sweep", "varmail", "--target", f"disk={target}", "-o", out, *words)
     told = json.loads(tracekit(*first, "--threads", "1,2").stdout)
@@ -49,8 +48,7 @@ def test_points_repeats_and_resuming(tmp_path: Path, target: Path) -> None:
     assert list(target.iterdir()) == []
 
 
-def test_rates_and_shares_add_up(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_rates_and_shares_add_up(out: Path, target: Path) -> None:
     text = tracekit("sweep", "fileserver", "--target", target, "-o", out, *SMALL, *QUICK).stdout
     assert "of the time" in text
     for number in (1, 2):
@@ -68,17 +66,15 @@ def test_rates_and_shares_add_up(tmp_path: Path, target: Path) -> None:
         assert (settings["files"], settings["mean_size"]) == (100, 4096)
 
 
-def test_one_size_of_calls_is_of_reads_and_writes(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_one_size_of_calls_is_of_reads_and_writes(out: Path, target: Path) -> None:
     command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
     tracekit(*command, "--io-size", "64,4KiB")
     told = {row["io_bytes"]: json.loads(row["settings"]) for row in rows(out)}
     assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
 
 
-def test_errors_of_operations_are_told_with_their_counts(tmp_path: Path, target: Path) -> None:
+def test_errors_of_operations_are_told_with_their_counts(out: Path, target: Path) -> None:
     # GIVEN a sweep of two runs, and errors in what they left
-    out = tmp_path / "out"
     command = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
     assert json.loads(tracekit(*command, "--json").stdout)["failures"] == []
     error = {"operation": "read", "errno": 5, "name": "EIO", "meaning": "Input/output error"}
@@ -92,8 +88,7 @@ def test_errors_of_operations_are_told_with_their_counts(tmp_path: Path, target:
     assert json.loads(tracekit(*command, "--json").stdout)["failures"] == [line]
 
 
-def test_operations_are_kept_one_by_one(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_operations_are_kept_one_by_one(out: Path, target: Path) -> None:
     command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
     tracekit(*command)
     # WHEN it is asked to keep them, THEN the runs are made anew, once
@@ -133,8 +128,7 @@ from sweep_operations where is_timed group by all
 """
 
 
-def test_the_tables_are_there_for_sql(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_the_tables_are_there_for_sql(out: Path, target: Path) -> None:
     tracekit("sweep", "webproxy", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
     query = "select count(distinct run_id) as n from file_runs where step = 'all'"
     assert "2" in tracekit("sql", out, query).stdout
@@ -169,9 +163,8 @@ def test_the_tables_are_there_for_sql(tmp_path: Path, target: Path) -> None:
     ],
 )
 def test_what_makes_no_sense(
-    tmp_path: Path, target: Path, arguments: tuple[str, ...], words: str
+    out: Path, target: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    out = tmp_path / "out"
     ended = tracekit("sweep", *arguments, "--target", f"t={target}", "-o", out, code=2)
     assert words in ended.stderr
     assert not out.exists()
@@ -194,17 +187,15 @@ def test_bench_rejects_other_options(
     assert words in tracekit("bench", *arguments, "-o", tmp_path / "out", code=2).stderr
 
 
-def test_a_run_that_cannot_be_is_told_and_the_others_are_made(tmp_path: Path, target: Path) -> None:
+def test_a_run_that_cannot_be_is_told_and_the_others_are_made(out: Path, target: Path) -> None:
     # GIVEN a number of threads that has not enough files, between two that have
-    out = tmp_path / "out"
     arguments = ("varmail", "--target", target, "-o", out, "--files", "100", "--threads", "1,80,2")
     ended = tracekit("sweep", *arguments, *QUICK, code=3)
     assert "80 threads need at least 160 files" in ended.stderr
     assert {row["threads"] for row in rows(out)} == {1, 2}
 
 
-def test_bench_runs_a_personality_once(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_bench_runs_a_personality_once(out: Path, target: Path) -> None:
     arguments = ("bench", "varmail", "--target", target, "-o", out, "--duration", "100ms")
     small = ("--files", "100", "--threads", "2", "--set", "mean_size=4KiB")
     assert "1 run made" in tracekit(*arguments, *small, "--no-report").stdout
@@ -216,8 +207,7 @@ def test_bench_runs_a_personality_once(tmp_path: Path, target: Path) -> None:
     assert (out / "report.html").is_file()
 
 
-def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(out: Path, target: Path) -> None:
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
     long = [*command, "--repeat", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
     # Tests that run in the background of a shell have inherited that SIGINT is ignored.
@@ -234,8 +224,7 @@ def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(tmp_path: Path, ta
     assert (told["kept"], told["made"]) == (done, 1)
 
 
-def test_a_killed_sweep_loses_nothing_and_leaves_nothing(tmp_path: Path, target: Path) -> None:
-    out = tmp_path / "out"
+def test_a_killed_sweep_loses_nothing_and_leaves_nothing(out: Path, target: Path) -> None:
     command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
     command += ["--duration", "300ms", "--cache", "keep", "--no-report"]
     long = [sys.executable, "-m", "tracekit", *command, "--repeat", "20"]
@@ -262,8 +251,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @needs_root
-def test_a_target_that_is_too_small_is_told(tmp_path: Path, small_disk: Path) -> None:
-    out = tmp_path / "out"
+def test_a_target_that_is_too_small_is_told(out: Path, small_disk: Path) -> None:
     words = ("sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000")
     ended = tracekit(*words, *QUICK, code=3)
     assert "MiB are free" in ended.stderr

@@ -111,27 +111,14 @@ SMALL = {
 FEW = {"files": "60", "threads": "3", "mean_size": "8KiB"}
 # Operations of one loop, counted in filebench's published definitions (workloads/*.f).
 FILEBENCH = {
-    "fileserver": {
-        "create": 1,
-        "write_file": 1,
-        "close": 3,
-        "open": 2,
-        "append": 1,
-        "read_file": 1,
-        "delete": 1,
-        "stat": 1,
-    },
-    "webserver": {"open": 10, "read_file": 10, "close": 10, "append": 1},
-    "webproxy": {"delete": 1, "create": 1, "append": 1, "close": 6, "open": 5, "read_file": 5},
-    "varmail": {
-        "delete": 1,
-        "create": 1,
-        "append": 2,
-        "fsync": 2,
-        "close": 3,
-        "open": 2,
-        "read_file": 2,
-    },
+    name: Counter(loop.split())
+    for name, loop in {
+        "fileserver": "create write_file open append open read_file delete stat close close close",
+        "webserver": "open read_file close " * 10 + "append",
+        "webproxy": "delete create append close " + "open read_file close " * 5,
+        "varmail": "delete create append fsync close open read_file append fsync close"
+        " open read_file close",
+    }.items()
 }
 # Table 1 of the study: files, mean size, size of a read and of a write, directory width, and the
 # ratio of reads to writes.
