@@ -188,12 +188,12 @@ def test_header_goes_on_over_lines_up_to_an_empty_comment() -> None:
         ("-- question: a?\n-- grain: b\n-- reads: c\n-- column: d", "the column is not"),
     ],
 )
-def test_wrong_headers_are_refused(header: str, complaint: str) -> None:
+def test_wrong_headers_are_rejected(header: str, complaint: str) -> None:
     with pytest.raises(InputError, match=re.escape(complaint)):
         described(header)
 
 
-def test_values_out_of_range_and_unknown_names_are_refused() -> None:
+def test_values_out_of_range_and_unknown_names_are_rejected() -> None:
     query = read("traffic/throughput")
     with pytest.raises(UsageError, match="window_count is 0 windows"):
         query.values({"window_count": 0})

@@ -278,7 +278,7 @@ def test_failed_requests_have_an_exit_code(tmp_path: Path, monkeypatch: pytest.M
         (["--device", "ssd-emlc", "--seed", "-1"], "--seed -1"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_made(
+def test_what_cannot_be_is_rejected_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -286,7 +286,7 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_smaller_than_the_size_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_file_smaller_than_the_size_and_a_folder_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "small.img").write_bytes(bytes(8 << 20))
     ran = tracekit(tmp_path / "small.img", "--size", "9MiB", "-o", tmp_path / "out")
     assert "--size 9 MiB" in str(ran.exception)

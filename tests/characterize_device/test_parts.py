@@ -286,6 +286,6 @@ def test_a_small_scale_leaves_as_many_requests_as_say_something() -> None:
         ({"write_percents": (101,)}, "--write-percents 101"),
     ],
 )
-def test_amounts_that_cannot_be_are_refused(amounts: dict[str, object], message: str) -> None:
+def test_amounts_that_cannot_be_are_rejected(amounts: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Amounts(**amounts)  # type: ignore[arg-type]

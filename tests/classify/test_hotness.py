@@ -99,7 +99,7 @@ def test_an_empty_trace_has_empty_tables(tmp_path: Path, rows: list[Row]) -> Non
         assert rows_of(folder.table("working_set")) == []
 
 
-def test_impossible_requests_are_told(tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(tmp_path: Path) -> None:
     rows = [read(1 << 60), read(2048, length_bytes=1 << 40), read(2048)]
     _, result = classified(tmp_path, rows, LAYOUT)
     assert result["hotness"]["blocks"] == 1
@@ -176,7 +176,7 @@ def test_default_windows_are_round_and_about_two_hundred() -> None:
     assert choose_windows(10, 3) == Windows(3, 4)
 
 
-def test_too_many_windows_are_refused() -> None:
+def test_too_many_windows_are_rejected() -> None:
     with pytest.raises(UsageError, match=f"more than {MAX_WINDOWS}"):
         choose_windows(MAX_WINDOWS, 1)
 
@@ -211,7 +211,7 @@ def test_temperatures() -> None:
 @pytest.mark.parametrize(
     ("ratio", "factor"), [(0, 2), (1.5, 2), (-1, 2), (float("nan"), 2), (0.5, -1), (0.5, np.inf)]
 )
-def test_impossible_rules_are_refused(ratio: float, factor: float) -> None:
+def test_impossible_rules_are_rejected(ratio: float, factor: float) -> None:
     with pytest.raises(UsageError):
         TemperatureRule(ratio, factor)
 

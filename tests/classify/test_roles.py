@@ -94,7 +94,7 @@ def test_places_decide(
     assert roles_of(folder) == roles
 
 
-def test_a_request_over_an_edge_is_counted_and_told(tmp_path: Path) -> None:
+def test_a_request_over_an_edge_is_counted_and_reported(tmp_path: Path) -> None:
     folder, result = classified(tmp_path, [read(10232, 2), read(10224, 2)], LAYOUT)
     assert roles_of(folder) == ["fs", "fs"]
     assert result["classification"]["crossing_requests"] == 1
@@ -146,13 +146,13 @@ def test_classifying_twice_changes_no_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["sda1", "=fs", "sda1=", "sda1=disk"])
-def test_options_of_another_form_are_refused(text: str) -> None:
+def test_options_of_another_form_are_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="is not NAME=ROLE"):
         Override.parse(text)
 
 
 @pytest.mark.parametrize("text", ["sda9=fs", "sdz:1+1=fs", "2048+0=fs", f"1+{10**30}=fs"])
-def test_options_for_nothing_are_refused(tmp_path: Path, text: str) -> None:
+def test_options_for_nothing_are_rejected(tmp_path: Path, text: str) -> None:
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
     with pytest.raises(UsageError, match=r"there is no|is no device|no device reaches"):
         overridden(folder, text)
@@ -195,21 +195,21 @@ REGION = VERSION + '"partitions": [{"device": "sda", '
         (REGION + '"start_sector": 0, "sectors": 9, "role": "x"}]}', "entry 0: role is 'x'"),
     ],
 )
-def test_a_bad_layout_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_bad_layout_file_is_rejected(tmp_path: Path, content: str, message: str) -> None:
     file = written(tmp_path / "layout.json", content)
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
     with pytest.raises(InputError, match=message):
         classify(folder, ClassifyOptions(layout_file=file))
 
 
-def test_a_folder_without_requests_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_requests_is_rejected(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [])
     folder.table("requests").unlink()
     with pytest.raises(InputError, match="no table 'requests'"):
         classify(folder, ClassifyOptions())
 
 
-def test_a_damaged_table_is_refused_and_stays(tmp_path: Path) -> None:
+def test_a_damaged_table_is_rejected_and_stays(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(2048)])
     file = folder.table("requests")
     file.write_bytes(file.read_bytes()[:-9])
@@ -265,7 +265,7 @@ def test_warnings_go_to_stderr(tmp_path: Path) -> None:
     assert "warning" not in result.stdout
 
 
-def test_a_window_of_no_time_is_refused(tmp_path: Path) -> None:
+def test_a_window_of_no_time_is_rejected(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", [read(2048)])
     for window in ("0", "nan", "-1"):
         refused(invoke("classify", folder.path, "--window", window))

@@ -123,7 +123,7 @@ INFO: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", sorted(INFO))
-def test_trace_json_with_a_wrong_value_is_refused(tmp_path: Path, name: str) -> None:
+def test_trace_json_with_a_wrong_value_is_rejected(tmp_path: Path, name: str) -> None:
     changes, message = INFO[name]
     file = write_trace(tmp_path, [Request("fs", 0)]) / "trace.json"
     file.write_text(json.dumps({**json_of(file), **changes}))

@@ -182,7 +182,7 @@ def _await(folder: Path, pattern: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("command", ["analyze", "sql"])
-def test_memory_beyond_any_machine_is_refused(tmp_path: Path, command: str) -> None:
+def test_memory_beyond_any_machine_is_rejected(tmp_path: Path, command: str) -> None:
     write_trace(tmp_path / "t", [Request("fs", 0)])
     done = run(command, tmp_path / "t", "--memory", str(10**20))
     assert done.returncode == 2

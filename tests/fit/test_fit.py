@@ -207,7 +207,7 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
     succeed(*asked, "--force")
 
 
-def test_nothing_to_fit_is_said(tmp_path: Path) -> None:
+def test_nothing_to_fit_is_reported(tmp_path: Path) -> None:
     folder = trace(tmp_path / "trace", [{**ONE, "operation": "discard"}])
     result = invoke("fit", folder.path, "-o", tmp_path / "out.toml")
     assert "there is no read, write or flush" in str(result.exception)

@@ -54,7 +54,7 @@ def test_changes_worth_10_are_reported(
     assert follow_answer(found, worth_ps=10) == (placements, flips)
 
 
-def test_nothing_is_told_when_nothing_pays() -> None:
+def test_nothing_is_reported_when_nothing_pays() -> None:
     found = [candidate("base", 100, 100, 100), candidate("fs", 100, 100, 100)]
     assert follow_answer(found, worth_ps=1) == (["base", "base", "base"], [])
 
@@ -193,7 +193,7 @@ def test_sizes_are_read(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "MiB", "1.5.2G", "12 parsec", "1e3", "99999999PiB"])
-def test_other_text_is_refused_with_the_option(text: str) -> None:
+def test_other_text_is_rejected_with_the_option(text: str) -> None:
     with pytest.raises(UsageError, match="--capacity: "):
         parse_size(text, option="--capacity")
 
@@ -302,7 +302,7 @@ def test_only_sets_of_roles_that_the_trace_has(tmp_path: Path) -> None:
     assert none["role_sets"] == []
 
 
-def test_sets_are_walked_where_roles_share_a_queue(tmp_path: Path) -> None:
+def test_sets_are_simulated_where_roles_share_a_queue(tmp_path: Path) -> None:
     requests = three_roles(1)
     result = recommended(
         tmp_path, requests, base="hdd-7200-seek", queueing="open", capacities_bytes=(4 * BLOCK,)

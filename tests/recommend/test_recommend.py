@@ -73,7 +73,7 @@ def test_of_equal_roles_the_smaller_is_named(tmp_path: Path) -> None:
     assert result["answers"][1]["placement"] == "journal"
 
 
-def test_the_answer_is_said_in_three_lines(tmp_path: Path) -> None:
+def test_the_answer_is_reported_in_three_lines(tmp_path: Path) -> None:
     result = recommended(tmp_path, oltp(), capacities_bytes=(100 * BLOCK,))
     # THEN the headline says what to place, by what margin, and where that changes; the knee is
     # where 90 % of the 3,800 requests are on NVM: all but 380 cold blocks of the file system
@@ -191,7 +191,7 @@ def test_a_failure_leaves_no_result(
     assert not (tmp_path / "simulations").exists()
 
 
-def test_a_trace_that_is_not_classified_is_refused(tmp_path: Path) -> None:
+def test_a_trace_that_is_not_classified_is_rejected(tmp_path: Path) -> None:
     write_trace(tmp_path, [Request("fs", 0)])
     (tmp_path / "blocks.parquet").unlink()
     with pytest.raises(InputError, match="there is no table 'blocks'") as caught:
@@ -280,7 +280,7 @@ def test_queueing_compares_mean_response_times(tmp_path: Path) -> None:
     )
 
 
-def test_without_queueing_nothing_is_said_of_responses(tmp_path: Path) -> None:
+def test_without_queueing_nothing_is_reported_of_responses(tmp_path: Path) -> None:
     result = recommended(tmp_path, [Request("fs", 0)])
     assert result["queueing"] == "serial"
     assert result["times"] is None
@@ -288,7 +288,7 @@ def test_without_queueing_nothing_is_said_of_responses(tmp_path: Path) -> None:
     assert (base["response_avg_ns"], base["makespan_ns"]) == (None, None)
 
 
-def test_a_split_of_roles_is_walked_too(tmp_path: Path) -> None:
+def test_a_split_of_roles_is_simulated_too(tmp_path: Path) -> None:
     result = recommended(tmp_path, oltp()[::10], queueing="open")
     for how in ("hottest", "start"):
         for placement in ("fs", "journal", "combined"):
@@ -316,7 +316,7 @@ def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None
     assert any("hdd-7200-seek seeks by distance" in text for text in result["assumptions"])
 
 
-def test_a_disk_smaller_than_the_trace_is_told(tmp_path: Path) -> None:
+def test_a_disk_smaller_than_the_trace_is_reported(tmp_path: Path) -> None:
     result = recommended(tmp_path, [Request("fs", 1_953_125_000)], base="hdd-7200-seek")
     assert "1 requests lie beyond the disk's capacity" in " ".join(result["assumptions"])
 

@@ -196,7 +196,7 @@ def test_a_figure_comes_in_two_widths_with_colours_as_classes() -> None:
     assert not re.search(r"#[0-9a-f]{6}|style=|<style|font-family|<metadata|xlink", markup)
 
 
-def test_a_colour_outside_the_palette_is_refused() -> None:
+def test_a_colour_outside_the_palette_is_rejected() -> None:
     def pink(table: pd.DataFrame, size: Size) -> Figure:
         figure = bars(table, size)
         figure.axes[0].axhline(0, color="#ff00ff")

@@ -155,12 +155,12 @@ def test_missing_stages_are_named(
     outline(text)
 
 
-def test_nothing_lost_is_said(whole: TraceFolder, text: str) -> None:
+def test_nothing_lost_is_reported(whole: TraceFolder, text: str) -> None:
     assert whole.content["warnings"] == []
     assert "Nothing was lost, dropped or guessed: all 1,200 records were read and matched." in text
 
 
-def test_losses_are_said_with_their_numbers(tmp_path: Path) -> None:
+def test_losses_are_reported_with_their_numbers(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "trace", stages=())
     loss = {"has_numbers": True, "sequence_gaps": 3, "lost_records": 41_000}
     folder.save_info(loss={**loss, "unmatched": {"issue": 7}})
@@ -198,7 +198,7 @@ def commands(folder: TraceFolder) -> list[str]:
     return list(section_of(reproduce, TraceFolder(folder.path)).parts["commands"])
 
 
-def test_replays_and_comparisons_are_told_as_they_were_asked(tmp_path: Path) -> None:
+def test_replays_and_comparisons_are_reported_as_they_were_asked(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "a trace", stages=("classify", "analyze"))
     for words in (
         ["replay", "--engine", "null", "--pace", "fast", "--name", "b", "--repeat", "2", "--json"],
@@ -215,6 +215,6 @@ def test_replays_and_comparisons_are_told_as_they_were_asked(tmp_path: Path) -> 
     ]
 
 
-def test_a_replay_of_no_command_is_told_by_its_summary(tmp_path: Path) -> None:
+def test_a_replay_of_no_command_is_reported_by_its_summary(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "t")
     assert [line for line in commands(folder) if line.startswith("tracekit replay")]

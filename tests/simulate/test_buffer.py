@@ -63,7 +63,7 @@ def test_hits_are_those_of_the_slow_model(requests: list[Request], row: int, acc
         assert found == slow_hits(requests, row, access, buffers)
 
 
-def test_a_role_that_cannot_be_is_refused() -> None:
+def test_a_role_that_cannot_be_is_rejected() -> None:
     table = native([(0, 1, False)])
     table["role"] = 5
     with RowBuffers(512, 64, (1,)) as kernel, pytest.raises(TracekitError):

@@ -238,7 +238,7 @@ def test_options_that_cannot_be(tmp_path: Path, options: CacheOptions, message: 
         simulate_cache(folder, options)
 
 
-def test_blocks_of_another_trace_are_refused(tmp_path: Path) -> None:
+def test_blocks_of_another_trace_are_rejected(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", SMALL)
     other = make_trace(tmp_path / "other", SMALL[:1])
     folder.table("blocks").write_bytes(other.table("blocks").read_bytes())

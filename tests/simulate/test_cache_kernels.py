@@ -170,7 +170,7 @@ def test_a_request_above_65535_pages_is_cut() -> None:
     assert runs.tolist() == [(0, 65_535, 0, 1), (65_535, 4_465, 0, 1)]
 
 
-def test_a_page_beyond_the_table_is_refused() -> None:
+def test_a_page_beyond_the_table_is_rejected() -> None:
     runs = native([(PAGES - 1, 2, False)])
     with caches.Curve(PAGES, SIZES) as curve, pytest.raises(TracekitError, match="failed"):
         curve.add(runs)
@@ -269,7 +269,7 @@ def test_accesses_are_the_pages_touched(rows: list[tuple[int, ...]], page_bytes:
 @pytest.mark.parametrize(
     "row", [(0, 1, 2, 0, 0), (0, 1, -1, 0, 0), (0, 1, 0, 4, 0), (0, 1, 0, 0, 3)]
 )
-def test_an_index_beyond_its_table_is_refused(row: tuple[int, ...]) -> None:
+def test_an_index_beyond_its_table_is_rejected(row: tuple[int, ...]) -> None:
     with pytest.raises(TracekitError, match="failed"):
         make_accesses(columns([row]), 4096)
 

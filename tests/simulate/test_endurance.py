@@ -158,7 +158,7 @@ def test_the_percentile_is_the_nearest_rank(count: int, expected: int) -> None:
 @pytest.mark.parametrize(
     ("days", "text"), [(0.25, "6 hours"), (1.0, "1.0 days"), (365.25 * 1200, "1,200.0 years")]
 )
-def test_a_lifetime_is_told_in_its_unit(days: float, text: str) -> None:
+def test_a_lifetime_is_reported_in_its_unit(days: float, text: str) -> None:
     assert lasting(days) == text
 
 
@@ -175,7 +175,7 @@ def test_levelling_never_shortens_a_life(folder: TraceFolder, tmp_path: Path) ->
         assert row["ideal_days"] >= row["unlevelled_days"]
 
 
-def test_what_is_not_known_is_said(folder: TraceFolder, tmp_path: Path) -> None:
+def test_what_is_not_known_is_reported(folder: TraceFolder, tmp_path: Path) -> None:
     what_if = written(tmp_path / "w.toml", 'currency = "EUR"\n')
     result, rows = simulated(folder, "--what-if", str(what_if))
     text = "\n".join(result["headline"])

@@ -219,7 +219,7 @@ def test_a_request_seen_twice_is_named(tmp_path: Path) -> None:
         swept(tmp_path, (DISK, NVM), is_issued=True)
 
 
-def test_times_beyond_64_bits_are_refused(tmp_path: Path) -> None:
+def test_times_beyond_64_bits_are_rejected(tmp_path: Path) -> None:
     # GIVEN a device so slow that one request takes 58 days
     slow = dataclasses.replace(DISK, read_latency_us=5e12)
     requests = [Request("fs", 0, operation="read")]

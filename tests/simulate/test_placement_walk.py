@@ -299,7 +299,7 @@ def test_a_chain_holds_what_grows() -> None:
 
 @pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3, 9])
-def test_every_placement_is_walked_and_the_base_by_each(threads: int, is_open: bool) -> None:
+def test_every_placement_is_simulated_and_the_base_by_each(threads: int, is_open: bool) -> None:
     shares = thread_partition(scenarios(*ROWS), threads, is_open=is_open)
     assert 1 <= len(shares) <= threads
     assert {index for share in shares for index in share.tolist()} == set(range(len(ROWS)))

@@ -291,7 +291,7 @@ def test_shares_are_timed_on_each_device_and_in_each_window(queueing: str, tmp_p
         assert row["kept_ns"] == pytest.approx(row["base_ns"] * (1 - expected), abs=1)
 
 
-def test_a_window_that_loses_is_said_to_take_longer() -> None:
+def test_a_window_that_loses_is_reported_to_take_longer() -> None:
     # GIVEN windows in which the recommended shares cost a tenth, and save a quarter
     answer = answer_with(capacity_bytes=4096, placement="swap", gain_ratio=0.2)
     rows = [

@@ -436,7 +436,7 @@ def test_charged_moves_cost_in_proportion(tmp_path: Path) -> None:
     assert twice - free == pytest.approx(2 * (once - free))
 
 
-def test_what_moved_is_told_in_words_and_figures(tmp_path: Path) -> None:
+def test_what_moved_is_reported_in_words_and_figures(tmp_path: Path) -> None:
     result = run_changed(tmp_path / "trace")
     some = result["configurations"]["dynamic"]["best with ssd-pcm"]
     folder = TraceFolder(tmp_path / "trace")
@@ -487,7 +487,7 @@ def test_bad_vary_is_named(
     assert not (tmp_path / "trace" / "simulations" / "tiers.json").exists()
 
 
-def test_too_many_changes_are_refused() -> None:
+def test_too_many_changes_are_rejected() -> None:
     factors = ",".join(str(number) for number in range(1, 66))
     with pytest.raises(UsageError, match="65 changes are more than 64"):
         parse_vary([f"window_s={factors}"])

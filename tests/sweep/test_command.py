@@ -73,7 +73,7 @@ def test_one_size_of_calls_is_of_reads_and_writes(out: Path, target: Path) -> No
     assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
 
 
-def test_errors_of_operations_are_told_with_their_counts(out: Path, target: Path) -> None:
+def test_errors_of_operations_are_reported_with_their_counts(out: Path, target: Path) -> None:
     # GIVEN a sweep of two runs, and errors in what they left
     command = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
     assert json.loads(tracekit(*command, "--json").stdout)["failures"] == []
@@ -187,7 +187,7 @@ def test_bench_rejects_other_options(
     assert words in tracekit("bench", *arguments, "-o", tmp_path / "out", code=2).stderr
 
 
-def test_a_run_that_cannot_be_is_told_and_the_others_are_made(out: Path, target: Path) -> None:
+def test_a_run_that_cannot_be_is_reported_and_the_others_are_made(out: Path, target: Path) -> None:
     # GIVEN a number of threads that has not enough files, between two that have
     arguments = ("varmail", "--target", target, "-o", out, "--files", "100", "--threads", "1,80,2")
     ended = tracekit("sweep", *arguments, *QUICK, code=3)
@@ -251,7 +251,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @needs_root
-def test_a_target_that_is_too_small_is_told(out: Path, small_disk: Path) -> None:
+def test_a_target_that_is_too_small_is_reported(out: Path, small_disk: Path) -> None:
     words = ("sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000")
     ended = tracekit(*words, *QUICK, code=3)
     assert "MiB are free" in ended.stderr

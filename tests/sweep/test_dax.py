@@ -25,7 +25,7 @@ from tracekit.units import format_share
 ROWS = csv_rows(FIXTURES / "files/dax_verdicts/input.csv")
 
 
-def test_each_workload_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_each_workload_is_reported_with_its_reason(tmp_path: Path) -> None:
     folder = make(tmp_path / "out", {"file_runs": ROWS})
     lines = summarize_verdicts(find_verdicts(folder))
     # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
@@ -83,7 +83,7 @@ def test_settings_of_a_workload_are_counted_and_its_ends_told() -> None:
     )
 
 
-def test_settings_of_one_run_each_are_told_to_be_so() -> None:
+def test_settings_of_one_run_each_are_reported_to_be_so() -> None:
     once = {"run_count": 1, "ratio_low": None, "ratio_high": None}
     rows = [verdict(float(n), "not decided", threads=n, **once) for n in (1, 2)]
     ((_, (line,)),) = paragraphs(rows)

@@ -186,7 +186,7 @@ def result(cache: str, *, seed: int = 0, personality: str = "mail", **more: obje
     return msgspec.convert(given | more, RunRecord)
 
 
-def test_only_what_differs_within_a_personality_is_told() -> None:
+def test_only_what_differs_within_a_personality_is_reported() -> None:
     runs = [
         result("sync", definition="a"),
         result("cold"),  # of a version that wrote no definition

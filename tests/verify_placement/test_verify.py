@@ -259,7 +259,7 @@ RESULT: dict[str, Any] = {
 }
 
 
-def test_a_placement_that_costs_time_is_told_as_such() -> None:
+def test_a_placement_that_costs_time_is_reported_as_such() -> None:
     assert says(RESULT) == [
         "The prediction did not hold: with 1 MiB of dax-pcm the replay of all 10 requests took"
         " 20.0% more time (25.0% more to 5.0% less in 3 repeats), the model says 20.0% less for"
