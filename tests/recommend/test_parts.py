@@ -3,6 +3,7 @@
 import itertools
 import random
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -199,26 +200,24 @@ def test_other_text_is_rejected_with_the_option(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"),
+    ("shown", "value", "text"),
     [
-        (0, "0 B"),
-        (4096, "4 KiB"),
-        (24 << 20, "24 MiB"),
-        (10113024, "9.64 MiB"),
-        (1023 << 20, "1,023 MiB"),
-        (5 << 40, "5 TiB"),
+        (format_size, 0, "0 B"),
+        (format_size, 4096, "4 KiB"),
+        (format_size, 24 << 20, "24 MiB"),
+        (format_size, 10113024, "9.64 MiB"),
+        (format_size, 1023 << 20, "1,023 MiB"),
+        (format_size, 5 << 40, "5 TiB"),
+        (format_duration, 0, "0 ns"),
+        (format_duration, 999_999, "1 ms"),
+        (format_duration, 1_500, "1.5 us"),
+        (format_duration, 25_042 * 10**9, "6 h 57 min"),
     ],
 )
-def test_sizes_are_written_with_three_digits(size: int, text: str) -> None:
-    assert format_size(size) == text
-
-
-@pytest.mark.parametrize(
-    ("time_ns", "text"),
-    [(0, "0 ns"), (999_999, "1 ms"), (1_500, "1.5 us"), (25_042 * 10**9, "6 h 57 min")],
-)
-def test_durations_are_written_as_in_the_report(time_ns: int, text: str) -> None:
-    assert format_duration(time_ns) == text
+def test_sizes_and_durations_have_three_digits(
+    shown: Callable[[int], str], value: int, text: str
+) -> None:
+    assert shown(value) == text
 
 
 ROLES = ("fs", "journal", "swap")

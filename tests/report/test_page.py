@@ -160,11 +160,10 @@ def test_nothing_lost_is_reported(whole: TraceFolder, text: str) -> None:
     assert "Nothing was lost, dropped or guessed: all 1,200 records were read and matched." in text
 
 
-def test_losses_are_reported_with_their_numbers(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "trace", stages=())
+def test_losses_are_reported_with_their_numbers(parsed: TraceFolder) -> None:
     loss = {"has_numbers": True, "sequence_gaps": 3, "lost_records": 41_000}
-    folder.save_info(loss={**loss, "unmatched": {"issue": 7}})
-    text = page_of(folder)
+    parsed.save_info(loss={**loss, "unmatched": {"issue": 7}})
+    text = page_of(parsed)
     assert '<td>records lost at those gaps</td><td class="number">41,000</td>' in text
     assert '<td>events without their counterpart: issue</td><td class="number">7</td>' in text
     assert "has numbers" not in text

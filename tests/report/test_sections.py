@@ -161,9 +161,7 @@ def test_throughput_has_its_idle_windows() -> None:
     )
     # THEN the seconds between have none
     assert traffic.rate_by_role(table)["bytes_per_second"].tolist() == [4096, 0, 0, 8192]
-
-
-def test_windows_without_a_value_are_gaps() -> None:
+    # and windows without a value are gaps
     table = pd.DataFrame({"window_ns": [0, 2], "role": ["fs"] * 2, "p99": [5.0, 7.0]})
     found = fmt.every_window(table, 1.0, values=["p99"], missing=math.nan)["p99"]
     assert found.isna().tolist() == [False, True, False]

@@ -67,14 +67,15 @@ def test_prices_in_a_currency_are_on_the_axis() -> None:
             assert draw_key(shown, size).axes[0].get_xlabel() == title
 
 
-def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "trace", stages=())
+def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(
+    parsed: TraceFolder, tmp_path: Path
+) -> None:
     what_if = tmp_path / "euro.toml"
     what_if.write_text(
         'currency = "EUR"\n[price_per_gb]\nssd-pcm = 2\nssd-emlc = 0.5\nhdd-15k = 0.1\n'
     )
-    simulate_tiers(folder, TierOptions(extent_bytes=65536, step_percent=50, what_if=what_if))
-    text = page_of(folder)
+    simulate_tiers(parsed, TierOptions(extent_bytes=65536, step_percent=50, what_if=what_if))
+    text = page_of(parsed)
     assert "IOPS per EUR/GB of every mix, static" in text
     assert "IOPS for the price of every mix" not in text
     assert text.count("IOPS per EUR/GB") > 4
@@ -125,14 +126,13 @@ def test_a_simulation_that_was_not_run_is_not_missing(parsed: TraceFolder, build
 
 
 @pytest.mark.parametrize("names", [(), ("ssd-pcm", "hdd-15k")])
-def test_tiers_have_a_section(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_tiers_have_a_section(parsed: TraceFolder, names: tuple[str, ...]) -> None:
     # GIVEN a trace with dynamic tiering of three tiers, or of two that have no surface
-    folder = make_folder(tmp_path / "trace", stages=())
     options = TierOptions(
         extent_bytes=65536, step_percent=10, tiers=names, is_dynamic=True, window_s=1.0
     )
-    answer = to_builtins(simulate_tiers(folder, options))
-    text = page_of(folder)
+    answer = to_builtins(simulate_tiers(parsed, options))
+    text = page_of(parsed)
     # THEN the answer and the figures are there
     assert answer["headline"][0] in text
     for figure in ("tiers-key", "tiers-skew", "tiers-sensitivity"):
@@ -141,14 +141,13 @@ def test_tiers_have_a_section(tmp_path: Path, names: tuple[str, ...]) -> None:
         assert (f'id="figure-tiers-surface-{method}"' in text) == (not names)
 
 
-def test_how_to_reproduce_names_the_simulation_with_its_options(tmp_path: Path) -> None:
+def test_how_to_reproduce_names_the_simulation_with_its_options(parsed: TraceFolder) -> None:
     # GIVEN a simulation that was asked with options, and one of an older release
-    folder = make_folder(tmp_path / "trace", stages=())
     words = ["--extent", "64KiB", "--step", "50", "--vary", "extent_bytes=2"]
-    command = ["simulate", "tiers", str(folder.path), *words]
+    command = ["simulate", "tiers", str(parsed.path), *words]
     succeed(*command, "--json")
-    (folder.path / "simulations" / "buffer.json").write_text('{"headline": []}')
-    section = reproduce(Inputs(folder))
+    (parsed.path / "simulations" / "buffer.json").write_text('{"headline": []}')
+    section = reproduce(Inputs(parsed))
     # THEN both commands are there, with what is known of them
     assert isinstance(section, Section)
     commands = section.parts["commands"]

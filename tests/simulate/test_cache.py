@@ -511,15 +511,24 @@ def test_a_large_page_takes_the_factor_too() -> None:
     assert replace(devices, page_bytes=PAGE).read_us(devices.pcm) == pytest.approx(6.7)
 
 
-def test_only_writes_have_no_read_latency_but_a_time(tmp_path: Path) -> None:
-    folder, _ = simulated(tmp_path, [("write", 5, 9), ("write", 6, 1)])
-    assert {row["measure"] for row in rows(folder, "cache_sensitivity")} == {"io_time"}
-
-
-def test_inclusive_levels_are_simulated_for_changed_prices(tmp_path: Path) -> None:
-    folder, _ = simulated(tmp_path, MIXED, levels="inclusive", policies=("lru",))
-    ratios = {row["pcm_price_in_flash"] for row in rows(folder, "cache_sensitivity")}
-    assert ratios == {2, 4, 8}
+@pytest.mark.parametrize(
+    ("requests", "options", "column", "expected"),
+    [
+        # only writes have no read latency but a time
+        ([("write", 5, 9), ("write", 6, 1)], {}, "measure", {"io_time"}),
+        # inclusive levels are simulated for changed prices
+        (MIXED, {"levels": "inclusive", "policies": ("lru",)}, "pcm_price_in_flash", {2, 4, 8}),
+    ],
+)
+def test_values_of_the_sensitivity(
+    tmp_path: Path,
+    requests: list[Request],
+    options: dict[str, Any],
+    column: str,
+    expected: set[Any],
+) -> None:
+    folder, _ = simulated(tmp_path, requests, **options)
+    assert {row[column] for row in rows(folder, "cache_sensitivity")} == expected
 
 
 @pytest.mark.parametrize(
