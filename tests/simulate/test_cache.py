@@ -13,6 +13,7 @@ import pytest
 from msgspec import to_builtins
 
 from tests.command_line import invoke, refused, succeed
+from tests.report.folder import section_of
 from tests.simulate.traces import Request, make_trace
 from tests.traces import json_of, recencies, rows_of, written
 from tracekit._native.caches import RUN
@@ -23,7 +24,7 @@ from tracekit.model.cache_passes import make_grid, volume_curves
 from tracekit.model.cache_plane import Devices, parse_changes
 from tracekit.model.changes import Change
 from tracekit.model.miss_ratio_curve import Pages
-from tracekit.report.page import report
+from tracekit.report.sections import caches
 from tracekit.store import TraceFolder
 from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, CACHE_SENSITIVITY
 
@@ -340,11 +341,9 @@ def test_the_devices_beyond_the_largest_are_together(tmp_path: Path) -> None:
     assert told.stderr == "curves by volume: sdc; 2 others together\n"
     references = {row["device"]: row["references"] for row in curves(folder)}
     assert references == {"sdc": 180, None: 60}
-    report(folder, tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "2 other volumes" in page
-    assert 'id="cache-volumes-shared' in page
-    assert 'id="cache-volumes-own' in page
+    shown = repr(section_of(caches.cache, folder).parts)
+    for text in ("2 other volumes", "cache-volumes-shared", "cache-volumes-own"):
+        assert text in shown
 
 
 @pytest.mark.parametrize(
@@ -375,12 +374,10 @@ def test_a_device_may_be_called_others_or_all(tmp_path: Path) -> None:
         assert found == scopes
         whole = {row["references"] for row in table if row["scope"] == row["role"] == "all"}
         assert whole == {120}
-    report(folder, tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "others, 60 references:" in page
-    assert "all, 40 references:" in page
-    assert "1 other volumes, 20 references:" not in page
-    assert "1 other volume, 20 references:" in page
+    shown = repr(section_of(caches.cache, folder).parts)
+    assert "1 other volumes, 20 references:" not in shown
+    for text in ("others, 60 references:", "all, 40 references:", "1 other volume, 20 references:"):
+        assert text in shown
 
 
 @pytest.mark.parametrize(
