@@ -1,5 +1,7 @@
 """How many completions each capture source does not see on an idle machine, and what it reports."""
 
+from __future__ import annotations
+
 import tempfile
 from pathlib import Path
 
@@ -15,9 +17,8 @@ from tracekit.readers.blktrace import parse
 
 def run(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, int]:
     """Return requests counted, recorded, unseen (least, most), rows without completion."""
-    done = run_capture(
-        disk.device, "-o", folder / "c", "--source", source, "--", *command, code=None
-    )
+    options = ("-o", str(folder / "c"), "--source", source)
+    done = run_capture(disk.device, *options, "--", *command, code=None)
     if done.returncode:
         raise SystemExit(done.stderr)
     loss = parse([folder / "c"], folder / "trace")[0].content["loss"]
