@@ -9,6 +9,7 @@ all that wait for one (block/blk-flush.c).
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 SECTORS = 2000
@@ -312,3 +313,8 @@ def run(seed: int, *, steps: int, disks: int, cpus: int) -> Machine:
     for device in devices:
         device.drain()
     return machine
+
+
+def lines_of(machine: Machine) -> list[str]:
+    """Return the trace of all CPUs in order of time."""
+    return sorted(chain.from_iterable(machine.lines), key=lambda line: int(line.split()[0]))

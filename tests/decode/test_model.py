@@ -1,12 +1,11 @@
 """The decoder against a model of the block layer, and against streams without any sense."""
 
 import random
-from itertools import chain
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decode.block_layer import Disk, Machine, run
+from tests.decode.block_layer import Disk, Machine, lines_of, run
 from tests.decode.records import Event, decode, flags, pack, pack_events
 from tracekit._native.decode import ACTIONS
 
@@ -39,8 +38,7 @@ def test_rows_are_what_the_block_layer_did(
     assert decoded.unmatched() == {}
 
     # AND one stream of all CPUs is the same as a file for each
-    joined = sorted(chain.from_iterable(machine.lines), key=lambda line: int(line.split()[0]))
-    assert decode(pack("\n".join(joined), version=version)).rows == decoded.rows
+    assert decode(pack("\n".join(lines_of(machine)), version=version)).rows == decoded.rows
 
 
 def test_the_model_does_all_that_is_to_be_tested() -> None:

@@ -7,16 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import succeed
 from tests.replay.trace import trace
-from tracekit.cli import app
+from tests.traces import rows
 from tracekit.errors import InputError, UsageError
 from tracekit.readers.importing import import_trace
-from tracekit.readers.units import ImportOptions
-from tracekit.store import TraceFolder
 from tracekit.writers.export import export
 from tracekit.writers.rows import plain_names
 
@@ -44,21 +41,15 @@ fio version 3 iolog
 """
 
 
-def rows_of(folder: TraceFolder) -> list[tuple[Any, ...]]:
-    names = ["queue_ns", "complete_ns", "device", "sector", "length_bytes", "operation"]
-    table = pq.read_table(folder.table("requests"), columns=names)
-    return [tuple(row.values()) for row in table.to_pylist()]
-
-
 def many(count: int, operations: tuple[str, ...], unit_ns: int) -> list[dict[str, Any]]:
     """Return rows of which a format with these operations and this unit of time loses nothing."""
     pick = random.Random(7)  # noqa: S311 - a fixed sequence, no secret
-    rows = []
+    made = []
     time_ns = 0
     for _ in range(count):
         operation = pick.choice(operations)
         is_flush = operation == "flush"
-        rows.append({
+        made.append({
             "queue_ns": time_ns,
             "complete_ns": time_ns + unit_ns * pick.randrange(1, 500),
             "device": pick.choice(("8,0", "259,3")),
@@ -67,7 +58,7 @@ def many(count: int, operations: tuple[str, ...], unit_ns: int) -> list[dict[str
             "operation": operation,
         })  # fmt: skip
         time_ns += unit_ns * pick.randrange(0, 900)
-    return rows
+    return made
 
 
 def test_a_fio_log_by_hand(tmp_path: Path) -> None:
@@ -91,60 +82,48 @@ def test_a_fio_log_by_hand(tmp_path: Path) -> None:
 
 def test_an_import_gives_back_what_fio_can_hold(tmp_path: Path) -> None:
     # GIVEN a trace in several row groups, of whole us and of operations that fio has
-    rows = many(5000, ("read", "write", "flush"), 1000)
-    made = trace(tmp_path / "trace", rows, row_group_rows=700)
+    requests = many(5000, ("read", "write", "flush"), 1000)
+    made = trace(tmp_path / "trace", requests, row_group_rows=700)
     # WHEN it is exported and imported again
     result = export(made, "fio", output=tmp_path / "t.log")
-    again = import_trace(tmp_path / "t.log", tmp_path / "again", options=ImportOptions())
+    again = import_trace(tmp_path / "t.log", tmp_path / "again")
     # THEN all but the completions is the same
     assert result["written"] == 5000
     assert not result["left_out"]
     assert not result["changed"]
     assert again.content["source"]["format"] == "fio3"
-    assert rows_of(again) == [(row[0], None, *row[2:]) for row in rows_of(made)]
+    assert rows(again) == [(row[0], None, *row[2:]) for row in rows(made)]
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
-def test_fio_replays_the_export_without_complaint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_job", [True, False], ids=["job", "log alone"])
+def test_fio_replays_the_export_without_complaint(tmp_path: Path, has_job: bool) -> None:
     # GIVEN an export of a trace on two devices
-    rows = many(2000, ("read", "write", "flush"), 1000)
-    export(trace(tmp_path / "trace", rows), "fio", output=tmp_path / "t.log")
-    # WHEN fio runs the job that lies beside it, through the page cache where a folder has no other
+    made = many(2000, ("read", "write", "flush"), 1000)
+    export(trace(tmp_path / "trace", made), "fio", output=tmp_path / "t.log")
     job = tmp_path / "t.log.fio"
-    job.write_text(job.read_text().replace("direct=1", "direct=0"))
-    command = ["fio", "--output-format=json", "--output=out.json", job.name]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    # THEN it says nothing, and has done each request
-    assert (done.returncode, done.stderr) == (0, "")
-    (found,) = json.loads((tmp_path / "out.json").read_text())["jobs"]
-    count = {name: sum(row["operation"] == name for row in rows) for name in ("read", "write")}
-    assert found["error"] == 0
-    assert {name: found[name]["total_ios"] for name in count} == count
-    assert found["sync"]["total_ios"] == 2000 - sum(count.values())
-    total = sum(row["length_bytes"] for row in rows if row["operation"] == "read")
-    assert found["read"]["io_bytes"] == total
-
-
-@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
-def test_fio_replays_the_log_without_the_job(tmp_path: Path) -> None:
-    # GIVEN an export, and files of the sizes that its job makes
-    rows = many(2000, ("read", "write", "flush"), 1000)
-    export(trace(tmp_path / "trace", rows), "fio", output=tmp_path / "t.log")
-    job = (tmp_path / "t.log.fio").read_text()
-    (made,) = [line for line in job.splitlines() if line.startswith("exec_prerun=")]
-    for prepare in made.removeprefix("exec_prerun=").split(" && "):
-        subprocess.run(prepare.split(), cwd=tmp_path, check=True)
-    # WHEN fio reads the log alone
-    command = ["fio", "--name=x", "--read_iolog=t.log", "--ioengine=psync", "--replay_no_stall=1"]
-    command += ["--output-format=json", "--output=out.json"]
+    text = job.read_text()
+    if has_job:
+        # WHEN fio runs the job beside it, through the page cache where a folder has no other
+        job.write_text(text.replace("direct=1", "direct=0"))
+        words = [job.name]
+    else:
+        # OR reads the log alone, with files of the sizes that the job makes
+        (line,) = [line for line in text.splitlines() if line.startswith("exec_prerun=")]
+        for prepare in line.removeprefix("exec_prerun=").split(" && "):
+            subprocess.run(prepare.split(), cwd=tmp_path, check=True)
+        words = ["--name=x", "--read_iolog=t.log", "--ioengine=psync", "--replay_no_stall=1"]
+    command = ["fio", "--output-format=json", "--output=out.json", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     # THEN it says nothing, and has done each request
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = json.loads((tmp_path / "out.json").read_text())["jobs"]
     assert found["error"] == 0
     for name in ("read", "write"):
-        wanted = [row["length_bytes"] for row in rows if row["operation"] == name]
+        wanted = [row["length_bytes"] for row in made if row["operation"] == name]
         assert (found[name]["total_ios"], found[name]["io_bytes"]) == (len(wanted), sum(wanted))
+    if has_job:
+        assert found["sync"]["total_ios"] == sum(row["operation"] == "flush" for row in made)
 
 
 def test_no_device_is_called_by_a_path() -> None:
@@ -155,11 +134,29 @@ def test_no_device_is_called_by_a_path() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", [[], [{"operation": "discard"}]])
-def test_nothing_to_export_leaves_no_file(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
-    made = trace(tmp_path / "trace", rows)
-    with pytest.raises(InputError, match=r"no request that fio can hold"):
-        export(made, "fio", output=tmp_path / "t.log")
+NONE: list[dict[str, Any]] = []
+FLUSH = [{"operation": "flush", "length_bytes": 0}]
+OTHERS = [{"operation": "other"}, {"operation": "zone"}]
+
+
+@pytest.mark.parametrize(
+    ("form", "requests", "kinds"),
+    [
+        ("fio", NONE, ""),
+        ("fio", [{"operation": "discard"}], ""),
+        ("msr", NONE, ""),
+        ("msr", FLUSH, ""),
+        ("oracleGeneral", NONE, ""),
+        ("oracleGeneral", FLUSH, ""),
+        ("blkparse", OTHERS, r" \(1 zone, 1 other\)"),
+    ],
+)
+def test_nothing_to_export_leaves_no_file(
+    tmp_path: Path, form: str, requests: list[dict[str, Any]], kinds: str
+) -> None:
+    made = trace(tmp_path / "trace", requests)
+    with pytest.raises(InputError, match=f"no request that {form} can hold{kinds}"):
+        export(made, form, output=tmp_path / "t")
     assert [path.name for path in tmp_path.iterdir()] == ["trace"]
 
 
@@ -178,14 +175,12 @@ def test_a_job_cannot_name_every_file(tmp_path: Path) -> None:
         export(made, "fio", output=tmp_path / "a b.log")
 
 
-def test_the_command_says_what_was_lost(tmp_path: Path) -> None:
+def test_the_command_reports_what_was_lost(tmp_path: Path) -> None:
     made = trace(tmp_path / "trace", [{**row, "device": "a b"} for row in ROWS])
-    words = ["export", str(made.path), "--format", "fio", "-o", str(tmp_path / "t.log")]
-    told = CliRunner().invoke(app, words)
-    assert told.exit_code == 0
-    assert "4 of 7 requests written (fio)" in told.stdout
-    assert "1 left out: too long" in told.stdout
-    assert "device a b is called a_b" in told.stdout
-    assert "role (3)" in told.stdout
-    again = CliRunner().invoke(app, [*words, "--force", "--json"])
-    assert json.loads(again.stdout)["written"] == 4
+    words = ("export", made.path, "--format", "fio", "-o", tmp_path / "t.log")
+    shown = succeed(*words).stdout
+    assert "4 of 7 requests written (fio)" in shown
+    assert "1 left out: too long" in shown
+    assert "device a b is called a_b" in shown
+    assert "role (3)" in shown
+    assert json.loads(succeed(*words, "--force", "--json").stdout)["written"] == 4
