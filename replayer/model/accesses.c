@@ -22,6 +22,7 @@ int64_t tk_accesses_make(const struct access_columns *columns, uint64_t count,
                          struct page_access *out, uint64_t *impossible) {
   const uint32_t shift = columns->page_shift - SECTOR_SHIFT; /* of sectors */
   int64_t made = 0;
+  /* A row of an unknown word ends it, one of an impossible place is counted and left out. */
   for (uint64_t row = 0; row < count; row++) {
     if (!is_known(columns, row))
       return -EINVAL;

@@ -106,6 +106,7 @@ static uint64_t add_banks(uint64_t *open, uint64_t banks, uint64_t first, uint64
 }
 
 int tk_buffer_add(struct buffer *buffer, const struct page_access *rows, uint64_t count) {
+  /* An access that is out of range ends the call; those before it count. */
   for (uint64_t i = 0; i < count; i++) {
     const struct page_access *access = &rows[i];
     if (access->role >= PAGE_ROLES || access->count == 0 || access->key < 0 ||

@@ -28,6 +28,7 @@ int64_t tk_page_runs_find(const struct page_runs *pages, const struct page_acces
                           uint64_t count, struct page_run *runs, uint64_t capacity,
                           uint64_t *done) {
   uint64_t made = 0;
+  /* An access is never torn over two calls: all its runs fit, or it waits for the next call. */
   for (*done = 0; *done < count; ++*done) {
     const struct page_access *row = &rows[*done];
     const uint64_t parts = ((uint64_t)row->count + UINT16_MAX - 1) / UINT16_MAX;

@@ -143,6 +143,7 @@ static bool read_nanoseconds(const char **at, struct reading *reading) {
   return scan_number(at, &reading->fraction_ns) && reading->fraction_ns < 1000000000u;
 }
 
+/* Reads the field that a letter of the format names; letters without a column are passed over. */
 static bool read_field(const char **at, const struct form_item *item, const struct form_item *next,
                        struct reading *reading) {
   struct record *record = reading->record;

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.house.tree import ROOT, files, place
+import pytest
+
+from tests.house.tree import ROOT, nodes, place, product
 
 SQL = re.compile(
     r"^\s*(select\s.*\sfrom\s|with\s.*\sas\s*\(|create\s+(or\s+replace\s+)?(table|view|macro)\s"
@@ -16,15 +18,11 @@ SQL = re.compile(
 )
 
 
-def product() -> list[Path]:
-    return files("*.py", under="tracekit")
-
-
 @cache
 def imports(path: Path) -> set[str]:
     """Return the full names of the modules that a file imports, at any depth."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -42,19 +40,25 @@ def importers(module: str) -> set[str]:
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield line and value of each string of a file that is not a docstring."""
-    tree = ast.parse(path.read_text())
-    prose = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
+    prose = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.lineno, node.value
 
 
-def test_only_query_knows_the_database() -> None:
-    assert importers("duckdb") <= {"tracekit/query.py"}
+@pytest.mark.parametrize(
+    ("modules", "allowed"),
+    [
+        (("duckdb",), ("query.py",)),
+        (("cffi", "_cffi_backend", "ctypes"), ("_native/",)),
+        (("typer",), ("cli.py", "commands/")),
+    ],
+    ids=["the database", "the native border", "talking to the user"],
+)
+def test_one_place_knows(modules: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    places = tuple(f"tracekit/{name}" for name in allowed)
+    found = set[str]().union(*map(importers, modules))
+    assert [name for name in found if not name.startswith(places)] == []
 
 
 def test_only_query_holds_sql_text() -> None:
@@ -68,22 +72,12 @@ def test_only_query_holds_sql_text() -> None:
     assert found == []
 
 
-def test_only_native_touches_cffi_and_ctypes() -> None:
-    found = importers("cffi") | importers("_cffi_backend") | importers("ctypes")
-    assert [name for name in found if not name.startswith("tracekit/_native/")] == []
-
-
-def test_only_the_commands_talk_to_the_user() -> None:
-    told = importers("typer") - {"tracekit/cli.py"}
-    assert [name for name in told if not name.startswith("tracekit/commands/")] == []
-
-
 def test_only_the_command_line_ends_the_program() -> None:
     ways = {"sys.exit", "os._exit", "SystemExit", "exit", "quit"}
     found = {
         place(path)
         for path in product()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) in ways
     }
     assert found <= {"tracekit/cli.py"}

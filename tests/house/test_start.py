@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tracekit.commands import COMMANDS, GROUPS
+
 HELP_LIMIT_S = 0.2
 RUNS = 7
-SLOW = {
-    "_cffi_backend",
-    "pyarrow",
-    "duckdb",
-    "pandas",
-    "numpy",
-    "seaborn",
-    "matplotlib",
-    "jinja2",
-    "rich",
-}
+SLOW = {"_cffi_backend", "pyarrow", "duckdb", "pandas", "numpy", "seaborn", "matplotlib"}
+SLOW |= {"jinja2", "rich"}
 
 
 def help_s() -> float:
@@ -38,12 +31,41 @@ def test_help_is_quick() -> None:
     assert min(help_s() for _ in range(RUNS)) < HELP_LIMIT_S
 
 
-def test_nothing_slow_is_imported_for_help() -> None:
-    code = "import sys, tracekit.cli; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.split()
-    assert SLOW & set(loaded) == set()
+# Each command line in its turn, in one process; then what it has imported.
+TYPE = """
+import os, sys
+from tracekit import cli
+for line in sys.stdin.read().splitlines():
+    sys.argv[1:] = line.split()
+    try:
+        cli.main()
+    except SystemExit:
+        pass
+print(*sys.modules)
+"""
+EVERY = [*COMMANDS, *(f"{group} {part}" for group, parts in GROUPS.items() for part in parts)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "environment"),
+    [
+        (["--help", *(f"{name} --help" for name in EVERY)], {}),
+        (["no-such-command", *(f"{name} --no-such-option" for name in ("", *EVERY))], {}),
+        (["", "re"], {"_TRACEKIT_COMPLETE": "complete_bash", "COMP_WORDS": "tracekit re"}),
+    ],
+    ids=["help", "errors", "completion"],
+)
+def test_nothing_slow_is_imported_before_a_command_runs(
+    lines: list[str], environment: dict[str, str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TYPE],
+        input="\n".join(lines), env=os.environ | {"COMP_CWORD": "1"} | environment,
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "tracekit.cli" in loaded
+    assert SLOW & {*loaded} == set()
 
 
 BEGIN = """

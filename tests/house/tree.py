@@ -1,6 +1,8 @@
 """The files of the checkout that are ours: what git would commit, found without asking git."""
 
+import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,6 +17,17 @@ def files(*patterns: str, under: str = ".") -> list[Path]:
         if not patterns or any(path.match(pattern) for pattern in patterns)
     )
     return sorted(found)
+
+
+def product() -> list[Path]:
+    """Return the modules of the package."""
+    return files("*.py", under="tracekit")
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a module's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def place(path: Path) -> str:

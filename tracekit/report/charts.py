@@ -558,12 +558,12 @@ share_axis_of_points = functools.partial(share_axis, low=-0.02)
 
 def time_axis(axis: Axis, highest_ns: float, _size: Size = WIDE, *, steps: int = 5) -> None:
     """Put ticks at round numbers of the unit that suits the range, and write the unit at each."""
-    _unit_axis(axis, unit_for(highest_ns, TIME_UNITS), steps=steps)
+    _unit_axis(axis, *unit_for(highest_ns, TIME_UNITS), steps=steps)
 
 
 def data_axis(axis: Axis, highest_bytes: float, _size: Size = WIDE, *, steps: int = 5) -> None:
     """Put ticks at round numbers of the binary unit that suits the range."""
-    _unit_axis(axis, unit_for(highest_bytes, DATA_UNITS), steps=steps)
+    _unit_axis(axis, *unit_for(highest_bytes, DATA_UNITS), steps=steps)
 
 
 def capacity_axis(axis: Axis, highest_bytes: float, size: Size) -> None:
@@ -582,9 +582,7 @@ def from_zero(scale: Scale) -> Scale:
     return whole
 
 
-def _unit_axis(axis: Axis, unit: tuple[str, float], *, steps: int) -> None:
-    name, factor = unit
-
+def _unit_axis(axis: Axis, name: str, factor: float, *, steps: int) -> None:
     class _Locator(MaxNLocator):
         """Round in the unit, not in nanoseconds or bytes."""
 

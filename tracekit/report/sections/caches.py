@@ -288,7 +288,8 @@ def _name(parameter: str, factor: float) -> str:
 def describe_changes(table: pd.DataFrame, name: str) -> list[str]:
     """Describe how far the gain goes in both directions, and the splits that give it."""
     named = sorted(
-        zip(table["gain_ratio"], change_kinds(table), rows(table), strict=True), key=_gain
+        zip(table["gain_ratio"], change_kinds(table), rows(table), strict=True),
+        key=lambda item: (float(item[0]), item[1]),
     )
     budget = fmt.data(int(table["even_flash_bytes"].iloc[0]))
     sentences = [
