@@ -9,15 +9,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.command_line import invoke, refused, succeed
 from tracekit import query
-from tracekit.cli import app
 from tracekit.counters import SOFTWARE, CountersOptions, count_events
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.store import TraceFolder
 from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 
+MODULE = import_module("tracekit.counters")  # the name is that of a function of the API, too
 RECORDED = Path(__file__).with_name("recorded")
 RATES = (100, 110, 120, 130, 140, 150)
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
@@ -48,24 +49,25 @@ done
 
 
 @pytest.fixture
-def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a program in perf's place that counts two events."""
     place = tmp_path / "bin"
     place.mkdir()
     (place / "perf").write_text(STAND_IN)
     (place / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
-    monkeypatch.setattr(
-        import_module("tracekit.counters"),
-        "PLAIN",
-        {**os.environ, "PATH": f"{place}:{os.environ['PATH']}", "COUNTER": str(tmp_path / "n")},
-    )
     monkeypatch.setenv("COUNTER", str(tmp_path / "n"))
-    return place
+    monkeypatch.setattr(MODULE, "PLAIN", dict(os.environ))
 
 
-def tracekit(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["counters", *map(str, arguments)])
+def count(out: Path, *words: str | Path) -> Result:
+    """Run `tracekit counters -o OUT WORDS`, which must end well."""
+    return succeed("counters", "-o", out, *words)
 
 
 def rows(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -74,16 +76,13 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 @needs_perf
-def test_software_events_of_a_real_command(tmp_path: Path) -> None:
+def test_software_events_of_a_real_command(out: Path) -> None:
     # GIVEN a command that opens 200 files and says how fast
     script = "i=0; while [ $i -lt 200 ]; do : < /dev/null; i=$((i+1)); done; echo did 200 ops/s"
-    ran = tracekit(
-        "-o", tmp_path / "out", "--workload", "opens", "--repeat", "2",
-        "--throughput", "([0-9]+) ops/s", "--", "sh", "-c", script,
-    )  # fmt: skip
-    assert ran.exit_code == 0, ran.output
+    rule = ("--throughput", "([0-9]+) ops/s")
+    ran = count(out, "--workload", "opens", "--repeat", "2", *rule, "--", "sh", "-c", script)
     # THEN each event of each run has a row: a count, or why there is none
-    found = rows(tmp_path / "out", "counters")
+    found = rows(out, "counters")
     assert {row["run"] for row in found} == {1, 2}
     assert all((row["count"] is None) == bool(row["reason"]) for row in found)
     assert {row["throughput"] for row in found} == {200.0}
@@ -94,8 +93,7 @@ def test_software_events_of_a_real_command(tmp_path: Path) -> None:
         # 200 opens of /dev/null and what sh does beside
         assert counts["raw_syscalls:sys_enter"] > 400
     # AND what this machine cannot count is named
-    told = json.loads((tmp_path / "out/counters/counters.json").read_text())
-    (workload,) = told["workloads"]
+    (workload,) = json.loads((out / "counters/counters.json").read_text())["workloads"]
     for event, reason in workload["not_counted"].items():
         assert counts[event] is None
         assert reason in ran.stdout
@@ -103,116 +101,88 @@ def test_software_events_of_a_real_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_hardware_events_that_take_turns(tmp_path: Path) -> None:
+def test_hardware_events_that_take_turns(tmp_path: Path, out: Path) -> None:
     # GIVEN a machine that counts L1 loads half of the time, and whose command gets slower
     summary = tmp_path / "s.json"
     write = (
         f'n=$(cat "$COUNTER" || echo 1); echo "{{\\"bytes_per_second\\": $((99 - n))}}" > {summary}'
     )
-    arguments: list[str | Path] = ["-o", tmp_path / "out", "--workload", "w", "--summary", summary]
-    command = ["--", "sh", "-c", write]
-    ran = tracekit(*arguments, "--repeat", "3", *command)
-    assert ran.exit_code == 0, ran.output
-    # WHEN more runs are asked for, THEN those that are there count already
-    ran = tracekit(*arguments, "--repeat", "5", *command)
-    assert ran.exit_code == 0, ran.output
-    found = [row for row in rows(tmp_path / "out", "counters") if row["event"] == "L1-dcache-loads"]
+    words = ("--workload", "w", "--summary", summary)
+    for repeat in ("3", "5"):  # WHEN more runs are asked for, THEN those that are there count
+        ran = count(out, *words, "--repeat", repeat, "--", "sh", "-c", write)
+    found = [row for row in rows(out, "counters") if row["event"] == "L1-dcache-loads"]
     assert [row["count"] for row in found] == [1000, 2000, 4000, 8000, 16000]
     assert [row["throughput"] for row in found] == [98, 97, 95, 91, 83]
     assert {row["running_ratio"] for row in found} == {0.5}
     assert {row["counted_group"] for row in found} == {"L1-dcache-loads,L1-dcache-load-misses"}
     # AND on a line the correlation is -1
-    told = {row["event"]: row for row in rows(tmp_path / "out", "counter_statistics")}
+    told = {row["event"]: row for row in rows(out, "counter_statistics")}
     assert told["L1-dcache-loads"]["correlation"] == pytest.approx(-1)
-    assert told["L1-dcache-loads"]["rank"] == 1
-    assert told["L1-dcache-loads"]["mean"] == 6200
+    assert (told["L1-dcache-loads"]["rank"], told["L1-dcache-loads"]["mean"]) == (1, 6200)
     assert told["page-faults"]["correlation"] is None
     assert "took turns" in ran.stdout
     # AND another command under that name is refused, unless it replaces it
-    ran = tracekit(*arguments, "--", "true")
-    assert "another command" in str(ran.exception)
+    again = invoke("counters", "-o", out, *words, "--", "true")
+    refused(again, "another command", error=TracekitError)
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_run_that_fails_keeps_those_before(tmp_path: Path) -> None:
+def test_a_run_that_fails_keeps_those_before(tmp_path: Path, out: Path) -> None:
     script = f"echo x >> {tmp_path}/n2; [ $(wc -l < {tmp_path}/n2) -lt 3 ]"
-    arguments: list[str | Path] = [
-        "-o",
-        tmp_path / "out",
-        "--repeat",
-        "4",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]
-    ran = tracekit(*arguments)
-    assert isinstance(ran.exception, TracekitError)
-    assert "sh ended with code 1" in str(ran.exception)
-    (kept,) = (tmp_path / "out/counters").glob("runs-*.json")
+    ran = invoke("counters", "-o", out, "--repeat", "4", "--", "sh", "-c", script)
+    refused(ran, "sh ended with code 1", error=TracekitError)
+    (kept,) = (out / "counters").glob("runs-*.json")
     assert len(json.loads(kept.read_text())["runs"]) == 2
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_what_perf_does_not_know_or_may_not_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ("no-such-event", "this perf does not know it"),
+        (
+            "of:the-kernel",
+            "no permission: perf counts user space alone, and this happens in the kernel",
+        ),
+    ],
+)
+def test_an_event_that_perf_does_not_count_is_named(out: Path, event: str, reason: str) -> None:
+    # THEN the others are counted
+    ran = count(out, "--events", f"page-faults {event}", "--repeat", "1", "--", "true")
+    assert f"not counted ({reason}): {event}" in ran.stdout
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_where_perf_may_count_nothing_it_is_said_what_to_change(
+    out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # GIVEN an event that this perf does not know, THEN it is named and the others are counted
-    ran = tracekit(
-        "-o",
-        tmp_path / "out",
-        "--events",
-        "page-faults no-such-event",
-        "--repeat",
-        "1",
-        "--",
-        "true",
-    )
-    assert ran.exit_code == 0, ran.output
-    assert "not counted (this perf does not know it): no-such-event" in ran.stdout
-    # GIVEN a tracepoint of which perf may count the user's part alone, THEN that is said
-    ran = tracekit(
-        "-o", tmp_path / "c", "--events", "page-faults of:the-kernel", "--repeat", "1", "--", "true"
-    )
-    assert ran.exit_code == 0, ran.output
-    reason = "no permission: perf counts user space alone, and this happens in the kernel"
-    assert f"not counted ({reason}): of:the-kernel" in ran.stdout
-    # GIVEN that perf may count nothing, THEN the error says what to change
     monkeypatch.setenv("FORBIDDEN", "1")
-    monkeypatch.setattr(
-        import_module("tracekit.counters"), "PLAIN", {**os.environ, "FORBIDDEN": "1"}
-    )
-    ran = tracekit("-o", tmp_path / "b", "--", "true")
-    assert isinstance(ran.exception, TracekitError)
-    assert "no permission" in str(ran.exception)
-    assert "sysctl kernel.perf_event_paranoid=1" in ran.exception.hint
-    assert not (tmp_path / "b").exists()
+    monkeypatch.setattr(MODULE, "PLAIN", dict(os.environ))
+    ran = invoke("counters", "-o", out, "--", "true")
+    refused(ran, "no permission", error=TracekitError)
+    assert "sysctl kernel.perf_event_paranoid=1" in getattr(ran.exception, "hint", "")
+    assert not out.exists()
 
 
 def test_without_perf_it_is_said_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "true").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
-    ran = tracekit("-o", tmp_path / "out", "--", "true")
-    assert isinstance(ran.exception, TracekitError)
-    assert "perf is not installed" in str(ran.exception)
-    assert "linux-perf" in ran.exception.hint
+    ran = invoke("counters", "-o", out, "--", "true")
+    refused(ran, "perf is not installed", error=TracekitError)
+    assert "linux-perf" in getattr(ran.exception, "hint", "")
 
 
 def hardware(*numbers: int) -> list[str]:
-    return [
-        part for n in numbers for part in ("--from", f"{RECORDED}/hardware-{n}.json={RATES[n - 1]}")
-    ]
+    return [f"--from={RECORDED}/hardware-{n}.json={RATES[n - 1]}" for n in numbers]
 
 
-def test_recorded_files_of_another_machine(tmp_path: Path) -> None:
+def test_recorded_files_of_another_machine(out: Path) -> None:
     # GIVEN six runs whose TLB misses fall as their throughput rises; no perf is needed
-    out = tmp_path / "out"
-    ran = tracekit("-o", out, "--workload", "varmail", *hardware(1, 2, 3))
-    assert ran.exit_code == 0, ran.output
+    count(out, "--workload", "varmail", *hardware(1, 2, 3))
     # WHEN three more are given later, THEN they join
-    ran = tracekit("-o", out, "--workload", "varmail", *hardware(4, 5, 6))
+    ran = count(out, "--workload", "varmail", *hardware(4, 5, 6))
     told = {row["event"]: row for row in rows(out, "counter_statistics")}
     # THEN mean, deviation and correlation are those worked out by hand: of rates around 125 and
     # misses around 766,667, products -17,000,000, squares 1,750 and 168,333,333,333
@@ -226,8 +196,8 @@ def test_recorded_files_of_another_machine(tmp_path: Path) -> None:
     assert "most telling of the throughput: dTLB-load-misses -0.99" in ran.stdout
     assert "without the kernel's part" in ran.stdout
     # AND none is counted twice
-    again = tracekit("-o", out, "--workload", "varmail", *hardware(2))
-    assert "hardware-2.json is there already" in str(again.exception)
+    again = invoke("counters", "-o", out, "--workload", "varmail", *hardware(2))
+    refused(again, "hardware-2.json is there already", error=TracekitError)
     # AND the tables are as the schema says, and views of SQL
     for name, columns in (("counters", COUNTERS), ("counter_statistics", COUNTER_STATISTICS)):
         assert pq.read_schema(out / f"counters/{name}.parquet").equals(columns)
@@ -235,37 +205,32 @@ def test_recorded_files_of_another_machine(tmp_path: Path) -> None:
         counted = query.ask(connection, "select count(*) as n from counters where count is null")
         assert next(iter(counted.batches)).to_pylist() == [{"n": 6}]
     # AND the most telling events are told also when another workload is counted into the folder
-    other = tracekit("-o", out, "--workload", "zip", *hardware(1))
+    other = count(out, "--workload", "zip", *hardware(1))
     assert "zip: 1 run, " in other.stdout
     assert "most telling of varmail: dTLB-load-misses -0.99" in other.stdout
 
 
-def test_means_of_several_runs_are_told(tmp_path: Path) -> None:
+def test_means_of_several_runs_are_told(out: Path) -> None:
     # GIVEN what perf stat -r wrote, THEN it is no run like others
-    ran = tracekit("-o", tmp_path / "out", "--from", RECORDED / "repeated.csv")
-    assert ran.exit_code == 0, ran.output
+    ran = count(out, "--from", RECORDED / "repeated.csv")
     assert "1 of the runs are means of several (perf stat -r)" in ran.stdout
 
 
-def test_throughput_inside_of_recorded_files(tmp_path: Path) -> None:
+def test_throughput_inside_of_recorded_files(tmp_path: Path, out: Path) -> None:
     # GIVEN that each file says its rate in a comment
-    files = [part for n in range(1, 7) for part in ("--from", f"{RECORDED}/hardware-{n}.json")]
-    ran = tracekit("-o", tmp_path / "a", "--throughput", "throughput ([0-9]+)", *files)
-    assert ran.exit_code == 0, ran.output
-    rates = {row["throughput"] for row in rows(tmp_path / "a", "counters")}
-    assert rates == set(map(float, RATES))
+    files = [f"--from={RECORDED}/hardware-{n}.json" for n in range(1, 7)]
+    count(out, "--throughput", "throughput ([0-9]+)", *files)
+    assert {row["throughput"] for row in rows(out, "counters")} == set(map(float, RATES))
     # AND without, the counts are kept and what is missing is said
-    ran = tracekit("-o", tmp_path / "b", *files)
+    ran = count(tmp_path / "b", *files)
     assert "6 runs do not tell their throughput" in ran.stdout
     assert {row["throughput"] for row in rows(tmp_path / "b", "counters")} == {None}
     assert {row["correlation"] for row in rows(tmp_path / "b", "counter_statistics")} == {None}
 
 
-def test_the_report_has_the_heat_map(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    tracekit("-o", out, "--workload", "<b>var & mail", *hardware(1, 2, 3, 4, 5, 6))
-    made = CliRunner().invoke(app, ["report", str(out)])
-    assert made.exit_code == 0, made.output
+def test_the_report_has_the_heat_map(out: Path) -> None:
+    count(out, "--workload", "<b>var & mail", *hardware(1, 2, 3, 4, 5, 6))
+    succeed("report", out)
     page = (out / "report.html").read_text()
     assert 'id="figure-counters-heat"' in page
     assert "<b>var" not in page
@@ -289,17 +254,17 @@ def test_the_report_has_the_heat_map(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(
-    tmp_path: Path, arguments: list[str], message: str
+    out: Path, arguments: list[str], message: str
 ) -> None:
-    ran = tracekit("-o", tmp_path / "out", *arguments)
+    ran = invoke("counters", "-o", out, *arguments)
     assert isinstance(ran.exception, UsageError | InputError)
     assert message in str(ran.exception)
-    assert not (tmp_path / "out").exists()
+    assert not out.exists()
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_a_throughput_that_a_run_does_not_tell(tmp_path: Path) -> None:
-    options = CountersOptions(command=("echo", "nothing"), workload="w", runs=1)
-    count_events(tmp_path / "out", options)
-    ran = tracekit("-o", tmp_path / "b", "--throughput", "([0-9]+) ops", "--", "echo", "nothing")
-    assert "is nowhere in the command's output" in str(ran.exception)
+def test_a_throughput_that_a_run_does_not_tell(tmp_path: Path, out: Path) -> None:
+    count_events(tmp_path / "a", CountersOptions(command=("echo", "nothing"), workload="w", runs=1))
+    words = ("--throughput", "([0-9]+) ops", "--", "echo", "nothing")
+    ran = invoke("counters", "-o", out, *words)
+    refused(ran, "is nowhere in the command's output", error=TracekitError)

@@ -44,10 +44,7 @@ def test_the_column_of_a_repeated_run_is_not_taken_for_a_time() -> None:
 
 def test_what_never_ran_in_a_real_run_is_not_counted() -> None:
     counts, _ = read_counts(RECORDED / "not-counted.json")
-    assert [(one.event, one.count) for one in counts] == [
-        ("page-faults", None),
-        ("task-clock", None),
-    ]
+    assert {one.event: one.count for one in counts} == {"page-faults": None, "task-clock": None}
     assert {one.reason for one in counts} == {"no counter was free while it ran"}
 
 
@@ -67,8 +64,8 @@ def shape(line: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def lines_of(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("{")]
+def lines_of(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if line.startswith("{")]
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
@@ -76,33 +73,19 @@ def test_files_made_by_hand_have_the_shape_that_perf_writes(tmp_path: Path) -> N
     # GIVEN lines of the perf that is here: counted, never run, and, where there are no hardware
     # counters, not supported; and lines that were recorded
     told = tmp_path / "told"
-    real = [line for name in ("software", "not-counted", "repeated")
-            for line in lines_of((RECORDED / f"{name}.json").read_text())]  # fmt: skip
+    names = ("software", "not-counted", "repeated")
+    real = [line for name in names for line in lines_of(RECORDED / f"{name}.json")]
     for more in ((), ("-D", "-1")):
-        events = ["page-faults:u", "task-clock"]
-        command = [
-            "perf",
-            "stat",
-            "-j",
-            *more,
-            "-e",
-            ",".join(events),
-            "-o",
-            str(told),
-            "--",
-            "true",
-        ]
+        command = ["perf", "stat", "-j", *more, "-e", "page-faults:u,task-clock", "-o", str(told)]
+        command += ["--", "true"]
         if subprocess.run(command, capture_output=True, check=False).returncode:
             pytest.skip("perf may not count here")
-        found = lines_of(told.read_text())
         # THEN those of here are read, whatever more a newer perf writes
-        assert [one.event for one in parse_counts(told.read_text(), place="a")] == [
-            "page-faults", "task-clock"
-        ]  # fmt: skip
-        real += found
+        counts = parse_counts(told.read_text(), place="a")
+        assert [one.event for one in counts] == ["page-faults", "task-clock"]
+        real += lines_of(told)
     # AND each line of a file that was made by hand has a shape that perf gave to another event
-    made = [line for n in range(1, 7)
-            for line in lines_of((RECORDED / f"hardware-{n}.json").read_text())]  # fmt: skip
+    made = [line for n in range(1, 7) for line in lines_of(RECORDED / f"hardware-{n}.json")]
     assert len(made) == 36
     assert {shape(line) for line in made} <= {shape(line) for line in real}
 
@@ -232,10 +215,7 @@ def test_decimal_commas_between_commas_are_told() -> None:
         ('{"interval" : 0.1, "counter-value" : "1", "event" : "x"}', "by interval, not over"),
         ('{"thread" : "a-1", "counter-value" : "1", "event" : "x"}', "by thread, not over the run"),
         ('{"cgroup" : "a", "counter-value" : "1", "event" : "x"}', "by cgroup, not over the run"),
-        (
-            "CPU0,1,,x,5,100.00,,\nCPU0,1,,x,5,100.00,,",
-            "line 2: 'x' is counted a second time for CPU0",
-        ),
+        ("CPU0,1,,x,5,100.00,,\nCPU0,1,,x,5,100.00,,", "'x' is counted a second time for CPU0"),
         ("CPU0,1,,x,5,100.00,,\n1,,x,5,100.00,,", "line 2: 'x' is counted a second time"),
         ("1,,x,5,100.00,,\nS0,4,1,,x,5,100.00,,", "line 2: 'x' is counted a second time for S0"),
         ("0.100187358,1,,x,5,100.00,,", r"by interval \(0.100187358\)"),

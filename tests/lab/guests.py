@@ -29,3 +29,13 @@ def lab(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[
         text=True,
         check=False,
     )
+
+
+def run_script(place: Path, script: str, *options: str, out: str = "out", code: int = 0) -> Path:
+    """Run a script of bash in a guest that shares `place/share`; return what it brought."""
+    folders = ("--share", str(place / "share"), "-o", str(place / out))
+    ran = lab("run", *options, *folders, "--", "bash", "-c", script)
+    (place / "stdout").write_text(ran.stdout)
+    (place / "stderr").write_text(ran.stderr)
+    assert ran.returncode == code, ran.stderr
+    return place / out / "files"

@@ -18,6 +18,7 @@ from tracekit.readers.blktrace import parse
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-blktrace")]
 GUEST_PYTHON = (3, 11)
 """Of the guest's distribution: libraries with compiled parts must be made for it."""
+Ran = tuple[dict[str, Any], Path]
 LIBRARIES = (
     *("annotated_doc", "click", "markdown_it", "mdurl", "numpy", "numpy.libs"),
     *("pyarrow", "pygments", "rich", "shellingham", "typer"),
@@ -41,7 +42,7 @@ def share_tracekit(share: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Return what the guest's captures told, and the folder of what they kept."""
     skip_unless_guests_run()
     share, out = tmp_path_factory.mktemp("share"), tmp_path_factory.mktemp("guest") / "out"
@@ -55,9 +56,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]
     return json.loads(done.stdout), out / "files"
 
 
-def test_blktrace_is_taken_and_nothing_is_lost(
-    ran: tuple[dict[str, Any], Path], tmp_path: Path
-) -> None:
+def test_blktrace_is_taken_and_nothing_is_lost(ran: Ran, tmp_path: Path) -> None:
     # GIVEN a capture of 300 direct writes with the source that was found best
     found, files = ran[0]["whole"], ran[1]
     assert (found["status"], found["stderr"]) == (0, "")
@@ -81,9 +80,7 @@ def test_blktrace_is_taken_and_nothing_is_lost(
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal"]
 
 
-def test_two_disks_have_files_of_their_own(
-    ran: tuple[dict[str, Any], Path], tmp_path: Path
-) -> None:
+def test_two_disks_have_files_of_their_own(ran: Ran, tmp_path: Path) -> None:
     # GIVEN a capture of 30 writes to one disk and of 25 reads from another
     found, files = ran[0]["two_disks"], ran[1]
     assert (found["status"], found["stderr"]) == (0, "")
@@ -109,7 +106,7 @@ def test_two_disks_have_files_of_their_own(
     assert folder.content["loss"]["sequence_gaps"] == folder.content["loss"]["dropped"] == 0
 
 
-def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path]) -> None:
+def test_however_it_ends_the_kernel_is_as_before(ran: Ran) -> None:
     found = ran[0]
     signalled = ("SIGINT", "SIGTERM", "two-SIGINT", "two-SIGTERM")
     ended = [found[name] for name in ("whole", *signalled, "two_disks", "killed_with_blktrace")]
@@ -123,7 +120,7 @@ def test_however_it_ends_the_kernel_is_as_before(ran: tuple[dict[str, Any], Path
     assert not found["without_debugfs"]["has_debugfs"]
 
 
-def test_after_a_kill(ran: tuple[dict[str, Any], Path]) -> None:
+def test_after_a_kill(ran: Ran) -> None:
     # GIVEN a capture that was killed: blktrace ended its trace
     assert ran[0]["killed"]["was_ended"]
     # GIVEN one of two disks that was killed with its blktrace, so that the kernel went on
@@ -137,7 +134,7 @@ def test_after_a_kill(ran: tuple[dict[str, Any], Path]) -> None:
     assert ran[0]["left"] == [*ended, *of_two, "whole"]
 
 
-def test_loss_is_counted(ran: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
+def test_loss_is_counted(ran: Ran, tmp_path: Path) -> None:
     found = ran[0]["lossy"]
     result = json.loads(found["stdout"])
     assert found["status"] == 3
@@ -151,7 +148,7 @@ def test_loss_is_counted(ran: tuple[dict[str, Any], Path], tmp_path: Path) -> No
     assert folder.content["loss"]["dropped"] == result["dropped"]
 
 
-def test_a_disk_that_another_blktrace_traces(ran: tuple[dict[str, Any], Path]) -> None:
+def test_a_disk_that_another_blktrace_traces(ran: Ran) -> None:
     found = ran[0]["used_by_another"]
     assert found["status"] == 1
     assert "is being traced already" in found["stderr"]

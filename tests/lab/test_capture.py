@@ -1,12 +1,12 @@
 """A capture in a guest: file system, journal and swap, parsed and classified."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.command_line import succeed
 from tests.lab.guests import lab, skip_unless_guests_run
 from tracekit.store import TraceFolder
 
@@ -25,8 +25,11 @@ assert sum(memory[::4096]) == 24576
 """
 
 
-def tracekit(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "tracekit", *words], check=True, capture_output=True)
+def info_of(capture: Path, folder: Path) -> dict[str, Any]:
+    """Parse and classify a capture; return what the trace says of itself."""
+    succeed("parse", capture, "-o", folder)
+    succeed("classify", folder)
+    return TraceFolder(folder).content
 
 
 def test_three_roles_are_captured_parsed_and_classified(tmp_path: Path) -> None:
@@ -48,9 +51,7 @@ def test_three_roles_are_captured_parsed_and_classified(tmp_path: Path) -> None:
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     assert layout["capture"]["command"] == ["python3", "-c", LOAD]
     # AND parse and classify read the folder as it is
-    tracekit("parse", str(output), "-o", str(tmp_path / "trace"))
-    tracekit("classify", str(tmp_path / "trace"))
-    info = TraceFolder(tmp_path / "trace").content
+    info = info_of(output, tmp_path / "trace")
     loss = info["loss"]
     assert loss["sequence_gaps"] == loss["lost_records"] == loss["dropped"] == 0
     assert loss["unmatched"]["complete"] == 0
@@ -76,10 +77,8 @@ def test_disks_have_files_of_their_own_also_when_the_command_failed(tmp_path: Pa
     assert "failed with status 4" in ran.stderr
     assert (tmp_path / "two/layout.json").is_file()
     # WHEN what was kept is parsed and classified
-    tracekit("parse", str(tmp_path / "two"), "-o", str(tmp_path / "trace"))
-    tracekit("classify", str(tmp_path / "trace"))
+    info = info_of(tmp_path / "two", tmp_path / "trace")
     # THEN those that were used are there, each with its role
-    info = TraceFolder(tmp_path / "trace").content
     assert [device["device"] for device in info["devices"]] == ["nullb0", "nullb1"]
     requests = info["classification"]["requests"]
     assert requests["fs"] >= 20

@@ -1,13 +1,12 @@
 """A closed loop on the device of its trace takes as long as that, in a guest of exact times."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
+from tests.command_line import succeed
+from tests.lab.guests import run_script
 from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.store import TraceFolder
 
@@ -73,35 +72,26 @@ replay() {  # NAME
 """
 
 
-def in_guest(place: Path, *, share: Path, step: str, functions: str) -> Path:
+def in_guest(place: Path, step: str, functions: str) -> Path:
     """Make the disks and do a step for each of them; return what the guest brought."""
     lines = [f"make {name} {ns}\n{step} {name}\n" for name, ns in LATENCIES.items()]
-    ran = lab(
-        *("run", "--exact", "--share", str(share), "-o", str(place)),
-        *("--", "bash", "-c", MAKE + functions + "".join(lines)),
-    )
-    assert ran.returncode == 0, ran.stderr
-    return place / "files"
+    return run_script(place, MAKE + functions + "".join(lines), "--exact", out=step)
 
 
-def test_it_takes_as_long_as_the_trace(tmp_path: Path) -> None:
-    skip_unless_guests_run()
+def test_it_takes_as_long_as_the_trace(tmp_path: Path, place: Path) -> None:
     # GIVEN a load of three processes, traced on a fast and on a slow disk
-    share = tmp_path / "share"
-    share.mkdir()
-    (share / "load.py").write_text(LOAD)
-    traced = in_guest(tmp_path / "traced", share=share, step="trace", functions=TRACE)
+    (place / "share/load.py").write_text(LOAD)
+    traced = in_guest(place, "trace", TRACE)
     for name in LATENCIES:
         capture = tmp_path / name
         capture.mkdir()
         for file in traced.glob(f"{name}.blktrace.*"):
             file.rename(capture / file.name)
         folder = tmp_path / f"{name}.trace"
-        command = [sys.executable, "-m", "tracekit", "parse", str(capture), "-o", str(folder)]
-        subprocess.run(command, check=True, capture_output=True)
-        compile_plan(TraceFolder(folder), share / f"{name}.plan", options=PlanOptions())
+        succeed("parse", capture, "-o", folder)
+        compile_plan(TraceFolder(folder), place / f"share/{name}.plan", options=PlanOptions())
     # WHEN the traces are replayed in closed loops on disks like these
-    again = in_guest(tmp_path / "again", share=share, step="replay", functions=REPLAY)
+    again = in_guest(place, "replay", REPLAY)
     # THEN each takes as long as its trace
     for name in LATENCIES:
         told = json.loads((again / f"{name}.json").read_text())

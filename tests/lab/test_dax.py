@@ -1,12 +1,11 @@
 """Persistent memory beside a plain disk in a guest: MAP_SYNC on DAX and nowhere else."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
+from tests.lab.guests import run_script
 from tests.replay.program import content, expected_content, record, write_plan
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, READ, WRITE
 from tracekit.sweep.run import WITHOUT_DAX
@@ -49,35 +48,25 @@ exit 7
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+def files(place: Path) -> Path:
     """Run the script in a guest with persistent memory and a plain disk; return what it brought."""
-    skip_unless_guests_run()
-    place = tmp_path_factory.mktemp("dax")
-    (place / "share").mkdir()
     (place / "share/mapped.py").write_text(MAPPED)
     write_plan(place / "share/a.plan", ROWS)
     write_plan(place / "share/one.plan", [record(READ, 0, 8)])
-    done = lab(
-        *("run", "--pmem", "128MiB", "--disk", "fs=64MiB", "--share", str(place / "share")),
-        *("-o", str(place / "out"), "--", "sh", "-c", SCRIPT),
-    )
-    return done, place / "out"
+    return run_script(place, SCRIPT, "--pmem", "128MiB", "--disk", "fs=64MiB", code=3)
 
 
-def test_the_commands_own_failure_is_told_with_what_it_said(
-    ran: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    done, out = ran
-    assert done.returncode == 3
-    assert "to stderr\n" in done.stderr
-    assert "failed in the guest with status 7" in done.stderr
-    assert json.loads((out / "lab.json").read_text())["exit_status"] == 7
+def test_the_commands_own_failure_is_told_with_what_it_said(files: Path) -> None:
+    said = (files.parents[1] / "stderr").read_text()
+    assert "to stderr\n" in said
+    assert "failed in the guest with status 7" in said
+    assert json.loads((files.parent / "lab.json").read_text())["exit_status"] == 7
 
 
 def test_memory_is_mapped_synchronously_on_dax_only_until_it_is_mounted_without(
-    ran: tuple[subprocess.CompletedProcess[str], Path],
+    files: Path,
 ) -> None:
-    on_dax, on_disk, before, after = ran[0].stdout.splitlines()
+    on_dax, on_disk, before, after = (files.parents[1] / "stdout").read_text().splitlines()
     # MAP_SYNC works on DAX, and not on the disk.
     assert (on_dax, on_disk) == ("LAB_DAX b'bytes'", "LAB_FS Operation not supported")
     # What a sweep does to it takes DAX away.
@@ -85,19 +74,14 @@ def test_memory_is_mapped_synchronously_on_dax_only_until_it_is_mounted_without(
     assert "dax=always" not in after
 
 
-def test_the_replayer_and_the_share_are_there(
-    ran: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    summary = json.loads((ran[1] / "files/summary.json").read_text())
+def test_the_replayer_and_the_share_are_there(files: Path) -> None:
+    summary = json.loads((files / "summary.json").read_text())
     assert summary["counts"]["done"] == 1
     assert summary["targets"][0]["path"] == "/mnt/dax/target"
 
 
-def test_stores_are_synchronous_on_dax_only_and_right_on_both(
-    ran: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
+def test_stores_are_synchronous_on_dax_only_and_right_on_both(files: Path) -> None:
     # WHEN the dax engine replays it on ext4 on persistent memory, and on ext4 on a disk
-    files = ran[1] / "files"
     # THEN each target holds what the plan wrote, read back past what was cached
     expected = expected_content(ROWS, SIZE_BYTES)
     features = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
+from tests.lab.guests import run_script
 from tests.replay.program import content, expected_content, record, write_plan
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, READ, WRITE, WRITE_ZEROES
 
@@ -59,20 +59,12 @@ ROWS += [record(FLUSH), record(DISCARD, 0, 8)]
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(place: Path) -> Path:
     """Replay on such a device in all the ways of the script; return what the guest brought."""
-    skip_unless_guests_run()
-    place = tmp_path_factory.mktemp("devdax")
-    (place / "share").mkdir()
     (place / "share/mapped.py").write_text(MAPPED)
     write_plan(place / "share/a.plan", ROWS)
     script = f"cp -r $LAB_SHARE /tmp/work; cd /tmp/work; {SCRIPT}"
-    ran = lab(
-        *("run", "--pmem", "128MiB", "--share", str(place / "share")),
-        *("-o", str(place / "out"), "--", "bash", "-c", script),
-    )
-    assert ran.returncode == 0, ran.stderr
-    return place / "out/files"
+    return run_script(place, script, "--pmem", "128MiB")
 
 
 def told(files: Path, name: str) -> tuple[int, str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
+from tests.lab.guests import run_script
 from tests.replay.program import record, write_plan
 from tracekit.plans.block_plan import READ, WRITE
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
@@ -60,40 +60,29 @@ dmsetup --noudevsync remove going
 replay removed slow.plan $disk io_uring
 """
 SCRIPT = SCRIPT.replace("SOME_READS", str(SOME_READS))
+Runs = Mapping[str, tuple[dict[str, Any], Any]]
 RUNS = ("bad-io_uring", "bad-threads", "flaky", "wiped", "removed")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[dict[str, Any], Any]]:
+def runs(place: Path) -> Runs:
     """Replay on disks that fail, in one guest; return summary and completions of each run."""
-    skip_unless_guests_run()
-    place = tmp_path_factory.mktemp("failing")
-    (place / "share").mkdir()
     kinds = [READ, WRITE]
     rows = [record(kinds[n % 2], 8 * n, 8, at_ns=n * 100_000) for n in range(BLOCKS)]
     write_plan(place / "share/all.plan", rows)
     slow = [record(READ, 8 * (n % BLOCKS), 8, at_ns=n * PERIOD_NS) for n in range(SLOW_REQUESTS)]
     write_plan(place / "share/slow.plan", slow)
-    ran = lab(
-        *("run", "--disk", "fs=64MiB", "--share", str(place / "share")),
-        *("-o", str(place / "out"), "--", "bash", "-c", SCRIPT),
-    )
-    assert ran.returncode == 0, ran.stderr
-    return {name: _read(place / "out/files", name) for name in RUNS}
-
-
-def _read(folder: Path, name: str) -> tuple[dict[str, Any], Any]:
-    data = (folder / f"{name}.done").read_bytes()
-    return (
-        json.loads((folder / f"{name}.json").read_text()),
-        np.frombuffer(data[HEADER.itemsize :], RECORD),
-    )
+    files = run_script(place, SCRIPT, "--disk", "fs=64MiB")
+    found = {}
+    for name in RUNS:
+        data = (files / f"{name}.done").read_bytes()
+        rows_of = np.frombuffer(data[HEADER.itemsize :], RECORD)
+        found[name] = json.loads((files / f"{name}.json").read_text()), rows_of
+    return found
 
 
 @pytest.mark.parametrize("name", ["bad-io_uring", "bad-threads"])
-def test_bad_sectors_fail_their_requests_and_no_others(
-    runs: Mapping[str, tuple[dict[str, Any], Any]], name: str
-) -> None:
+def test_bad_sectors_fail_their_requests_and_no_others(runs: Runs, name: str) -> None:
     summary, rows = runs[name]
     failed = rows["request_id"][rows["status"] == STATUSES.index("failed")]
     assert sorted(failed.tolist()) == list(BAD)
@@ -103,7 +92,7 @@ def test_bad_sectors_fail_their_requests_and_no_others(
 
 
 def test_writes_that_fail_leave_reads_alone(
-    runs: Mapping[str, tuple[dict[str, Any], Any]],
+    runs: Runs,
 ) -> None:
     _, rows = runs["flaky"]
     found = Counter(zip(rows["operation"].tolist(), rows["status"].tolist(), strict=True))
@@ -111,9 +100,7 @@ def test_writes_that_fail_leave_reads_alone(
 
 
 @pytest.mark.parametrize("name", ["wiped", "removed"])
-def test_a_disk_that_goes_in_the_middle_ends_no_run(
-    runs: Mapping[str, tuple[dict[str, Any], Any]], name: str
-) -> None:
+def test_a_disk_that_goes_in_the_middle_ends_no_run(runs: Runs, name: str) -> None:
     # GIVEN a run of 3.5 s whose disk goes after some of its reads
     summary, rows = runs[name]
     # THEN all requests have their records: done before, failed after, in time

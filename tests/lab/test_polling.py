@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
+from tests.lab.guests import run_script
 from tests.replay.program import content, expected_content, record, write_plan
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.completions import HEADER, RECORD, STATUSES
@@ -90,19 +90,11 @@ UNPOLLED = sum(
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(place: Path) -> Path:
     """Replay in all ways and paces on such a device; return what the guest brought."""
-    skip_unless_guests_run()
-    place = tmp_path_factory.mktemp("polled")
-    (place / "share").mkdir()
     write_plan(place / "share/mixed.plan", ROWS, needed_sectors=BLOCKS * 8)
     write_plan(place / "share/slow.plan", [record(READ, 8 * n, 8) for n in range(8)])
-    ran = lab(
-        *("run", "--share", str(place / "share"), "-o", str(place / "out")),
-        *("--", "bash", "-c", SCRIPT),
-    )
-    assert ran.returncode == 0, ran.stderr
-    return place / "out/files"
+    return run_script(place, SCRIPT)
 
 
 def summary_of(files: Path, name: str) -> Mapping[str, Any]:

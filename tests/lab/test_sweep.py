@@ -1,13 +1,12 @@
 """A sweep in guests: durable writes on DAX and on a slow disk, and memory that is slower."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.command_line import succeed
 from tests.lab.guests import skip_unless_guests_run
 
 pytestmark = pytest.mark.slow
@@ -18,13 +17,10 @@ def test_durable_writes_wait_for_a_slow_disk_and_hardly_on_dax(tmp_path: Path) -
     skip_unless_guests_run()
     # GIVEN a mail server on ext4-DAX, and on a disk that serves one request in 5 ms
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "tracekit", "sweep", "varmail", "--exact", "-o", str(out)]
-    command += [word for target in TARGETS for word in ("--target", target)]
-    command += ["--files", "200", "--threads", "2", "--duration", "1s", "--repeat", "2", "--json"]
+    words = [*(f"--target={target}" for target in TARGETS), "--json", "--files", "200"]
+    words += ["--threads", "2", "--duration", "1s", "--repeat", "2"]
     # WHEN it is swept
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
+    told = json.loads(succeed("sweep", "varmail", "--exact", "-o", out, *words).stdout)
     assert told["made"] == 4
     # THEN it says that DAX pays, and why
     (verdict,) = told["dax"]
@@ -53,14 +49,11 @@ def test_slower_memory_adds_its_time_to_each_line_that_is_read(tmp_path: Path) -
     skip_unless_guests_run()
     # GIVEN files of 64 KiB, so of 1,024 lines, on DAX, and on DAX that takes 100 ns more for a line
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "tracekit", "sweep", "webserver", "--exact", "-o", str(out)]
-    for target in ("dram=lab:dax=512MiB", "pcm=lab:dax=512MiB:100ns:450ns"):
-        command += ["--target", target]
-    command += ["--files", "50", "--vary", "mean_size=64KiB", "--vary", "size_shape=0"]
-    command += ["--threads", "1", "--duration", "500ms", "--repeat", "1", "--no-report"]
+    words = ["--target=dram=lab:dax=512MiB", "--target=pcm=lab:dax=512MiB:100ns:450ns"]
+    words += ["--files", "50", "--vary", "mean_size=64KiB", "--vary", "size_shape=0"]
+    words += ["--threads", "1", "--duration", "500ms", "--repeat", "1", "--no-report"]
     # WHEN whole files are read there
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    succeed("sweep", "webserver", "--exact", "-o", out, *words)
     found = {
         (row["target"], row["step"]): row["p50_ns"]
         for row in pq.read_table(out / "files/file_runs.parquet").to_pylist()
