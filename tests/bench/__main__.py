@@ -46,9 +46,22 @@ BENCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def of_module(name: str) -> Callable[..., None]:
-    function: Callable[..., None] = importlib.import_module(f"tests.bench.{name}").bench
-    return function
+MODULES = {
+    "reading": ("decode", "texts", "binaries"),
+    "capturing": ("block_capture", "file_capture", "unseen"),
+    "caches": ("cache", "cache_peer", "samples"),
+    "playing": ("replay", "fast", "emulated", "dax", "closed"),
+    "file_playing": ("files", "personalities"),
+}
+"""The modules of several benches; another one has a module of its name."""
+
+
+def function_of(name: str) -> Callable[..., None]:
+    module = next((key for key, names in MODULES.items() if name in names), name)
+    found: Callable[..., None] = getattr(
+        importlib.import_module(f"tests.bench.{module}"), f"bench_{name}"
+    )
+    return found
 
 
 def add_options(parser: argparse.ArgumentParser, function: Callable[..., None]) -> None:
@@ -60,12 +73,12 @@ def add_options(parser: argparse.ArgumentParser, function: Callable[..., None]) 
         elif isinstance(one.default, tuple):
             kind |= {"type": type(one.default[0]), "nargs": "+"}
         elif one.default is None:
-            kind["type"] = Path if "Path" in one.annotation else str
+            kind["type"] = Path if "Path" in str(one.annotation) else str
         parser.add_argument(f"--{key.replace('_', '-')}", **kind)
 
 
 def run_one(name: str, common: argparse.Namespace, rest: list[str]) -> None:
-    function = of_module(name)
+    function = function_of(name)
     parser = argparse.ArgumentParser(prog=f"tests.bench {name}", description=function.__doc__)
     add_options(parser, function)
     if common.small:

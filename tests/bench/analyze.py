@@ -18,7 +18,7 @@ def measure(trace: Path, name: str, memory_mib: int) -> tuple[int, float]:
         return len(query.run(connection, name)), time.perf_counter() - began_s
 
 
-def bench(
+def bench_analyze(
     out: Bench, *, trace: Path | None = None, requests: int = 2_000_000,
     memory: int = query.DEFAULT_MEMORY_MIB, rounds: int = 1,
 ) -> None:  # fmt: skip

@@ -63,7 +63,7 @@ def measure(out: Bench, process: str, *, engine: str, requests: int) -> None:
     out.row(f"{engine}, {process}", **error, **rates, **apart)
 
 
-def bench(out: Bench, *, requests: int = 200_000, repeats: int = 3) -> None:
+def bench_arrivals(out: Bench, *, requests: int = 200_000, repeats: int = 3) -> None:
     """Run profiles of one stream with gaps of 50 us on average (20,000 requests/s), by process.
 
     On the null engine and on a file that is made for the run. A row has the issue error (submitted

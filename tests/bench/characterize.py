@@ -87,7 +87,7 @@ def beside_fio(out: Bench, target: Path, requests: int, rounds: int) -> None:
         out.show(case, latencies, unit="mean_us")
 
 
-def bench(
+def bench_characterize(
     out: Bench, *, scale: float = 0.01, requests: int = 20_000, rounds: int = 5,
     place: Path | None = None, without_emulated: bool = False,
 ) -> None:  # fmt: skip

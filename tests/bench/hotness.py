@@ -76,7 +76,7 @@ def by_duckdb(file: Path, output: Path, _requests: int) -> int:
     return int(row[0]) if row else 0
 
 
-def bench(
+def bench_hotness(
     out: Bench, *, requests: int = 5_000_000, blocks_each: int = 4, spread: str = "zipf",
     rounds: int = 3,
 ) -> None:  # fmt: skip

@@ -17,7 +17,7 @@ STAGES = {
 LIMIT_MIB = 1024
 
 
-def bench(out: Bench, *, requests: tuple[int, ...] = (2_000_000, 20_000_000)) -> None:
+def bench_pipeline(out: Bench, *, requests: tuple[int, ...] = (2_000_000, 20_000_000)) -> None:
     """Print time, peak memory and cost a request, so that growth that is not linear shows at once.
 
     The growth is of the cost of a request, over that of the length before.

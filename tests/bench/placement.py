@@ -167,7 +167,7 @@ def measure(
     return curves
 
 
-def bench(out: Bench, *, requests: int = 2_000_000, only_sweep: bool = False) -> None:
+def bench_placement(out: Bench, *, requests: int = 2_000_000, only_sweep: bool = False) -> None:
     """Sweep all capacities of seven block orders in one pass; numpy does one capacity in a pass.
 
     numpy's arrays are in memory, and it must give the same time. The walks place the shown

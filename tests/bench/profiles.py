@@ -40,7 +40,7 @@ def rate(profile: Profile, way: str, requests: int, folder: Path) -> float:
     return requests // share / timed(function, profile, requests // share, folder)[1].wall_s / 1e6
 
 
-def bench(out: Bench, *, requests: int = 20_000_000, rounds: int = 3) -> None:
+def bench_profiles(out: Bench, *, requests: int = 20_000_000, rounds: int = 3) -> None:
     """On one processor core and on as many as there are."""
     every = os.sched_getaffinity(0)
     for cores in ({min(every)}, every):

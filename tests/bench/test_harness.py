@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.__main__ import BENCHES, of_module
+from tests.bench.__main__ import BENCHES, function_of
 from tests.bench.harness import Bench, Failed, Skipped, isolated, needs, run
 
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_small_sizes_are_options_of_the_benchmark(name: str) -> None:
-    options = list(inspect.signature(of_module(name)).parameters.values())[1:]
+    options = list(inspect.signature(function_of(name)).parameters.values())[1:]
 
     assert set(BENCHES[name]) <= {option.name for option in options}
     assert all(option.kind is inspect.Parameter.KEYWORD_ONLY for option in options)

@@ -65,7 +65,7 @@ def dynamic(out: Bench, extents: int, rng: np.random.Generator) -> None:
     out.row(f"dynamic, {extents:,} extents, {WINDOWS} windows", **figures)
 
 
-def bench(out: Bench, *, extents: int = 100_000) -> None:
+def bench_tiers(out: Bench, *, extents: int = 100_000) -> None:
     """The mixes are all of three tiers in steps of 1 %; the loop places every extent anew."""
     rng = np.random.default_rng(1)
     mixes = all_mixes(3, step_percent=1, extents=extents, rounding="floor")

@@ -148,14 +148,15 @@ def play(plan: Path, line: list[str], **process: Any) -> Ran:
     results, summary = plan.with_suffix(".done"), plan.with_suffix(".json")
     for path in (results, summary):
         path.unlink(missing_ok=True)
-    ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, **process)
+    process = {"timeout": 60} | process
+    ended = subprocess.run(line, capture_output=True, text=True, check=False, **process)
     content = json.loads(summary.read_text()) if summary.exists() else {}
     return Ran(ended.returncode, content, ended.stderr, results)
 
 
 def run(plan: Path, *words: Word, **options: Any) -> Ran:
     """Run the program on a plan, with the options of `command` and those of a process."""
-    own = options.keys() & {"cwd", "env", "preexec_fn"}
+    own = options.keys() & {"cwd", "env", "preexec_fn", "timeout"}
     process = {name: options.pop(name) for name in own}
     return play(plan, command(plan, *words, **options), **process)
 

@@ -197,7 +197,7 @@ def test_a_signal_drains_and_tells(
     # GIVEN a plan of two requests a millisecond for a minute
     records = [record(WRITE, 8 * (i % 64), 8, at_ns=i * 500_000) for i in range(120_000)]
     plan = write_plan(tmp_path / "a.plan", records)
-    words: list[str | Path] = [] if engine == "null" else ["--target", target]
+    words = () if engine == "null" else ("--target", target)
     # WHEN it is interrupted
     with running(plan, command(plan, *words, engine=engine)) as child:
         child.send_signal(number)

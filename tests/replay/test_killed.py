@@ -62,8 +62,8 @@ def ids_of(table: Path) -> list[int]:
 
 
 def test_only_one_line_of_progress_is_shown_at_a_time(tmp_path: Path) -> None:
-    # GIVEN a replay of 2 s, on a terminal
-    folder = steady(tmp_path / "trace", 2000, 1_000_000)
+    # GIVEN a replay of 1.2 s, on a terminal
+    folder = steady(tmp_path / "trace", 1200, 1_000_000)
     ours, theirs = pty.openpty()
     words = replay_command(folder, "--engine", "null")
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs) as child:

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import invoke, refused, succeed
 from tests.report.folder import make_folder
-from tracekit.cli import app
 from tracekit.errors import InputError, PartialError, TracekitError, UsageError
 from tracekit.pipeline import PipelineOptions, Step, _requests_within, run
 from tracekit.store import TraceFolder
 
+STAGES = ("parse", "classify", "analyze", "recommend")
 WITHOUT_IO = PipelineOptions(replay="null", replay_seconds=0.2)
 
 
@@ -24,14 +24,7 @@ def folder(tmp_path: Path) -> TraceFolder:
 def test_every_stage_runs_in_turn_and_leaves_its_tables(folder: TraceFolder) -> None:
     steps: list[Step] = []
     result = run([folder.path], None, options=WITHOUT_IO, on_step=steps.append)
-    assert [step.stage for step in steps] == [
-        "parse",
-        "classify",
-        "analyze",
-        "recommend",
-        "replay",
-        "report",
-    ]
+    assert [step.stage for step in steps] == [*STAGES, "replay", "report"]
     assert result.steps == steps
     assert len(result.headline) == 4
     assert result.unfinished == []
@@ -80,11 +73,10 @@ def test_a_failed_replay_lets_the_report_be_made(folder: TraceFolder) -> None:
     # GIVEN a folder in which no replay can be kept
     (folder.path / "replays").write_text("in the way")
     # WHEN everything is run
-    result = CliRunner().invoke(app, ["run", str(folder.path), "--replay", "null"])
+    result = invoke("run", folder.path, "--replay", "null")
     # THEN the answer and the report are there, and the exit code says that a part is missing
-    assert isinstance(result.exception, PartialError)
-    assert result.exception.exit_code == 3
-    assert str(result.exception).startswith("replay: ")
+    refused(result, "replay: ", error=PartialError)
+    assert PartialError.exit_code == 3
     assert str(folder.path / "report.html") in result.stdout
     assert "<code>tracekit replay trace</code>" in (folder.path / "report.html").read_text()
 
@@ -122,23 +114,15 @@ def test_options_are_checked_before_any_stage(options: dict[str, object], messag
 
 
 def test_the_command_prints_the_report_and_the_three_lines(folder: TraceFolder) -> None:
-    result = CliRunner().invoke(app, ["run", str(folder.path), "--replay", "none"])
-    assert result.exit_code == 0
+    result = succeed("run", folder.path, "--replay", "none")
     lines = result.stdout.splitlines()
     headline = json.loads((folder.path / "recommendation.json").read_text())["headline"]
     assert lines == [f"report: {folder.path / 'report.html'}", "", *headline]
-    assert [line.split()[0] for line in result.stderr.splitlines()] == [
-        "parse",
-        "classify",
-        "analyze",
-        "recommend",
-        "report",
-    ]
+    assert [line.split()[0] for line in result.stderr.splitlines()] == [*STAGES, "report"]
 
 
 def test_the_result_as_json(folder: TraceFolder) -> None:
-    result = CliRunner().invoke(app, ["run", str(folder.path), "--replay", "none", "--json"])
-    content = json.loads(result.stdout)
+    content = json.loads(succeed("run", folder.path, "--replay", "none", "--json").stdout)
     assert content["trace"] == str(folder.path)
     assert content["report"] == str(folder.path / "report.html")
     assert len(content["headline"]) == 4

@@ -1,4 +1,4 @@
-"""Calls of personalities by three programs."""
+"""What the file player adds to calls: a mail server's loop, and personalities beside fio."""
 
 import json
 import os
@@ -15,13 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.bench.harness import MEMORY, Bench, ext4, fio, needs, run
-from tests.sweep.test_personalities import Machine
+from tests.replay_files.program import do, write_plan
+from tests.sweep.machine import Machine
 from tracekit._native import program_path
 from tracekit.plans.file_plan import (
     AT_POSITION,
     CODES,
+    EXCLUSIVE,
     NONE,
     OPERATIONS,
+    READ,
     FilePlanWriter,
     FileTable,
     Setting,
@@ -29,6 +32,69 @@ from tracekit.plans.file_plan import (
 )
 from tracekit.workload.file_plan import write_personality
 from tracekit.workload.personality import open_personality
+
+BYTES = 16384
+ON_DISK = 10  # so many times fewer loops there
+
+
+def mail_loop(path: Path) -> Path:
+    """Write the plan of the peer's loop, once."""
+    files = FileTable()
+    files.add("d/old", size_bytes=BYTES)
+    loop = [
+        do("create", "d/mail", handle=0, flags=EXCLUSIVE),
+        do("write", "d/mail", handle=0, length=BYTES),
+        do("fsync", "d/mail", handle=0),
+        do("close", "d/mail", handle=0),
+        do("open", "d/old", handle=0, flags=READ),
+        do("read", "d/old", handle=0, length=BYTES),
+        do("close", "d/old", handle=0),
+        do("stat", "d/old"),
+        do("stat", "d/mail"),
+        do("unlink", "d/mail"),
+    ]
+    return write_plan(path, [loop], files=files, setting=Setting(is_repeatable=True))
+
+
+def replayed(plan: Path, loops: int, *arguments: str | Path) -> float:
+    """Return the ns of an operation of the program."""
+    program = program_path()
+    ran = run([program, plan, plan.parent, "--repeat", str(loops), *arguments])
+    summary = json.loads(ran.output)
+    return float(summary["timing"]["elapsed_ns"] / summary["counts"]["operations"])
+
+
+def measure(out: Bench, case: str, folder: Path, loops: int, rounds: int) -> None:
+    """Compare with the calls alone."""
+    peer = out.compiled("mail.c")
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        plan = mail_loop(Path(place) / "plan")
+        ways = {
+            "calls alone": lambda: float(run([peer, place, str(loops)]).output),
+            "replayed": lambda: replayed(plan, loops),
+            "with results": lambda: replayed(plan, loops, "--results", plan.with_name("done")),
+        }
+        out.compare(case, ways, rounds=rounds, unit="ns")
+
+
+def bench_files(
+    out: Bench, *, loops: int = 20_000, rounds: int = 7, place: Path | None = None
+) -> None:
+    """Beside it, in the same run and by turns, a loop in C of the same ten calls.
+
+    In memory and on an ext4 whose disk is memory (root), or in a folder that is named.
+    """
+    if place:
+        measure(out, str(place), place, loops, rounds)
+        return
+    measure(out, "tmpfs", MEMORY, loops, rounds)
+    with (
+        out.part("ext4"),
+        tempfile.TemporaryDirectory(dir=MEMORY) as memory,
+        ext4(Path(memory)) as disk,
+    ):
+        measure(out, "ext4", disk, loops // ON_DISK, rounds)
+
 
 SERVERS = ("varmail", "fileserver", "webserver", "webproxy")
 SETTINGS = {"threads": "1", "files": "1000"}
@@ -205,7 +271,7 @@ def compare(out: Bench, case: str, programs: Programs, rounds: int) -> None:
     out.row(f"{case}: tracekit to fio", ratio=median(a / b for a, b in pairs), **added)
 
 
-def bench(
+def bench_personalities(
     out: Bench, *, names: tuple[str, ...] = SERVERS, calls: int = 200_000, rounds: int = 7
 ) -> None:
     """The plan of a personality for one thread becomes a list of calls that three programs make.

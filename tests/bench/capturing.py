@@ -1,0 +1,249 @@
+"""What captures of block events and file operations cost, what they miss, and their text read."""
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.bench.harness import (
+    MEMORY,
+    Bench,
+    Failed,
+    Skipped,
+    files_open,
+    fio,
+    isolated,
+    needs,
+    needs_root,
+    timed,
+    tracekit,
+)
+from tests.capture.machine import Disk, run_capture, small_disk
+from tests.capture.test_unseen import READS, mixed, reads
+from tests.replay.disk import image, loop
+from tracekit._native.calls import Calls, Start
+from tracekit.capture.files import decode
+from tracekit.capture.layout import find_disk
+from tracekit.capture.session import NAMES, choose
+from tracekit.capture.tracefs import tracefs_folder
+from tracekit.errors import TracekitError
+from tracekit.readers.blktrace import parse
+
+DISK_MIB = 512
+DEPTHS = (1, 32)
+MISSING = "block events cannot be captured"
+
+
+def job(device: Path, *, requests: int, depth: int) -> list[str]:
+    """Return fio's words: random reads of 4 KiB past the page cache, so many of them."""
+    return [
+        *("--name=read", f"--filename={device}", "--rw=randread", "--bs=4k", "--direct=1"),
+        *("--ioengine=io_uring", f"--iodepth={depth}", "--size=100%", "--norandommap"),
+        *("--randseed=7", f"--number_ios={requests}", "--readonly"),
+    ]
+
+
+class Rounds:
+    """Runs of one job, whose latency, records and losses are kept beside the rates."""
+
+    def __init__(self, folder: Path, device: Path, words: list[str]) -> None:
+        self.folder, self.device, self.words = folder, device, words
+        self.latency_us: dict[str, list[float]] = {}
+        self.records: dict[str, int] = {}
+        self.lost: dict[str, int] = {}
+
+    def add(self, name: str, read: dict[str, Any]) -> float:
+        self.latency_us.setdefault(name, []).append(read["lat_ns"]["mean"] / 1e3)
+        return float(read["iops"])
+
+    def untraced(self) -> float:
+        return self.add("untraced", fio(*self.words)[0]["read"])
+
+    def traced(self, source: str) -> float:
+        """Run under a capture with this source."""
+        output, report = self.folder / "capture", self.folder / "fio.json"
+        shutil.rmtree(output, ignore_errors=True)
+        command = ["fio", *self.words, "--output-format=json", f"--output={report}"]
+        tracekit("capture", self.device, "-o", output, "--source", source, "--", *command)
+        layout = json.loads((output / "layout.json").read_text())
+        self.records[source] = layout["capture"]["records"]
+        lost = sum(layout["loss"].values())
+        self.lost[source] = self.lost.get(source, 0) + lost
+        return self.add(source, json.loads(report.read_text())["jobs"][0]["read"])
+
+    def works(self, source: str) -> bool:
+        try:
+            self.traced(source)
+        except Failed as error:
+            if MISSING in str(error):
+                return False
+            raise
+        return True
+
+
+def bench_block_capture(out: Bench, *, requests: int = 20_000, rounds: int = 9) -> None:
+    """Run on a loop device over memory: the hardest case, as a real disk takes longer.
+
+    FOLDER must be on another disk. Others on the machine only take away: compare the most IOPS.
+    """
+    needs_root()
+    needs("fio")
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as place,
+        loop(image(Path(place) / "disk", mib=DISK_MIB)) as device,
+    ):
+        for depth in DEPTHS:
+            runs = Rounds(out.scratch, device, job(device, requests=requests, depth=depth))
+            sources = {name: partial(runs.traced, name) for name in NAMES if runs.works(name)}
+            for missing in set(NAMES) - set(sources):
+                out.note(f"{missing}: {MISSING} here")
+            runs = Rounds(out.scratch, device, runs.words)
+            sources = {name: partial(runs.traced, name) for name in sources}
+            case = f"{depth} at a time"
+            out.compare(case, {"untraced": runs.untraced} | sources, rounds=rounds, unit="IOPS")
+            least = min(runs.latency_us["untraced"])
+            for name, lost in runs.lost.items():
+                median_us = statistics.median(runs.latency_us[name])
+                longer = {"median_us": median_us, "longer_us": min(runs.latency_us[name]) - least}
+                out.row(f"{case}: {name}", **longer, records=runs.records[name], lost=lost)
+
+
+LINE = re.compile(
+    rb"^(\d+) +(\d+\.\d+) (\w+)\((\d+)<([^>]*)>, (?:\"\"\.\.\., )?(.*)\) = (-?\d+).* <(\d+\.\d+)>$"
+)
+SQL = (
+    "drop table if exists t; create table t(a, b); insert into t select value,"
+    " hex(randomblob(200)) from generate_series(1, 20000); create index i on t(b); vacuum;"
+)
+PROGRAMS = {
+    "dd, 512 B at a time": ["dd", "if=/dev/zero", "of=out", "bs=512", "count=20000"],
+    "dd, 1 MiB at a time": ["dd", "if=/dev/zero", "of=out", "bs=1M", "count=512"],
+    "sqlite3, 20,000 rows in one transaction": ["sqlite3", "db", SQL],
+    "tar of the Python library": ["tar", "cf", "out.tar", os.path.dirname(os.__file__)],
+}
+
+
+def overhead(out: Bench, name: str, program: list[str]) -> None:
+    """Print what a program takes without and with the capture."""
+    needs(program[0])
+    # What is read for the first time would make the untraced run the slower one.
+    subprocess.run(program, cwd=out.scratch, capture_output=True, check=True)
+    words = [
+        "capture",
+        "--files",
+        "--untraced",
+        "--json",
+        "--force",
+        "-o",
+        str(out.scratch / "trace"),
+    ]
+    here = Path.cwd()
+    os.chdir(out.scratch)
+    found = json.loads(tracekit(*words, "--", *program).output)
+    os.chdir(here)
+    cost, calls = found["capture"]["overhead"], found["counts"]["calls"]
+    untraced_s, traced_s = cost["untraced_ns"] / 1e9, cost["traced_ns"] / 1e9
+    more_us = (traced_s - untraced_s) * 1e6 / calls
+    figures = {"untraced_s": untraced_s, "traced_s": traced_s, "ratio": cost["ratio"]}
+    out.row(name, calls=calls, **figures, us_a_call=more_us)
+
+
+def write_text(file: Path, lines: int) -> None:
+    """Write lines as strace prints them, of four threads that read and write by turns."""
+    with file.open("w") as out:
+        for fd in range(3, 7):
+            opened = f'openat(-100</w>, "f{fd}", 0x42, 0644) = {fd}</w/f{fd}> <0.000012345>'
+            out.write(f"100 1800000000.{fd:09} {opened}\n")
+        for number in range(lines):
+            fd = 3 + number % 4
+            name = ("write", "read", "fsync")[number % 3]
+            rest, result = ("", 0) if name == "fsync" else (', ""..., 4096', 4096)
+            seconds, ns = divmod((number + 10) * 1000, 10**9)
+            call = f"{name}({fd}</w/f{fd}>{rest}) = {result} <0.000000900>"
+            out.write(f"100 {1800000000 + seconds}.{ns:09} {call}\n")
+
+
+def decode_rows(file: Path, lines: int) -> None:
+    """Decode without a table."""
+    with files_open([file]) as fds, Calls(fds[0], Start("/w")) as calls:
+        assert sum(len(batch) for batch in calls.batches()) == lines + 4
+
+
+def decode_tables(file: Path, folder: Path) -> None:
+    decode(file, folder, start=Start("/w"))
+
+
+def python_loop(file: Path) -> None:
+    """Match the lines with one regular expression."""
+    with file.open("rb") as lines:
+        assert sum(LINE.match(line.rstrip()) is not None for line in lines)
+
+
+def bench_file_capture(out: Bench, *, lines: int = 2_000_000) -> None:
+    """Decode a text of strace: rows only, with both tables, in a loop; then capture programs."""
+    file = out.input(f"strace-{lines}.txt", partial(write_text, lines=lines))
+    ways = {
+        "rows": (decode_rows, file, lines),
+        "with tables": (decode_tables, file, out.scratch),
+        "Python loop": (python_loop, file),
+    }
+    rates = {
+        name: lambda way=way: lines / timed(*way)[1].wall_s / 1e6 for name, way in ways.items()
+    }
+    out.compare("strace's text", rates, rounds=1, unit="M lines/s")
+    out.row("with tables", peak_mib=isolated(decode_tables, file, out.scratch)[1].peak_mib)
+    needs("strace")
+    for name, program in PROGRAMS.items():
+        with out.part(name):
+            overhead(out, name, program)
+
+
+def capture_once(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, int]:
+    """Return requests counted, recorded, unseen (least, most), rows without completion."""
+    done = run_capture(disk.device, "-o", str(folder / "c"), "--source", source, "--", *command)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    loss = parse([folder / "c"], folder / "trace")[0].content["loss"]
+    rows = loss["unseen"]["disks"]
+    names = ("counted", "recorded", "at_least", "at_most")
+    found = {name: sum(row[name] for row in rows) for name in names}
+    counted = sum(row["counted"] for row in rows if row["kind"] == "read")
+    return found | {"open": loss["unmatched"]["queue"], "reads": counted}
+
+
+def show_unseen(out: Bench, disk: Disk, source: str, runs: int) -> None:
+    """Print what became of the reads and of requests of all kinds."""
+    try:
+        choose(source, tracefs=tracefs_folder(), disks=[find_disk(disk.device)])
+    except TracekitError as error:
+        raise Skipped(str(error)) from error
+    for name, command in (("reads", reads(disk)), ("mixed", ["sh", "-c", mixed(disk)])):
+        found: list[dict[str, int]] = []
+        while len(found) < runs:
+            with tempfile.TemporaryDirectory(dir=out.scratch) as folder:
+                one = capture_once(disk, source, command, Path(folder))
+            if name == "mixed" or one["reads"] == READS:
+                found.append(one)
+        exact = sum(one["at_least"] == one["at_most"] for one in found)
+        out.row(f"{source}: {name}", requests=found[-1]["counted"], runs=runs, exact=exact)
+        told = sorted((one["at_least"], one["at_most"], one["open"]) for one in found)
+        out.note(f"  unseen at least, at most, rows without completion: {told}")
+
+
+def bench_unseen(out: Bench, *, runs: int = 10, source: str | None = None) -> None:
+    """Capture with each source in turn; the truth is the number of direct reads that were made.
+
+    They are of a partition that nobody else uses; a capture in which somebody else read is made
+    again.
+    """
+    needs_root()
+    with tempfile.TemporaryDirectory(dir=out.folder) as work, small_disk(Path(work)) as disk:
+        for name in [source] if source else NAMES:
+            with out.part(name):
+                show_unseen(out, disk, name, runs)
