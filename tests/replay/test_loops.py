@@ -1,5 +1,6 @@
-"""Open and closed loops, late policies, and the part of a plan that runs."""
+"""Open and closed loops, late policies, the part of a plan that runs, and overlaps in flight."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.replay.program import Ran, Record, Replay, device, record
-from tracekit.plans.block_plan import READ, WRITE
+from tests.replay.disk import call, image, loop
+from tests.replay.program import Ran, Record, Replay, command, device, play, record, write_plan
+from tracekit.plans.block_plan import DISCARD, FLUSH, READ, WRITE, WRITE_ZEROES
 
 MS = 1_000_000
 
@@ -204,3 +206,166 @@ def test_think_times_are_cut_like_gaps(replay: Replay) -> None:
     rows = [record(READ, 0, 8), record(READ, 0, 8, at_ns=MS, after=1, think_ns=1000 * MS)]
     done = replay(rows, engine="null", pace="closed", max_idle_ns=2000).by_id()
     assert done["intended_ns"][1] == done["complete_ns"][0] + 2000
+
+
+SECTORS = 2048  # long enough that no completion comes before one could fall asleep
+PATIENT_NS = 400_000
+COUNT = 120
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Yield a loop device, which never completes a request in the call that submits it."""
+    with loop(image(tmp_path / "image")) as device:
+        yield device
+
+
+def chain(think_ns: list[int]) -> list[Record]:
+    """Return reads that each wait for the one before."""
+    rows = [
+        record(READ, SECTORS * (n % 8), SECTORS, at_ns=1_000_000 * n, after=1, think_ns=ns)
+        for n, ns in enumerate(think_ns, start=1)
+    ]
+    return [record(READ, 0, SECTORS), *rows]
+
+
+def early_ns(ran: Ran, think_ns: list[int]) -> npt.NDArray[np.int64]:
+    """Return how much earlier each was due than its think time after the completion before."""
+    done = ran.by_id()
+    complete, intended = (done[name].astype(np.int64) for name in ("complete_ns", "intended_ns"))
+    early: npt.NDArray[np.int64] = complete[:-1] + np.array(think_ns) - intended[1:]
+    return early
+
+
+@pytest.mark.parametrize("engine", ["io_uring", "threads"])
+def test_it_is_due_earlier_by_the_wake_up(replay: Replay, disk: Path, engine: str) -> None:
+    # GIVEN a chain of requests that think for longer than a wake-up takes
+    think_ns = [PATIENT_NS] * COUNT
+    ran = replay(chain(think_ns), engine=engine, target=disk, pace="closed")
+    if ran.summary["engine"]["used"] != engine:
+        pytest.skip("this kernel refuses io_uring")
+    # THEN each is due its think time after the completion as it was before somebody woke
+    early, wake_up_ns = early_ns(ran, think_ns), ran.summary["clock"]["wake_up_ns"]
+    assert 0 < wake_up_ns < PATIENT_NS
+    assert set(early.tolist()) <= {0, wake_up_ns}
+    assert (early == wake_up_ns).sum() > COUNT / 2
+
+
+def test_it_looks_for_a_completion_that_somebody_looked_for(replay: Replay, disk: Path) -> None:
+    # GIVEN a chain in which every other request came sooner than a sleeper could have woken
+    think_ns = [0, PATIENT_NS] * (COUNT // 2)
+    ran = replay(chain(think_ns), engine="io_uring", target=disk, pace="closed")
+    if ran.summary["engine"]["used"] != "io_uring":
+        pytest.skip("this kernel refuses io_uring")
+    # THEN what these waited for was seen as it came, the others' after a sleep
+    early = early_ns(ran, think_ns)
+    assert (early[0::2] == 0).all()
+    assert (early[1::2] == ran.summary["clock"]["wake_up_ns"]).sum() > COUNT / 4
+
+
+def test_without_knowing_its_wake_up_it_looks_all_the_time(tmp_path: Path, disk: Path) -> None:
+    # GIVEN a machine on which nobody may keep the processors from halting
+    think_ns = [PATIENT_NS] * COUNT
+    plan = write_plan(tmp_path / "a.plan", chain(think_ns))
+    script = 'mount --bind /dev/full /dev/cpu_dma_latency && exec "$@"'
+    alone = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    try:
+        call(*alone, "true")
+    except AssertionError as error:
+        pytest.skip(f"needs a mount namespace of its own: {error}")
+    ran = play(plan, [*alone, *command(plan, target=disk, pace="closed")])
+    # THEN it says so, and no time is taken off
+    assert ran.summary["clock"]["wake_up_ns"] == 0
+    assert set(early_ns(ran, think_ns).tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("engine", "pace"), [("io_uring", "trace"), ("io_uring", "fast"), ("null", "closed")]
+)
+def test_only_a_closed_loop_that_sleeps_measures_it(
+    replay: Replay, disk: Path, engine: str, pace: str
+) -> None:
+    options = {} if engine == "null" else {"target": disk}
+    ran = replay(chain([0, 0]), engine=engine, pace=pace, **options)
+    assert ran.summary["clock"]["wake_up_ns"] == 0
+
+
+def random_records(seed: int, count: int, *, space: int = 40_000) -> list[Record]:
+    """Return requests of all kinds and sizes on two targets; a few are several MiB long."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        operation = int(random.choice([READ, READ, WRITE, WRITE, FLUSH, WRITE_ZEROES]))
+        longest = 8000 if random.random() < 0.05 else 700 if random.random() < 0.2 else 16
+        length = 0 if operation == FLUSH else int(random.integers(1, longest + 1))
+        sector = 0 if operation == FLUSH else int(random.integers(0, space - length))
+        found.append(record(operation, sector, length, target=int(random.integers(0, 2))))
+    return found
+
+
+def conflict(a: Record, b: Record) -> bool:
+    writes = (WRITE, DISCARD, WRITE_ZEROES)
+    shares = a[6] == b[6] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3] and a[3] > 0 and b[3] > 0
+    return shares and (a[4] in writes or b[4] in writes)
+
+
+def emulated(
+    replay: Replay,
+    records: list[Record],
+    overlaps: str,
+    *,
+    ns: int = 300_000_000,
+    depth: int = 1024,
+) -> Ran:
+    """Run on a device so slow and wide that all requests are in flight before the first is done."""
+    times = dict.fromkeys(("read_setup_ns", "write_setup_ns", "flush_ns"), ns)
+    slow = device(**times, read_bytes_s=10**15, write_bytes_s=10**15, lanes=1024)
+    options = {"engine": "emulated", "emulate": slow, "pace": "fast"}
+    options |= {} if overlaps == "allow" else {"overlaps": overlaps}
+    return replay(records, labels=("default", "other"), depth=depth, **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("overlaps", ["allow", "drop"])
+def test_what_meets_one_in_flight_is_counted_or_dropped(
+    replay: Replay, seed: int, overlaps: str
+) -> None:
+    # GIVEN requests that are all in flight at once; those that cost nothing are left out
+    records = [row for row in random_records(seed, 500) if row[4] in (READ, WRITE, FLUSH)]
+    ran = emulated(replay, records, overlaps)
+    running: list[Record] = []
+    meeting = []
+    for number, row in enumerate(records):
+        is_met = any(conflict(before, row) for before in running)
+        if is_met:
+            meeting.append(number)
+        if overlaps == "allow" or not is_met:
+            running.append(row)
+    assert len(meeting) > 20
+    assert ran.summary["overlaps"] == overlaps
+    if overlaps == "allow":
+        assert ran.summary["in_flight_max"] == ran.counts["done"] == len(records)
+        assert ran.counts["overlaps"] == len(meeting)
+    else:
+        dropped = [number for number, what in ran.statuses().items() if what == "skipped_overlap"]
+        assert sorted(dropped) == meeting
+        assert ran.counts["skipped_overlap"] == len(meeting)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_meets_one_in_flight_waits_for_it(replay: Replay, seed: int) -> None:
+    records = random_records(seed, 300)
+    ran = emulated(replay, records, "order", ns=2_000_000)
+    done = ran.by_id()
+    assert ran.counts["done"] == 300
+    for number, row in enumerate(records):
+        for before in range(number):
+            if conflict(records[before], row):
+                assert done[before]["complete_ns"] <= done[number]["submit_ns"]
+    assert ran.counts["overlaps"] > 10
+    assert ran.summary["in_flight_max"] > 3
+
+
+def test_with_one_in_flight_nothing_overlaps(replay: Replay) -> None:
+    ran = emulated(replay, [record(WRITE, 0, 8)] * 5, "allow", ns=1000, depth=1)
+    assert ran.counts["overlaps"] == 0
