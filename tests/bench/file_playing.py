@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tests.bench.harness import MEMORY, Bench, ext4, fio, needs, run
 from tests.replay_files.program import do, write_plan
-from tests.sweep.machine import Machine
+from tests.sweep.test_personalities import Machine
 from tracekit._native import program_path
 from tracekit.plans.file_plan import (
     AT_POSITION,

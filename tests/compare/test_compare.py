@@ -14,6 +14,7 @@ from tests.traces import json_of, rows_of
 from tracekit.compare import mean_of, ratio_of
 from tracekit.errors import UsageError
 from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
 from tracekit.report.sections.replay import comparison, points
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import COMPLETIONS
@@ -118,7 +119,7 @@ def test_a_role_that_only_one_has_is_compared_with_nothing(folder: TraceFolder) 
     assert compare(folder, "fast", "more").exit_code == 0
     assert found_rows(folder)["more", "service_avg", "swap", "write"]["ratio"] is None
     section = comparison(Inputs(TraceFolder(folder.path)))
-    assert section is not None
+    assert isinstance(section, Section)
     kinds = points(section.parts["figure"].evidence.table, ["fast", "more"])["kind"].tolist()
     assert kinds == ["more: elapsed", "more: file system read"]
 

@@ -11,8 +11,8 @@ from tests.decode.records import pack
 from tests.decode.scenes import CARRIER_MERGED
 from tests.export.test_export import many
 from tests.house.tree import ROOT
+from tests.parsed import requests
 from tests.replay.trace import trace
-from tests.traces import requests
 from tracekit.readers.blktrace import parse
 from tracekit.readers.importing import import_trace
 from tracekit.writers.export import export

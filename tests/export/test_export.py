@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.command_line import succeed
+from tests.parsed import rows
 from tests.replay.trace import trace
-from tests.traces import rows
 from tracekit.errors import InputError, UsageError
 from tracekit.readers.importing import import_trace
 from tracekit.writers.export import export

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.export.test_export import ROWS, many
+from tests.parsed import rows
 from tests.replay.trace import trace
-from tests.traces import rows
 from tracekit.errors import InputError
 from tracekit.formats import ORACLE_RECORD
 from tracekit.metadata import Clock

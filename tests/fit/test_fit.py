@@ -15,11 +15,12 @@ from scipy import stats
 from tests.command_line import invoke, succeed
 from tests.replay.trace import trace
 from tests.traces import recencies
+from tracekit.arrow import Floats
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
 from tracekit.workload import fit, fit_arrivals
-from tracekit.workload.fidelity import OPERATIONS, ROWS, compared
+from tracekit.workload.fidelity import ROWS, compared
 from tracekit.workload.fit import find_cyclic_range, fit_kinds, region_of
-from tracekit.workload.model import QUANTILES, Distribution, mean
+from tracekit.workload.model import OPERATIONS, QUANTILES, Distribution, mean
 from tracekit.workload.reader import read_profile
 
 SAMPLE = """target_size = "64MiB"
@@ -224,7 +225,7 @@ KNOWN = {
 }
 
 
-def bursts() -> fit_arrivals.Floats:
+def bursts() -> Floats:
     """Return gaps of which one in ten is a pause a hundred times as long."""
     is_pause = RANDOM.random(COUNT) < 0.1
     return np.where(is_pause, RANDOM.exponential(1e7, COUNT), RANDOM.exponential(1e5, COUNT))
@@ -243,7 +244,7 @@ def test_the_likeliest_is_the_one_it_was_drawn_from(process: str) -> None:
     assert best.log_likelihood == pytest.approx(density(process, best.values, gaps), rel=1e-6)
 
 
-def density(process: str, values: dict[str, float], gaps: fit_arrivals.Floats) -> float:
+def density(process: str, values: dict[str, float], gaps: Floats) -> float:
     """Return scipy's logarithm of the likelihood."""
     mean_ns = values["mean"]
     drawn = {

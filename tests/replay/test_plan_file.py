@@ -13,6 +13,7 @@ from tracekit._native.workload import tally
 from tracekit.errors import TracekitError
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import FLUSH, READ, WRITE
+from tracekit.plans.layout import Records
 
 HEADER_BYTES, RECORD_BYTES, STRIDE = 192, 48, 4096
 TARGETS = 3
@@ -210,7 +211,7 @@ def test_a_block_that_is_not_what_the_index_says_ends_the_run(long_plan: Path) -
     assert "the checksum of block 0 is wrong" in ran.messages
 
 
-def random_records(count: int) -> block_plan.Records:
+def random_records(count: int) -> Records:
     random = np.random.default_rng(3)
     records = np.zeros(count, block_plan.RECORD)
     records["sector"] = random.integers(0, 1 << 40, count) * 8

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from tracekit import store
 from tracekit.plans import block_plan
+from tracekit.plans.layout import Records
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
 from tracekit.store import TraceFolder
 from tracekit.tables import REQUESTS, SCHEMA_VERSION
@@ -46,7 +47,7 @@ def trace(path: Path, rows: list[dict[str, Any]], *, row_group_rows: int = 1 << 
     return TraceFolder(path)
 
 
-def compiled(folder: TraceFolder, **options: Any) -> tuple[block_plan.Records, PlanReport]:
+def compiled(folder: TraceFolder, **options: Any) -> tuple[Records, PlanReport]:
     """Return the records of the folder's plan, and what is reported of it."""
     plan = folder.path / "plan.bin"
     plan.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from tracekit.model.endurance import Bearer, a_day, lasting, lifetimes, wear_of
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
 from tracekit.report.sections import placement
 from tracekit.store import TraceFolder
 from tracekit.tables import ENDURANCE
@@ -235,7 +236,7 @@ def test_traces_of_nothing_one_request_or_reads_have_an_answer(tmp_path: Path) -
         assert any("duration is not known" in line for line in result["headline"])
         assert {row["bytes_a_day"] for row in rows} <= {None}
         section = placement.endurance(Inputs(folder))
-        assert section is not None
+        assert isinstance(section, Section)
 
 
 def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
@@ -244,7 +245,7 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
     with connect(TraceFolder(folder.path)) as connection:
         assert "endurance" in views(connection)
     section = placement.endurance(Inputs(TraceFolder(folder.path)))
-    assert section is not None
+    assert isinstance(section, Section)
     shown = placement.written(section.parts["figure"].evidence.table)
     assert shown["label"].is_unique
     assert shown["label"].iloc[-1] == "on NVM: hottest blocks"

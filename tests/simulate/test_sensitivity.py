@@ -25,6 +25,7 @@ from tracekit.model.sensitivity import Trial, headline
 from tracekit.model.windows import Cut, Cutter, Window, choose_cut, windows
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
 from tracekit.report.sections.placement import places, sensitivity
 from tracekit.store import TraceFolder
 from tracekit.tables import SENSITIVITY
@@ -243,7 +244,7 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
     with connect(TraceFolder(folder.path)) as connection:
         assert "sensitivity" in views(connection)
     section = sensitivity(Inputs(TraceFolder(folder.path)))
-    assert section is not None
+    assert isinstance(section, Section)
     drawn = places(section.parts["figure"].evidence.table)
     lines = drawn[drawn["kind"] == "parameter"].groupby("label")["place"].nunique()
     assert set(lines) == {1}

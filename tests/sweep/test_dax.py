@@ -14,6 +14,7 @@ from tests.command_line import invoke, succeed
 from tests.sweep.command import rows, tracekit
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
 from tracekit.report.sections.files import MOST_KINDS, dax, named_pairs
 from tracekit.store import TraceFolder
 from tracekit.sweep import grid
@@ -145,7 +146,7 @@ def test_the_section_shows_each_pair_and_says_what_it_leaves_out(tmp_path: Path)
     ]
     folder = make(tmp_path / "out", {"file_runs": [*many, *ROWS_WITH_SETTINGS]})
     section = dax(Inputs(folder))
-    assert section is not None
+    assert isinstance(section, Section)
     ratios, savings = section.parts["figures"]
     # THEN the figure has the first ones, and says how many are not in it
     assert any("more settings are in the table" in line for line in ratios.sentences)

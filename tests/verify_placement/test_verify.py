@@ -19,6 +19,7 @@ from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
 from tracekit.replay.verify import says
 from tracekit.report.inputs import Inputs
+from tracekit.report.section import Section
 from tracekit.report.sections.placement import bars, verification
 from tracekit.store import TraceFolder
 from tracekit.tables import VERIFICATION
@@ -121,7 +122,7 @@ def test_what_depends_on_order_is_simulated(folder: TraceFolder, base: str, queu
     is_open = queueing == "open"
     assert ("mean response" in done.stdout) == is_open
     section = verification(Inputs(folder))
-    assert section is not None
+    assert isinstance(section, Section)
     title = section.parts["figure"].title
     assert title.startswith("Mean response" if is_open else "Elapsed")
 
@@ -219,7 +220,7 @@ def test_the_report_shows_what_was_found(folder: TraceFolder) -> None:
     assert verification(Inputs(folder)) is None
     assert verify(folder, "--repeat", "1", *BUSY).exit_code == 0
     section = verification(Inputs(TraceFolder(folder.path)))
-    assert section is not None
+    assert isinstance(section, Section)
     assert section.parts["headline"] == result_of(folder)["headline"]
     drawn = bars(section.parts["figure"].evidence.table)
     assert drawn["kind"].tolist() == [

@@ -134,7 +134,7 @@ def split_targets(texts: Sequence[str], *, is_exact: bool = False) -> tuple[Targ
     return found
 
 
-def _bad(text: str, reason: str, hint: str | None = LAB_HINT) -> UsageError:
+def _bad(text: str, reason: str, hint: str = LAB_HINT) -> UsageError:
     return UsageError(f"--target {text}: {reason}", hint=hint)
 
 

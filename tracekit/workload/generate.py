@@ -154,7 +154,9 @@ class _Table:
             "request_id": number_column(records["request_id"].astype(np.int64)),
             "queue_ns": number_column(records["intended_ns"].astype(np.int64)),
             "sector": number_column(records["sector"].astype(np.int64)),
-            "length_bytes": number_column(records["length_sectors"].astype(np.int64) * SECTOR_BYTES),
+            "length_bytes": number_column(
+                records["length_sectors"].astype(np.int64) * SECTOR_BYTES
+            ),
             "pid": number_column((stream + 1).astype(np.int32)),
             "depth": number_column(np.ones(count, np.int32)),
             "device": text_column(np.zeros(count, np.int32), [DEVICE]),

@@ -300,10 +300,6 @@ def describe_changes(table: pd.DataFrame, name: str) -> list[str]:
     return [f"All for the cost of {budget} of flash; the least and the most:", *sentences]
 
 
-def _gain(item: tuple[float, str, object]) -> tuple[float, str]:
-    return float(item[0]), item[1]
-
-
 @simulated("Caches", "cache", "cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
 def cache(
     _: Inputs,
