@@ -269,12 +269,16 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("tests", nargs="+", help="what pytest runs")
     parser.add_argument("--tool", type=Path, required=True, help="folder of mutate's program")
+    parser.add_argument("--like", type=Path, help="change only lines that this file has, too")
     parser.add_argument("--count", type=int, default=40, help="mutants to judge")
     parser.add_argument("--minutes", type=float, help="begin no other mutant after so long")
     parser.add_argument("--json", type=Path, help="file for all outcomes")
     options = parser.parse_args()
     BUILD.parent.mkdir(exist_ok=True)
     mutants = make_mutants(options.source, options.tool)
+    if options.like:
+        known = {line.strip() for line in options.like.read_text().splitlines()}
+        mutants = [mutant for mutant in mutants if mutant.before in known]
     file = (PythonFile if options.source.suffix == ".py" else CFile)(options.source)
     outcomes = judge(file, mutants, options)
     killed = sum(one.outcome != "survived" for one in outcomes)
