@@ -132,13 +132,13 @@ def unpack_result(disk: Path, folder: Path) -> None:
             for member in archive:
                 _take(archive, member, folder)
     except tarfile.TarError as error:
-        raise TracekitError(f"the guest's results cannot be read: {error}") from None
+        raise TracekitError(f"the guest's archive cannot be read: {error}") from None
 
 
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
-        raise TracekitError(f"the guest's results have a file named {member.name!r}")
+        raise TracekitError(f"the guest's archive has a file named {member.name!r}")
     target = folder / name
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
