@@ -153,8 +153,6 @@ def open_personality(
     sets, flow = (
         _tables(top, kind, values=values, options=options) for kind in ("files", "operation")
     )
-    tables = [content["files"], content["operation"]]
-    definition = json.dumps(tables, sort_keys=True, default=str)
     found = Personality(
         name=file.stem,
         about=top.text("about", ""),
@@ -162,11 +160,16 @@ def open_personality(
         file_sets=tuple(_file_set(keys) for keys in sets),
         flow=tuple(one for keys in flow for one in _operations(keys)),
         parameters=values,
-        definition=hashlib.sha256(definition.encode()).hexdigest()[:8],
+        definition=_digest(content),
     )
     _check_used(content, values, file)
     _check(found, file)
     return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    content_text = json.dumps([content["files"], content["operation"]], sort_keys=True, default=str)
+    return hashlib.sha256(content_text.encode()).hexdigest()[:8]
 
 
 def _parameters(table: Any, place: str) -> dict[str, int | float]:
