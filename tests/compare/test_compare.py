@@ -100,9 +100,7 @@ def test_the_trace_counts_with_the_requests_that_were_replayed(folder: TraceFold
     assert "journal write 95.0% less" in done.stdout
 
 
-def test_a_replay_of_other_requests_has_no_ratio_of_lengths(
-    folder: TraceFolder,
-) -> None:
+def test_a_replay_of_other_requests_has_no_ratio_of_lengths(folder: TraceFolder) -> None:
     # GIVEN a replay of half the requests, beside one whose requests are counted of the trace
     add_replay(folder, "half", {0: 5}, 50)
     done = compare(folder, "trace", "fast", "half")

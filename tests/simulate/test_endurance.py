@@ -115,9 +115,7 @@ def test_roles_and_placements_are_what_a_walk_over_the_requests_counts(folder: T
         assert {name: found[key][name] for name in counted} == counted, key
 
 
-def test_bytes_of_a_role_a_day_are_24_times_its_writes_an_hour(
-    folder: TraceFolder,
-) -> None:
+def test_bytes_of_a_role_a_day_are_24_times_its_writes_an_hour(folder: TraceFolder) -> None:
     result, rows = simulated(folder)
     for row in (row for row in rows if row["kind"] == "role"):
         mine = [one for one in requests() if (one.operation, one.role) == ("write", row["name"])]

@@ -26,11 +26,7 @@ SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 
 
 def charged(
-    requests: list[Request],
-    order: list[Block],
-    devices: tuple[Profile, Profile],
-    *,
-    count: int,
+    requests: list[Request], order: list[Block], devices: tuple[Profile, Profile], *, count: int
 ) -> list[int]:
     """Charge the trace at each capacity up to `count` blocks, in the order given."""
     costs = (device_cost(devices[0]), device_cost(devices[1]))
@@ -42,10 +38,7 @@ def charged(
 
 
 def assert_equals_brute_force(
-    curves: Curves,
-    requests: list[Request],
-    devices: tuple[Profile, Profile],
-    hot: list[Request],
+    curves: Curves, requests: list[Request], devices: tuple[Profile, Profile], hot: list[Request]
 ) -> None:
     """Compare every curve; `hot` are the requests as queued, which decide how hot a block is."""
     count = len(curves.points) - 1
@@ -91,11 +84,7 @@ def test_many_pending_requests_leave_in_issue_order(tmp_path: Path) -> None:
         for number in range(count)
     ]
     # WHEN they are charged as issued, on a disk where only a continued request is free of seeks
-    curves = swept(
-        write_trace(tmp_path, queued),
-        (DISK, NVM),
-        is_issued=True,
-    )
+    curves = swept(write_trace(tmp_path, queued), (DISK, NVM), is_issued=True)
     # THEN none continues the one before it, while as queued all but the first do
     cost = device_cost(DISK)
     transfer_ps = count * 8 * cost.sector_ps[1]
@@ -110,14 +99,7 @@ def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
     every = swept(folder, (DISK, NVM))
     touched = read_blocks(folder / "blocks.parquet")
     points = np.array([0, 3, 4, 20, 1000])
-    few = sweep(
-        ChargedTrace(
-            folder / "requests.parquet",
-            touched,
-            DevicePair(DISK, NVM),
-        ),
-        points,
-    )
+    few = sweep(ChargedTrace(folder / "requests.parquet", touched, DevicePair(DISK, NVM)), points)
     # THEN the values are those of the sweep over every block, and constant above the footprint
     last = len(every.points) - 1
     for key, change_ps in every.change_ps.items():
@@ -127,10 +109,7 @@ def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
 
 def test_orders_agree_at_both_ends(tmp_path: Path) -> None:
     requests, _ = placement_models.as_issued(8, 60)
-    curves = swept(
-        write_trace(tmp_path, requests),
-        (DISK, NVM),
-    )
+    curves = swept(write_trace(tmp_path, requests), (DISK, NVM))
     # WHEN nothing or the whole role is on NVM, THEN the order in which it moved does not matter
     for role in curves.placed_roles:
         hottest, start = (curves.change_ps[coverage, role] for coverage in ("hottest", "start"))
@@ -146,10 +125,7 @@ def test_blocks_far_apart_are_found(tmp_path: Path) -> None:
         for device in ("sdb", "sda")
         for block in places
     ]
-    curves = swept(
-        write_trace(tmp_path, requests),
-        (DISK, NVM),
-    )
+    curves = swept(write_trace(tmp_path, requests), (DISK, NVM))
     # THEN every request is served there
     assert curves.totals.missing_blocks == 0
     nvm = device_cost(NVM)

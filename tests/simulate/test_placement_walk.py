@@ -30,7 +30,9 @@ def walked(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Cu
     return simulate_curves(ChargedTrace(requests, touched, DevicePair(*devices), **options), points)
 
 
-def times_us(curves: Curves, how: str, names: tuple[str, ...], point: int) -> tuple[float, float]:
+def response_us(
+    curves: Curves, how: str, names: tuple[str, ...], point: int
+) -> tuple[float, float]:
     """Return the mean response time and the makespan of a placement."""
     found = curves.simulated[how, names]
     assert found.response_ps is not None
@@ -48,10 +50,7 @@ def dated(requests: list[Request], gaps_us: list[int]) -> list[Request]:
 
 
 def assert_every_placement(
-    curves: Curves,
-    requests: list[Request],
-    devices: tuple[Profile, Profile],
-    **options: Any,
+    curves: Curves, requests: list[Request], devices: tuple[Profile, Profile], **options: Any
 ) -> None:
     """Compare each series of placements at each capacity with the model."""
     hot = options.pop("hot", requests)
@@ -86,10 +85,7 @@ QUIET = settings(
 @given(requests=traces())
 def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_path: Path) -> None:
     folder = write_trace(tmp_path, requests)
-    curves, sweep = (
-        walked(folder, (DISK, NVM)),
-        placement_models.swept(folder, (DISK, NVM)),
-    )
+    curves, sweep = (walked(folder, (DISK, NVM)), placement_models.swept(folder, (DISK, NVM)))
     # THEN every curve, and every role's part of the base, is that of the one-pass sweep
     assert curves.base_ps.tolist() == sweep.base_ps.tolist()
     for key, change in sweep.change_ps.items():
@@ -165,10 +161,7 @@ def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> No
     # GIVEN a file system written in sequence, with a journal write far away after each write
     requests = []
     for number in range(4):
-        requests += [
-            Request("fs", 8 * number),
-            Request("journal", 1_000_000 + 80 * number),
-        ]
+        requests += [Request("fs", 8 * number), Request("journal", 1_000_000 + 80 * number)]
     folder = write_trace(tmp_path, requests)
     curves = walked(folder, (HEAD, NVM))
     # WHEN the whole journal is on NVM, THEN the head stays, and only the first write is sought for
@@ -188,15 +181,11 @@ def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> No
 def test_a_queue_by_hand(tmp_path: Path) -> None:
     # GIVEN a device of 1,000 us a request, and three requests at 0, 200 and 5,000 us
     device = Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0)
-    queued_us = (0, 200, 5000)
-    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in queued_us]
-    curves = walked(
-        write_trace(tmp_path, requests),
-        (device, NVM),
-        is_open=True,
-    )
+    times_us = (0, 200, 5000)
+    requests = [Request("fs", 800 * at, queue_ns=at * 1000) for at in times_us]
+    curves = walked(write_trace(tmp_path, requests), (device, NVM), is_open=True)
     # THEN the second waits 800 us: 1,000, 1,800 and 1,000 us, and all are done at 6,000 us
-    assert times_us(curves, "none", (), 0) == pytest.approx((3800 / 3, 6000), rel=1e-5)
+    assert response_us(curves, "none", (), 0) == pytest.approx((3800 / 3, 6000), rel=1e-5)
     assert curves.simulated["none", ()].service_ps[0] == pytest.approx(3000e6, rel=1e-5)
 
 
@@ -204,15 +193,11 @@ def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
     # GIVEN a write with a preflush on a device that takes 1,000 us for a request, 400 for a flush
     device = replace(Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0), flush_us=400.0)
     request = Request("fs", 0, queue_ns=0, is_preflush=True)
-    curves = walked(
-        write_trace(tmp_path, [request]),
-        (device, NVM),
-        is_open=True,
-    )
+    curves = walked(write_trace(tmp_path, [request]), (device, NVM), is_open=True)
     # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
     assert curves.order_counts["responses"] == 1
-    assert times_us(curves, "none", (), 0)[0] == pytest.approx(1400, rel=1e-5)
-    assert times_us(curves, "hottest", ("fs",), 1)[0] == pytest.approx(93, rel=1e-5)
+    assert response_us(curves, "none", (), 0)[0] == pytest.approx(1400, rel=1e-5)
+    assert response_us(curves, "hottest", ("fs",), 1)[0] == pytest.approx(93, rel=1e-5)
 
 
 def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
@@ -227,26 +212,19 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
     curves = walked(write_trace(tmp_path, requests), (device, nvm), is_open=True)
     # THEN its data are done 10 us after the base device's flush of 400; the next does not wait
     expected = ((410 + 10 + 1000) / 3, 10_000)
-    assert times_us(curves, "hottest", ("fs",), 1) == pytest.approx(expected, rel=1e-4)
+    assert response_us(curves, "hottest", ("fs",), 1) == pytest.approx(expected, rel=1e-4)
 
 
 def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
     # GIVEN flushes of 8,000 us on two devices that nothing is read from or written to
     flushes = [Request("fs", 0, 0, "flush", device=device) for device in ("sda", "nvme0n1")]
-    curves = walked(
-        write_trace(tmp_path, flushes),
-        (DISK, NVM),
-        is_open=True,
-    )
+    curves = walked(write_trace(tmp_path, flushes), (DISK, NVM), is_open=True)
     # THEN the second one waits for the first: 8,000 and 16,000 us
     assert curves.simulated["none", ()].compared_ps[0] == 12_000 * 10**6
 
 
 def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:
-    requests = [
-        Request("fs", 0, queue_ns=5000),
-        Request("fs", 80, queue_ns=None),
-    ]
+    requests = [Request("fs", 0, queue_ns=5000), Request("fs", 80, queue_ns=None)]
     folder = write_trace(tmp_path, [*requests, Request("fs", 800, queue_ns=4000)])
     curves = walked(folder, (DISK, NVM), is_open=True)
     assert curves.order_counts["undated"] == 2

@@ -138,10 +138,7 @@ def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: 
 @pytest.mark.parametrize("parameter", sorted(PARTS - {"sequential_setup"}))
 @pytest.mark.parametrize("factor", [0.25, 4.0])
 def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> None:
-    before, after = (
-        device_cost(NVM),
-        device_cost(changed_profile(NVM, parameter, factor=factor)),
-    )
+    before, after = (device_cost(NVM), device_cost(changed_profile(NVM, parameter, factor=factor)))
     index = 0 if parameter.startswith("read") else 1
     other = 1 - index
     if parameter.endswith("setup"):

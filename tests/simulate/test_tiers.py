@@ -124,9 +124,7 @@ def test_a_later_run_without_dynamic_leaves_no_old_windows(folder: TraceFolder) 
     assert {row["dynamic_iops_per_price"] for row in rows(folder, "tiers")} == {None}
 
 
-def test_extents_count_bytes_across_borders_or_requests_where_they_begin(
-    tmp_path: Path,
-) -> None:
+def test_extents_count_bytes_across_borders_or_requests_where_they_begin(tmp_path: Path) -> None:
     # GIVEN a request of 96 KiB from the start of extent 1 on
     folder = tier_trace(tmp_path / "trace", [(0, "read", 1, 98304), (5, "write", 1, 4096)])
     by_bytes = read_extents(folder, extent_bytes=65536, window_ns=10**9, amount="bytes")

@@ -91,8 +91,7 @@ def test_csv_and_a_statement_from_a_file(folder: TraceFolder, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["select 1|--interactive", "--file|/nowhere/x.sql", "select 1|--format|parquet"],
+    "words", ["select 1|--interactive", "--file|/nowhere/x.sql", "select 1|--format|parquet"]
 )
 def test_wrong_use(folder: TraceFolder, words: str) -> None:
     refused(sql(folder.path, *words.split("|")))

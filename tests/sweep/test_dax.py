@@ -179,7 +179,7 @@ def test_a_sweep_says_where_dax_pays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     words += ["--files", "40", "--threads", "1", "--duration", "100ms"]
     ended = succeed(*words)
     assert "pm beside disk: " in ended.stdout
-    told = json.loads(invoke(*words, "--json").stdout)
+    told = json.loads(invoke(*words, "--json", "--no-report").stdout)
     assert [(row["target"], row["other"]) for row in told["dax"]] == [("pm", "disk")]
     page = (tmp_path / "out/report.html").read_text()
     assert "Where DAX pays" in page
