@@ -175,15 +175,18 @@ def vanishing_disk(folder: Path) -> tuple[str, str]:
 
 @contextmanager
 def tracer_turn() -> Iterator[None]:
-    """Wait for one's turn: tests run in several processes, the tracer is the whole machine's.
+    """Wait for one's turn, and check that the machine's settings are given back in it.
 
-    The lock is on a file of tracefs, which processes in different roots share as well.
+    Tests run in several processes, the tracer is the whole machine's. The lock is on a file of
+    tracefs, which processes in different roots share as well.
     """
     with (tracefs_folder() / "README").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if tracing_settings()["current_tracer"] != "nop":
+        settings = tracing_settings()
+        if settings["current_tracer"] != "nop":
             pytest.skip("the kernel's tracer is in use by something else")
         yield
+        assert tracing_settings() == settings
 
 
 @contextmanager

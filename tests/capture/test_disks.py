@@ -13,21 +13,8 @@ from typing import Any
 import pytest
 
 from tests import parsed as traces
-from tests.capture.machine import (
-    NONE,
-    TRACER,
-    Disk,
-    read_layout,
-    records_of,
-    rejection,
-    run_capture,
-    setting,
-    skip_unless_it_can_trace,
-    skip_unless_it_works,
-    tracer_turn,
-    tracing_settings,
-    vanishing_disk,
-)
+from tests.capture import machine
+from tests.capture.machine import NONE, TRACER, Disk
 from tests.capture.test_records import record
 from tests.recipes.three_roles import loop_disk
 from tracekit.capture.recording import write_cpu_file
@@ -43,7 +30,7 @@ Pair = tuple[Disk, Disk]
 @pytest.fixture(scope="module")
 def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Yield a whole disk with an ext4, not mounted, and a whole disk with its journal."""
-    skip_unless_it_can_trace()
+    machine.skip_unless_it_can_trace()
     folder = tmp_path_factory.mktemp("disks")
     with (
         loop_disk(folder / "fs.img", 32 << 20) as fs,
@@ -56,7 +43,7 @@ def made_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 @pytest.fixture
 def pair(made_pair: Pair) -> Iterator[Pair]:
-    with tracer_turn():
+    with machine.tracer_turn():
         yield made_pair
 
 
@@ -95,13 +82,11 @@ def requests_of(folder: TraceFolder) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("source", NAMES)
 def test_requests_by_disk_are_those_that_were_made(pair: Pair, tmp_path: Path, source: str) -> None:
     fs, journal = pair
-    skip_unless_it_works(source, *pair)
+    machine.skip_unless_it_works(source, *pair)
     # WHEN a command that uses two disks at once is captured
-    settings = tracing_settings()
     command, made = flow(pair)
     options = ("-o", tmp_path / "trace", "--source", source, "--json", "--")
-    run_capture(fs.device, journal.device, *options, *command)
-    assert tracing_settings() == settings
+    machine.run_capture(fs.device, journal.device, *options, *command)
     # THEN parse finds each disk's requests, and no gap in the numbers
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
     rows = requests_of(folder)
@@ -114,7 +99,7 @@ def test_requests_by_disk_are_those_that_were_made(pair: Pair, tmp_path: Path, s
     roles = {(row["device"], row["role"]) for row in requests_of(folder)}
     assert roles == {(fs.name, "fs"), (journal.name, "journal")}
     # AND the layout has both, the journal with the disk that it belongs to
-    layout = read_layout(tmp_path / "trace")
+    layout = machine.read_layout(tmp_path / "trace")
     assert [entry["device"] for entry in layout["devices"]] == [fs.name, journal.name]
     evidence = {part["device"]: part["evidence"] for part in layout["partitions"]}
     assert evidence[journal.name].startswith(f"external journal of {fs.name}, ")
@@ -125,7 +110,7 @@ def test_blkparse_reads_the_files_of_each_disk(pair: Pair, tmp_path: Path) -> No
     # WHEN two disks are captured into binary records
     command, made = flow(pair)
     options = ("-o", tmp_path / "trace", *TRACER, "--json", "--")
-    done = run_capture(*(disk.device for disk in pair), *options, *command)
+    done = machine.run_capture(*(disk.device for disk in pair), *options, *command)
     result = json.loads(done.stdout)
     # THEN blkparse finds all records of each in that disk's files, and the names
     entries = 0
@@ -147,15 +132,15 @@ def test_blkparse_reads_the_files_of_each_disk(pair: Pair, tmp_path: Path) -> No
 
 def test_a_disk_of_two_that_goes_away_is_named(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a loop device that is read, detached and removed while another is written to
-    device, script = vanishing_disk(tmp_path)
+    device, script = machine.vanishing_disk(tmp_path)
     script += f"; {shlex.join(disk.writer(10))}"
     # WHEN both are captured
     output = tmp_path / "trace"
-    done = run_capture(device, disk.device, *TRACER, "-o", output, "--", "sh", "-c", script)
+    done = machine.run_capture(device, disk.device, *TRACER, "-o", output, "--", "sh", "-c", script)
     # THEN it is the one that is named, the layout has both, and both are recorded
     assert done.stderr.startswith(f"{device} went away during the capture")
     assert "\n" not in done.stderr.strip()
-    names = {entry["device"] for entry in read_layout(output)["devices"]}
+    names = {entry["device"] for entry in machine.read_layout(output)["devices"]}
     assert names == {Path(device).name, disk.name}
     folder, _ = parse([output], tmp_path / "parsed")
     rows = Counter(row["device"] for row in requests_of(folder))
@@ -166,27 +151,27 @@ def test_a_disk_of_two_that_goes_away_is_named(disk: Disk, tmp_path: Path) -> No
 def test_a_disk_that_is_named_twice(pair: Pair, tmp_path: Path) -> None:
     rest = ("-o", tmp_path / "trace", "--", *NONE)
     fs, journal = (disk.device for disk in pair)
-    code, text = rejection(fs, journal, fs, *rest)
+    code, text = machine.rejection(fs, journal, fs, *rest)
     assert (code, f"{fs} is named twice\n" in text) == (2, True)
     link = tmp_path / "disk"
     link.symlink_to(fs)
-    code, text = rejection(fs, link, *rest)
+    code, text = machine.rejection(fs, link, *rest)
     assert (code, f"{link} is named twice, also as {fs}\n" in text) == (2, True)
     assert not (tmp_path / "trace").exists()
 
 
 def test_output_on_the_second_disk(made_pair: Pair, disk: Disk) -> None:
     output = disk.point / "new" / "trace"
-    code, text = rejection(made_pair[0].device, disk.device, "-o", output, "--", *NONE)
+    code, text = machine.rejection(made_pair[0].device, disk.device, "-o", output, "--", *NONE)
     assert (code, f"is on the traced disk {disk.name}" in text) == (2, True)
     assert not output.exists()
 
 
 def test_a_second_disk_that_is_traced_already(pair: Pair, tmp_path: Path) -> None:
     fs, journal = pair
-    with setting(journal.switch, "1", "0"):
+    with machine.setting(journal.switch, "1", "0"):
         output = ("-o", tmp_path / "trace", *TRACER)
-        code, text = rejection(fs.device, journal.device, *output, "--", *NONE)
+        code, text = machine.rejection(fs.device, journal.device, *output, "--", *NONE)
         assert (code, f"{journal.name} is being traced already" in text) == (1, True)
         assert not fs.is_traced()
 
@@ -198,7 +183,7 @@ def test_words_behind_the_dashes_are_the_command_as_they_are(tmp_path: Path) -> 
     command = ("sh", "-c", script, str(target), "--json", "-o", "x", "--", "-y")
     if shutil.which("strace") is None:
         pytest.skip("needs strace")
-    run_capture("--files", "-o", tmp_path / "trace", "--", *command)
+    machine.run_capture("--files", "-o", tmp_path / "trace", "--", *command)
     assert target.read_text() == "--json|-o|x|--|-y|"
 
 
@@ -214,7 +199,7 @@ def test_records_of_two_disks_in_a_spool_are_parted(tmp_path: Path) -> None:
     for is_ours in (lambda column: column != numbers[1], lambda column: column == numbers[1]):
         target = io.BytesIO()
         last = write_cpu_file(target, spool, cpu=0, notes=[], is_ours=is_ours)
-        found.append([(one.sequence, one.time_ns) for one in records_of(target.getvalue())])
+        found.append([(one.sequence, one.time_ns) for one in machine.records_of(target.getvalue())])
         assert last == found[-1][-1][0]
     # THEN each has its own numbers, and the gap is in that of the record behind the loss
     assert found == [[(1, 10), (2, 13), (3, 14)], [(1, 11), (5, 12), (6, 15)]]

@@ -8,85 +8,67 @@ from pathlib import Path
 
 import pytest
 
-from tests.capture.machine import (
-    TIMEOUT_S,
-    TRACER,
-    Disk,
-    processes,
-    read_layout,
-    run_capture,
-    start_capture,
-    stop,
-    tracing_settings,
-    vanishing_disk,
-    wait_until_tracing,
-)
+from tests.capture import machine
+from tests.capture.machine import TRACER, Disk
 from tracekit.capture import programs
 
 pytestmark = pytest.mark.root
 
 
 def started(disk: Disk, output: Path, *rest: str) -> subprocess.Popen[str]:
-    running = start_capture(disk.device, *TRACER, "-o", output, *rest)
-    wait_until_tracing(disk)
+    running = machine.start_capture(disk.device, *TRACER, "-o", output, *rest)
+    machine.wait_until_tracing(disk)
     return running
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(disk: Disk, tmp_path: Path, number: signal.Signals) -> None:
     # GIVEN a capture of a command that sleeps
-    settings = tracing_settings()
     seconds = f"3{number:03}"
     running = started(disk, tmp_path / "trace", "--", "sleep", seconds)
     # WHEN it gets a signal
-    code, _, messages = stop(running, number)
+    code, _, messages = machine.stop(running, number)
     # THEN what was captured is kept, reported as partial, and the command is gone
     assert (code, f"ended early by {number.name}" in messages) == (3, True)
-    assert read_layout(tmp_path / "trace")["loss"] == {"overrun": 0, "dropped": 0}
-    assert processes("sleep", seconds) == []
-    # AND the settings are given back
-    assert tracing_settings() == settings
+    assert machine.read_layout(tmp_path / "trace")["loss"] == {"overrun": 0, "dropped": 0}
+    assert machine.processes("sleep", seconds) == []
 
 
 def test_a_signal_is_the_normal_end_without_a_command(disk: Disk, tmp_path: Path) -> None:
-    code, out, messages = stop(started(disk, tmp_path / "trace"), signal.SIGINT)
+    code, out, messages = machine.stop(started(disk, tmp_path / "trace"), signal.SIGINT)
     assert (code, messages) == (0, "")
     assert "0 lost" in out
 
 
 def test_after_a_kill_the_next_capture_cleans_up(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a capture that was killed, so that the machine is left as it was then
-    settings = tracing_settings()
     running = started(disk, tmp_path / "killed", "--", "sleep", "3009")
     running.kill()
-    running.wait(timeout=TIMEOUT_S)
-    for pid in processes("sleep", "3009"):
+    running.wait(timeout=machine.TIMEOUT_S)
+    for pid in machine.processes("sleep", "3009"):
         os.kill(pid, signal.SIGKILL)
-    running.communicate(timeout=TIMEOUT_S)
-    assert tracing_settings()["current_tracer"] == "blk"
+    running.communicate(timeout=machine.TIMEOUT_S)
+    assert machine.tracing_settings()["current_tracer"] == "blk"
     assert list(tmp_path.glob(".killed.*")) != []
     # WHEN the next one starts
     done = disk.capture(tmp_path / "next", command=disk.writer(5))
     # THEN it says that it cleaned up, works, and gives back what was before the first
     assert "gave back the kernel settings of a capture that was killed" in done.stderr
-    assert tracing_settings() == settings
     assert list(tmp_path.glob(".killed.*")) == []
     assert (tmp_path / "next" / "layout.json").exists()
 
 
 def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:
-    settings = tracing_settings()
     # GIVEN a loop device that its command reads, detaches and removes
-    device, script = vanishing_disk(tmp_path)
+    device, script = machine.vanishing_disk(tmp_path)
     assert device != disk.device
     # WHEN that is captured
     output = tmp_path / "trace"
-    done = run_capture(device, *TRACER, "-o", output, "--", "sh", "-c", script)
+    done = machine.run_capture(device, *TRACER, "-o", output, "--", "sh", "-c", script)
     # THEN what was recorded is kept with the layout of before, which is reported
     assert f"{device} went away during the capture" in done.stderr
-    assert read_layout(output)["devices"][0]["device"] == Path(device).name
-    assert read_layout(output)["capture"]["records"] >= 20
-    assert tracing_settings() == settings
+    assert machine.read_layout(output)["devices"][0]["device"] == Path(device).name
+    assert machine.read_layout(output)["capture"]["records"] >= 20
 
 
 @pytest.mark.parametrize(
@@ -99,7 +81,6 @@ def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:
     ids=("tracefs-blk", "perf", "files"),
 )
 def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
-    settings = tracing_settings()
     if "perf" in options and (why := programs.probe_perf()):
         pytest.skip(why)
     # GIVEN a small file system for the output, and a command of many requests
@@ -109,7 +90,9 @@ def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reaso
     reader = ("dd", f"if={disk.device}", "of=/dev/null", "bs=512", "count=30000", "iflag=direct")
     try:
         words = options if "--files" in options else (disk.device, *options)
-        done = run_capture(*words, "-o", small / "trace", "--", *reader, "status=none", code=1)
+        done = machine.run_capture(
+            *words, "-o", small / "trace", "--", *reader, "status=none", code=1
+        )
         # THEN one line says so, and nothing is left
         assert reason in done.stderr
         assert "free some space" in done.stderr
@@ -117,7 +100,6 @@ def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reaso
         assert list(small.iterdir()) == []
     finally:
         subprocess.run(["umount", small], check=True)
-    assert tracing_settings() == settings
 
 
 def test_a_command_that_fails_is_reported_and_the_capture_kept(disk: Disk, tmp_path: Path) -> None:
@@ -132,5 +114,5 @@ def test_a_stubborn_command_is_ended(disk: Disk, tmp_path: Path) -> None:
     running = started(disk, tmp_path / "trace", "--", "sh", "-c", stubborn)
     time.sleep(0.3)
     # WHEN the capture is to stop, THEN the whole group is gone
-    assert stop(running, signal.SIGTERM)[0] == 3
-    assert processes("sleep", "3011") == []
+    assert machine.stop(running, signal.SIGTERM)[0] == 3
+    assert machine.processes("sleep", "3011") == []

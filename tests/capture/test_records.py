@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import records_of
+from tests.decode.records import Event
 from tracekit.capture import recording
 from tracekit.capture.recording import Survey, notify_records, read_blocks, survey, write_cpu_file
 
@@ -17,9 +18,9 @@ COMPLETE = 2 << 16 | 8
 def record(
     time_ns: int, *, pid: int = 7, cpu: int = 0, action: int = QUEUE_WRITE, device: int = 7 << 20
 ) -> bytes:
-    payload = b"\0" * (time_ns % 3 * 8)
-    header = (0x65617407, 0, time_ns, 8, 4096, action, pid, device, cpu, 0, len(payload))
-    return struct.pack("=IIQQIIIIIHH", *header) + payload
+    payload = bytes(time_ns % 3 * 8)
+    who = {"pid": pid, "device": device, "cpu": cpu}
+    return Event(time_ns, action, 8, 4096, payload=payload, **who).pack(0)
 
 
 def written(folder: Path, spool: bytes, *, cpu: int = 0) -> list[tuple[int, int]]:
@@ -30,39 +31,41 @@ def written(folder: Path, spool: bytes, *, cpu: int = 0) -> list[tuple[int, int]
     return [(one.sequence, one.time_ns) for one in records_of(target.getvalue())]
 
 
-def test_records_are_numbered_from_one(tmp_path: Path) -> None:
-    assert written(tmp_path, record(10) + record(11) + record(12)) == [(1, 10), (2, 11), (3, 12)]
+# By name: a spool, what is written of it (number and time), lost records and foreign bytes.
+SPOOLS: dict[str, tuple[bytes, list[tuple[int, int]], int, int]] = {
+    "numbered from one": (
+        record(10) + record(11) + record(12),
+        [(1, 10), (2, 11), (3, 12)],
+        0,
+        0,
+    ),
+    "a loss leaves a gap of its size": (
+        record(10) + b"CPU:0 [LOST 3 EVENTS]\n" + record(11),
+        [(1, 10), (5, 11)],
+        3,
+        0,
+    ),
+    "a loss of unknown size counts as one": (
+        record(10) + b"CPU:12 [LOST EVENTS]\n" + record(11),
+        [(1, 10), (3, 11)],
+        1,
+        0,
+    ),
+    # A message of somebody else between two records, longer than a header.
+    "foreign bytes": (record(10) + b"!" * 100 + record(11), [(1, 10), (2, 11)], 0, 100),
+    "a record that is cut off": (record(10) + record(11)[:40], [(1, 10)], 0, 40),
+    "empty": (b"", [], 0, 0),
+}
 
 
-def test_a_loss_leaves_a_gap_of_its_size(tmp_path: Path) -> None:
-    # GIVEN the kernel's remark that three records were lost
-    spool = record(10) + b"CPU:0 [LOST 3 EVENTS]\n" + record(11)
-    # THEN the next number is three further on
-    assert written(tmp_path, spool) == [(1, 10), (5, 11)]
-    assert survey([tmp_path / "spool"]).lost == 3
-
-
-def test_a_loss_of_unknown_size_counts_as_one(tmp_path: Path) -> None:
-    assert written(tmp_path, record(10) + b"CPU:12 [LOST EVENTS]\n" + record(11))[1] == (3, 11)
-
-
-def test_foreign_bytes_are_passed_over_and_counted(tmp_path: Path) -> None:
-    # GIVEN a message of somebody else between two records, longer than a header
-    spool = record(10) + b"!" * 100 + record(11)
-    assert written(tmp_path, spool) == [(1, 10), (2, 11)]
+@pytest.mark.parametrize("name", SPOOLS)
+def test_what_becomes_of_a_spool(tmp_path: Path, name: str) -> None:
+    spool, expected, lost, foreign_bytes = SPOOLS[name]
+    assert written(tmp_path, spool) == expected
     found = survey([tmp_path / "spool"])
-    assert (found.records, found.lost, found.foreign_bytes) == (2, 0, 100)
-
-
-def test_a_record_that_is_cut_off_is_counted_as_foreign(tmp_path: Path) -> None:
-    spool = record(10) + record(11)[:40]
-    assert written(tmp_path, spool) == [(1, 10)]
-    assert survey([tmp_path / "spool"]).foreign_bytes == 40
-
-
-def test_an_empty_spool(tmp_path: Path) -> None:
-    assert written(tmp_path, b"") == []
-    assert survey([tmp_path / "spool"]) == Survey()
+    assert (found.records, found.lost) == (len(expected), lost)
+    assert found.foreign_bytes == foreign_bytes
+    assert spool or found == Survey()
 
 
 @pytest.mark.parametrize("block_bytes", [48, 49, 100, 1000])
@@ -141,10 +144,10 @@ def test_notes_say_the_wall_clock_and_the_names() -> None:
 
 def test_records_of_version_8_are_surveyed(tmp_path: Path) -> None:
     # GIVEN records as Linux 6.19 makes them: 64 bytes, then a payload; a cut one at the end
-    spool = b""
-    for time_ns, pid, action in ((10, 7, QUEUE_WRITE), (11, 9, QUEUE_WRITE), (12, 0, COMPLETE)):
-        fields = (0x65617408, 0, time_ns, 8, 4096, pid, action, 7 << 20, 0, 0, 8)
-        spool += struct.pack("=IIQQIIQIIHH12x", *fields) + b"payload."
+    spool = b"".join(
+        Event(time_ns, action, 8, 4096, pid=pid, payload=b"payload.").pack(0, version=8)
+        for time_ns, pid, action in ((10, 7, QUEUE_WRITE), (11, 9, QUEUE_WRITE), (12, 0, COMPLETE))
+    )
     (tmp_path / "spool").write_bytes(spool + spool[:50])
     # WHEN they are counted
     found = survey([tmp_path / "spool"])

@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.capture.machine import (
-    NONE,
-    TRACER,
-    Disk,
-    rejection,
-    setting,
-    start_capture,
-    stop,
-    tracing_settings,
-    wait_until_tracing,
-)
+from tests.capture import machine
+from tests.capture.machine import NONE, TRACER, Disk
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
@@ -27,12 +18,12 @@ pytestmark = pytest.mark.root
 
 def check(disk: Disk, output: Path, *, code: int, message: str) -> None:
     """Check that a capture of the disk is rejected, and changes and leaves nothing."""
-    settings = tracing_settings()
-    found, text = rejection(disk.device, "-o", output, *TRACER, "--", *NONE)
+    settings = machine.tracing_settings()
+    found, text = machine.rejection(disk.device, "-o", output, *TRACER, "--", *NONE)
     assert (found, message in text) == (code, True), text
     assert not text.endswith("\n")  # a hint says what to do
     assert not output.exists()
-    assert tracing_settings() == settings
+    assert machine.tracing_settings() == settings
 
 
 WORDS: dict[str, tuple[str, str]] = {
@@ -50,24 +41,20 @@ WORDS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("words", WORDS)
 def test_words_that_cannot_be(disk: Disk, tmp_path: Path, words: str) -> None:
-    settings = tracing_settings()
     names: dict[str, Any] = {"disk": disk.device, "out": tmp_path / "trace"}
-    code, text = rejection(*words.format(**names).split())
+    code, text = machine.rejection(*words.format(**names).split())
     assert code == 2
     assert not text.endswith("\n")
     for message in WORDS[words]:
         assert message.format(**names) in text
     assert list(tmp_path.iterdir()) == []
-    assert tracing_settings() == settings
 
 
 def test_a_command_that_cannot_start_leaves_nothing(disk: Disk, tmp_path: Path) -> None:
-    settings = tracing_settings()
-    code, text = rejection(disk.device, "-o", tmp_path / "trace", "--", "no-such-program")
+    code, text = machine.rejection(disk.device, "-o", tmp_path / "trace", "--", "no-such-program")
     assert code == 2
     assert "no-such-program: cannot be started: No such file or directory" in text
     assert list(tmp_path.iterdir()) == []
-    assert tracing_settings() == settings
 
 
 @pytest.mark.parametrize(
@@ -80,12 +67,12 @@ def test_a_command_that_cannot_start_leaves_nothing(disk: Disk, tmp_path: Path) 
 def test_a_tracer_in_use(
     disk: Disk, tmp_path: Path, file: str, value: str, back: str, message: str
 ) -> None:
-    with setting(tracefs_folder() / file, value, back):
+    with machine.setting(tracefs_folder() / file, value, back):
         check(disk, tmp_path / "trace", code=1, message=message)
 
 
 def test_a_device_that_is_traced_already(disk: Disk, tmp_path: Path) -> None:
-    with setting(disk.switch, "1", "0"):
+    with machine.setting(disk.switch, "1", "0"):
         check(disk, tmp_path / "trace", code=1, message="is being traced already")
         assert disk.is_traced()
 
@@ -113,21 +100,21 @@ def test_output_on_a_loop_device_above_the_traced_disk(disk: Disk, tmp_path: Pat
 
 
 def test_output_that_exists(disk: Disk, tmp_path: Path) -> None:
-    code, text = rejection(disk.device, "-o", tmp_path, "--", *NONE)
+    code, text = machine.rejection(disk.device, "-o", tmp_path, "--", *NONE)
     assert (code, "exists already" in text) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_second_capture_at_the_same_time(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a capture that runs
-    first = start_capture(disk.device, *TRACER, "-o", tmp_path / "first")
-    wait_until_tracing(disk)
+    first = machine.start_capture(disk.device, *TRACER, "-o", tmp_path / "first")
+    machine.wait_until_tracing(disk)
     try:
         # THEN another is rejected, by the name of the first
         message = f"another capture is running (pid {first.pid})"
         check(disk, tmp_path / "second", code=1, message=message)
     finally:
-        assert stop(first, 15)[0] == 0
+        assert machine.stop(first, 15)[0] == 0
 
 
 def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +130,6 @@ def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyP
     ids=lambda one: one[0],
 )
 def test_options_of_block_events_with_files(tmp_path: Path, option: tuple[str, str]) -> None:
-    code, text = rejection("--files", *option, "-o", tmp_path / "trace", "--", *NONE)
+    code, text = machine.rejection("--files", *option, "-o", tmp_path / "trace", "--", *NONE)
     assert (code, f"{option[0]} is of block events" in text) == (2, True)
     assert list(tmp_path.iterdir()) == []

@@ -17,17 +17,8 @@ import pyarrow.compute as pc
 import pytest
 
 from tests import parsed as traces
-from tests.capture.machine import (
-    TIMEOUT_S,
-    Disk,
-    processes,
-    read_layout,
-    rejection,
-    start_capture,
-    stop,
-    tracing_settings,
-    wait_for,
-)
+from tests.capture import machine
+from tests.capture.machine import Disk
 from tracekit.capture import blktrace, kernel_state
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
 from tracekit.capture.programs import (
@@ -87,7 +78,7 @@ def recording(
 def programs(source: str) -> list[int]:
     """Return the processes of perf or bpftrace that record as a capture does."""
     words = {"perf": ("perf", "record", "-q"), "bpftrace": ("bpftrace", "-B", "full")}
-    return processes(*words[source])
+    return machine.processes(*words[source])
 
 
 def kept_in(folder: Path, source: str, compress: str = "none") -> CaptureFolder:
@@ -142,7 +133,6 @@ def test_a_program_and_the_tracer_see_the_same_requests(
 
 def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> None:
     # WHEN durable writes are captured with it
-    settings = tracing_settings()
     options = ("--source", source, "--json")
     done = disk.capture(tmp_path / "trace", *options, command=disk.writer(50))
     # THEN it says so, keeps the text and the layout, and leaves nothing behind
@@ -152,12 +142,11 @@ def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> No
     assert (result["source"], result["files"]) == (source, ["trace.perf.txt"])
     files = sorted(path.name for path in (tmp_path / "trace").iterdir())
     assert files == ["layout.json", "trace.perf.txt"]
-    assert tracing_settings() == settings
     assert programs(source) == []
     # AND each line is counted
     lines = (tmp_path / "trace" / "trace.perf.txt").read_text().splitlines()
     assert len(lines) == result["records"] > 200
-    layout = read_layout(tmp_path / "trace")
+    layout = machine.read_layout(tmp_path / "trace")
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     # AND the requests have the disk's name, their partition and process
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
@@ -185,7 +174,7 @@ def test_loss_is_counted(disk: Disk, tmp_path: Path, source: str) -> None:
     kept = recorded.write(kept_in(tmp_path / "text", source))
     # THEN the loss is counted, in the layout and by the parser, once
     assert kept.dropped > 200
-    assert read_layout(tmp_path / "text")["loss"] == {"overrun": 0, "dropped": kept.dropped}
+    assert machine.read_layout(tmp_path / "text")["loss"] == {"overrun": 0, "dropped": kept.dropped}
     folder, _ = parse([tmp_path / "text"], tmp_path / "parsed")
     assert folder.content["loss"]["dropped"] == kept.dropped
     assert "lost_records" in traces.warnings(folder)
@@ -196,8 +185,8 @@ def started(disk: Disk, tmp_path: Path, seconds: str, source: str) -> subprocess
     mark = tmp_path / "mark"
     command = ("sh", "-c", f"touch {mark}; exec sleep {seconds}")
     output = ("-o", tmp_path / "trace")
-    running = start_capture(disk.device, *output, "--source", source, "--", *command)
-    wait_for(mark.exists)
+    running = machine.start_capture(disk.device, *output, "--source", source, "--", *command)
+    machine.wait_for(mark.exists)
     return running
 
 
@@ -205,7 +194,7 @@ def started(disk: Disk, tmp_path: Path, seconds: str, source: str) -> subprocess
 def test_a_signal_ends_it_in_order(
     disk: Disk, tmp_path: Path, number: signal.Signals, source: str
 ) -> None:
-    code, _, messages = stop(started(disk, tmp_path, "3021", source), number)
+    code, _, messages = machine.stop(started(disk, tmp_path, "3021", source), number)
     assert (code, f"ended early by {number.name}" in messages) == (3, True)
     assert (tmp_path / "trace" / "trace.perf.txt").exists()
     assert programs(source) == []
@@ -217,9 +206,9 @@ def test_after_a_kill_it_ends_and_the_next_capture_cleans_up(
     # GIVEN a capture that is killed
     running = started(disk, tmp_path, "3", source)
     running.kill()
-    running.communicate(timeout=TIMEOUT_S)
+    running.communicate(timeout=machine.TIMEOUT_S)
     # THEN its program ends by itself
-    wait_for(lambda: not programs(source))
+    machine.wait_for(lambda: not programs(source))
     # AND the next capture removes what is left
     assert list(tmp_path.glob(".trace.*")) != []
     disk.capture(tmp_path / "next", command=disk.writer(5))
@@ -230,7 +219,7 @@ def test_a_program_that_ends_by_itself_is_an_error(disk: Disk, tmp_path: Path, s
     running = started(disk, tmp_path, "3023", source)
     (pid,) = programs(source)
     os.kill(pid, signal.SIGKILL)
-    _, talk = running.communicate(timeout=TIMEOUT_S)
+    _, talk = running.communicate(timeout=machine.TIMEOUT_S)
     assert running.returncode == 1
     assert f"{source} " in talk
     assert "ended by itself" in talk
@@ -294,7 +283,7 @@ def test_a_blktrace_without_rights_is_reported(disk: Disk, tmp_path: Path) -> No
     debugfs = kernel_state.mounted_debugfs()
     # WHEN it is chosen by name
     output = ("-o", tmp_path / "trace")
-    code, text = rejection(disk.device, *output, "--source", "blktrace", "--", "true")
+    code, text = machine.rejection(disk.device, *output, "--source", "blktrace", "--", "true")
     # THEN the reason is reported, and nothing is left
     assert (code, f"block events cannot be captured: blktrace: {reason}" in text) == (1, True)
     assert list(tmp_path.iterdir()) == []
@@ -304,7 +293,7 @@ def test_a_blktrace_without_rights_is_reported(disk: Disk, tmp_path: Path) -> No
     done = disk.capture(tmp_path / "trace", command=disk.writer(5))
     assert done.stderr.startswith("captured with ")
     assert f"because blktrace does not work here: {reason}\n" in done.stderr
-    assert read_layout(tmp_path / "trace")["capture"]["source"] != "blktrace"
+    assert machine.read_layout(tmp_path / "trace")["capture"]["source"] != "blktrace"
 
 
 def test_why_blktrace_does_not_work(
@@ -340,7 +329,7 @@ def test_a_trace_of_a_blktrace_that_lives_is_left_alone(
         ["blktrace", "-c", "read end", disk.device], executable="/bin/sh", stdin=subprocess.PIPE
     )
     with trace_set_up(disk):
-        wait_for(lambda: kernel_state.tracers(disk.device) == [other.pid])
+        machine.wait_for(lambda: kernel_state.tracers(disk.device) == [other.pid])
         # THEN the trace is not ended while it lives
         kernel_state.tear_down(disk.device)
         assert disk.is_traced()

@@ -87,11 +87,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     # 1024 is merged into 1016, and that into 1000: each names its own target.
     "a merged target takes its own along": (
         scenes.CARRIER_MERGED,
-        {
-            "merged_into": [None, 0, 1, 0],
-            "issue_ns": [20, 20, 20, 20],
-            "complete_ns": [100, 100, 100, 100],
-        },
+        {"merged_into": [None, 0, 1, 0], "issue_ns": [20] * 4, "complete_ns": [100] * 4},
     ),
     # Of 24 sectors of three I/Os of 8, 12 complete first.
     "a partial completion ends what it covers whole": (
@@ -104,11 +100,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "a split row completes with its last piece": (
         scenes.SPLIT,
-        {
-            "split_count": [2],
-            "length_bytes": [24 * 512],
-            "times": [[0, 2, None, None, 10, 140, 140]],
-        },
+        {"split_count": [2], "length_bytes": [12288], "times": [[0, 2, None, None, 10, 140, 140]]},
     ),
     "a remap gives the partition": (scenes.REMAP, {"partition": ["259,0"]}),
     "the last remap of a stack counts": (scenes.REMAP_STACK, {"partition": ["8,1"]}),
