@@ -12,17 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.bench.harness import Bench, needs_module, one_core, peak_mib, timed
-from tracekit._native.caches import (
-    ACCESS,
-    POLICIES,
-    SHARDS_SCALE,
-    Cache,
-    CacheSetup,
-    Curve,
-    PageRuns,
-    Shards,
-    next_uses,
-)
+from tracekit._native import caches as kernels
 from tracekit.model.miss_ratio_curve import Accesses, HitCounts, exact_hits, sampled_hits
 
 Array = np.ndarray[Any, Any]
@@ -38,7 +28,7 @@ def requests(references: int, pages_each: int, footprint: int) -> Array:
     random = np.random.default_rng(3)
     count = references // pages_each
     slots = footprint // pages_each
-    rows = np.zeros(count, np.dtype(ACCESS))
+    rows = np.zeros(count, np.dtype(kernels.ACCESS))
     place = (slots * random.random(count) ** 3).astype(np.int64)
     rows["key"] = place * 7_919_993 % slots * pages_each
     rows["count"] = pages_each
@@ -54,13 +44,13 @@ def sizes_for(footprint: int) -> Array:
 
 def runs_of(rows: Array, footprint: int) -> Array:
     """Return the references by rank, as the kernels take them."""
-    with PageRuns(np.arange(footprint, dtype=np.int64)) as pages:
+    with kernels.PageRuns(np.arange(footprint, dtype=np.int64)) as pages:
         return pages.find(rows)
 
 
 def exact(runs: Array, sizes: Array, footprint: int) -> tuple[HitCounts, int]:
     """Return the hits by the exact curve, and its memory in bytes."""
-    with Curve(footprint, sizes) as curve:
+    with kernels.Curve(footprint, sizes) as curve:
         curve.add(runs)
         return exact_hits(curve.read(), sizes), curve.memory_bytes
 
@@ -88,7 +78,7 @@ def samples_of(rows: Array, truth: HitCounts, *, pages: int, count: int) -> Iter
     for _ in range(count):
         rows["key"] += FAR
         start = time.process_time()
-        with Shards(sizes, threshold=SHARDS_SCALE, page_limit=pages) as shards:
+        with kernels.Shards(sizes, threshold=kernels.SHARDS_SCALE, page_limit=pages) as shards:
             for first in range(0, len(rows), CHUNK):
                 shards.add(rows[first : first + CHUNK])
             cpu_s = time.process_time() - start
@@ -120,10 +110,10 @@ def summed(found: list[tuple[float, float, float]]) -> dict[str, float]:
 
 def policy_rate(runs: Array, footprint: int, policy: str) -> float:
     """Return M references a second of a cache of a tenth of the footprint."""
-    setup = CacheSetup(footprint, footprint // 10, policy)
-    future = next_uses(setup, runs) if policy == "optimum" else None
+    setup = kernels.CacheSetup(footprint, footprint // 10, policy)
+    future = kernels.next_uses(setup, runs) if policy == "optimum" else None
     start = time.process_time()
-    with Cache(setup) as cache:
+    with kernels.Cache(setup) as cache:
         cache.add(runs, future)
     return float(runs["count"].sum()) / (time.process_time() - start) / 1e6
 
@@ -132,7 +122,9 @@ def from_parquet(out: Bench, folder: Path, *, samples: int, rounds: int) -> None
     """Time samples straight from a trace folder's requests: reading, decoding and all."""
 
     def once() -> Any:
-        with Shards(sizes_for(1 << 24), threshold=SHARDS_SCALE, page_limit=samples) as shards:
+        with kernels.Shards(
+            sizes_for(1 << 24), threshold=kernels.SHARDS_SCALE, page_limit=samples
+        ) as shards:
             for rows in Accesses(folder / "requests.parquet", 4096).read():
                 shards.add(rows)
             return shards.read()[1]
@@ -155,7 +147,7 @@ def synthetic(out: Bench, rows: Array, footprint: int, *, samples: int, rounds: 
     rates = {"ranks M/s": total / ranks.cpu_s / 1e6, "curve M/s": total / curve.cpu_s / 1e6}
     out.row(case, pages=footprint, sizes=len(sizes), **rates, bytes_a_page=memory / footprint)
     sampled(out, f"{case}: sampled", rows, truth, samples=samples, rounds=rounds)
-    for policy in POLICIES:
+    for policy in kernels.POLICIES:
         found = [policy_rate(runs, footprint, policy) for _ in range(rounds)]
         out.row(f"{case}: {policy}", **{"M refs/s": median(found)})
 
@@ -243,7 +235,7 @@ KINDS = tuple(WORKLOADS)
 def accesses(name: str, count: int, pages: int) -> Array:
     """Return one-page accesses, three tenths of them writes."""
     random = np.random.default_rng(7)
-    rows = np.zeros(count, np.dtype(ACCESS))
+    rows = np.zeros(count, np.dtype(kernels.ACCESS))
     rows["key"] = WORKLOADS[name](random, count, pages)
     rows["count"] = 1
     rows["is_write"] = random.random(count) < 0.3
@@ -282,9 +274,9 @@ PUBLISHED_MREFS_S = 2.75  # libCacheSim's own figure, of one thread
 RECORD = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
 
-def ours(runs: Array, setup: CacheSetup, references: int) -> float:
+def ours(runs: Array, setup: kernels.CacheSetup, references: int) -> float:
     """Return tracekit's miss ratio."""
-    with Cache(setup) as cache:
+    with kernels.Cache(setup) as cache:
         cache.add(runs)
         return 1 - sum(cache.read().hits) / references
 
@@ -320,7 +312,7 @@ def bench_cache_peer(out: Bench, *, references: int = 10_000_000, rounds: int = 
         peer = needs_module(PEER)
     for policy in PEERS:
         misses: dict[str, float] = {}
-        setup = CacheSetup(footprint, footprint // 10, policy)
+        setup = kernels.CacheSetup(footprint, footprint // 10, policy)
         works = {"tracekit": partial(ours, runs, setup, references)}
         if peer:
             works[PEER] = partial(theirs, peer, trace, policy, footprint // 10)

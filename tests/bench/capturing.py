@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.bench.harness import (
     MEMORY,
+    TRACEKIT,
     Bench,
     Failed,
     Skipped,
@@ -21,6 +22,7 @@ from tests.bench.harness import (
     isolated,
     needs,
     needs_root,
+    run,
     timed,
     tracekit,
 )
@@ -37,6 +39,7 @@ from tracekit.readers.blktrace import parse
 
 DISK_MIB = 512
 DEPTHS = (1, 32)
+UNTRACED = "untraced"
 MISSING = "block events cannot be captured"
 
 
@@ -62,11 +65,10 @@ class Rounds:
         self.latency_us.setdefault(name, []).append(read["lat_ns"]["mean"] / 1e3)
         return float(read["iops"])
 
-    def untraced(self) -> float:
-        return self.add("untraced", fio(*self.words)[0]["read"])
-
-    def traced(self, source: str) -> float:
-        """Run under a capture with this source."""
+    def run(self, source: str) -> float:
+        """Run under a capture with this source, or untraced."""
+        if source == UNTRACED:
+            return self.add(source, fio(*self.words)[0]["read"])
         output, report = self.folder / "capture", self.folder / "fio.json"
         shutil.rmtree(output, ignore_errors=True)
         command = ["fio", *self.words, "--output-format=json", f"--output={report}"]
@@ -79,7 +81,7 @@ class Rounds:
 
     def works(self, source: str) -> bool:
         try:
-            self.traced(source)
+            self.run(source)
         except Failed as error:
             if MISSING in str(error):
                 return False
@@ -100,14 +102,14 @@ def bench_block_capture(out: Bench, *, requests: int = 20_000, rounds: int = 9) 
     ):
         for depth in DEPTHS:
             runs = Rounds(out.scratch, device, job(device, requests=requests, depth=depth))
-            sources = {name: partial(runs.traced, name) for name in NAMES if runs.works(name)}
+            sources = [name for name in NAMES if runs.works(name)]
             for missing in set(NAMES) - set(sources):
                 out.note(f"{missing}: {MISSING} here")
             runs = Rounds(out.scratch, device, runs.words)
-            sources = {name: partial(runs.traced, name) for name in sources}
+            ways = {name: partial(runs.run, name) for name in (UNTRACED, *sources)}
             case = f"{depth} at a time"
-            out.compare(case, {"untraced": runs.untraced} | sources, rounds=rounds, unit="IOPS")
-            least = min(runs.latency_us["untraced"])
+            out.compare(case, ways, rounds=rounds, unit="IOPS")
+            least = min(runs.latency_us[UNTRACED])
             for name, lost in runs.lost.items():
                 median_us = statistics.median(runs.latency_us[name])
                 longer = {"median_us": median_us, "longer_us": min(runs.latency_us[name]) - least}
@@ -134,19 +136,8 @@ def overhead(out: Bench, name: str, program: list[str]) -> None:
     needs(program[0])
     # What is read for the first time would make the untraced run the slower one.
     subprocess.run(program, cwd=out.scratch, capture_output=True, check=True)
-    words = [
-        "capture",
-        "--files",
-        "--untraced",
-        "--json",
-        "--force",
-        "-o",
-        str(out.scratch / "trace"),
-    ]
-    here = Path.cwd()
-    os.chdir(out.scratch)
-    found = json.loads(tracekit(*words, "--", *program).output)
-    os.chdir(here)
+    words = ("--files", "--untraced", "--json", "--force", "-o", out.scratch / "trace")
+    found = json.loads(run([TRACEKIT, "capture", *words, "--", *program], cwd=out.scratch).output)
     cost, calls = found["capture"]["overhead"], found["counts"]["calls"]
     untraced_s, traced_s = cost["untraced_ns"] / 1e9, cost["traced_ns"] / 1e9
     more_us = (traced_s - untraced_s) * 1e6 / calls

@@ -18,18 +18,8 @@ from tests.bench.harness import MEMORY, Bench, ext4, fio, needs, run
 from tests.replay_files.program import do, write_plan
 from tests.sweep.test_personalities import Machine
 from tracekit._native import program_path
-from tracekit.plans.file_plan import (
-    AT_POSITION,
-    CODES,
-    EXCLUSIVE,
-    NONE,
-    OPERATIONS,
-    READ,
-    FilePlanWriter,
-    FileTable,
-    Setting,
-    new_records,
-)
+from tracekit.plans import file_plan
+from tracekit.plans.file_plan import CODES
 from tracekit.workload.file_plan import write_personality
 from tracekit.workload.personality import open_personality
 
@@ -39,21 +29,21 @@ ON_DISK = 10  # so many times fewer loops there
 
 def mail_loop(path: Path) -> Path:
     """Write the plan of the peer's loop, once."""
-    files = FileTable()
+    files = file_plan.FileTable()
     files.add("d/old", size_bytes=BYTES)
     loop = [
-        do("create", "d/mail", handle=0, flags=EXCLUSIVE),
+        do("create", "d/mail", handle=0, flags=file_plan.EXCLUSIVE),
         do("write", "d/mail", handle=0, length=BYTES),
         do("fsync", "d/mail", handle=0),
         do("close", "d/mail", handle=0),
-        do("open", "d/old", handle=0, flags=READ),
+        do("open", "d/old", handle=0, flags=file_plan.READ),
         do("read", "d/old", handle=0, length=BYTES),
         do("close", "d/old", handle=0),
         do("stat", "d/old"),
         do("stat", "d/mail"),
         do("unlink", "d/mail"),
     ]
-    return write_plan(path, [loop], files=files, setting=Setting(is_repeatable=True))
+    return write_plan(path, [loop], files=files, setting=file_plan.Setting(is_repeatable=True))
 
 
 def replayed(plan: Path, loops: int, *arguments: str | Path) -> float:
@@ -100,7 +90,11 @@ SERVERS = ("varmail", "fileserver", "webserver", "webproxy")
 SETTINGS = {"threads": "1", "files": "1000"}
 KEPT = ("open", "close", "read", "write", "fsync")
 ACTIONS = {CODES["open"]: "open", CODES["close"]: "close"}
-MOVES = {CODES["read"]: "read", CODES["write"]: "write", CODES["fsync"]: "sync"}
+MOVES = {
+    CODES["read"]: "read",
+    CODES["write"]: "write",
+    CODES["fsync"]: "sync",
+}
 CALL = np.dtype([("offset", "<u8"), ("length", "<u8"), ("operation", "<u4"), ("file", "<u4")])
 FIO: tuple[str, ...] = ("--name=calls", "--ioengine=psync", "--invalidate=0", "--fadvise_hint=0")
 FIO += ("--scramble_buffers=0", "--allow_file_create=0", "--read_iolog=iolog")
@@ -131,7 +125,7 @@ def listed(name: str, scratch: Path, calls: int) -> Listed:
     made = records["operation"] == CODES["create"]
     records["operation"][made] = CODES["open"]
     is_kept = np.isin(records["operation"], [CODES[name] for name in KEPT])
-    left = Counter(OPERATIONS[code] for code in records["operation"][~is_kept])
+    left = Counter(file_plan.OPERATIONS[code] for code in records["operation"][~is_kept])
     left["create"] = int(made.sum())
     there = np.where(files["is_present"] == 1, files["size_bytes"], 0)
     sizes = {
@@ -144,7 +138,7 @@ def listed(name: str, scratch: Path, calls: int) -> Listed:
 
 def _path(files: Records, names: bytes, number: int) -> str:
     parts = []
-    while number != NONE:
+    while number != file_plan.NONE:
         row = files[number]
         start = int(row["name_offset"])
         parts.append(names[start : start + int(row["name_bytes"])].decode())
@@ -162,7 +156,7 @@ def _placed(records: Records, ends: dict[int, int]) -> Records:
     columns = (records[name].tolist() for name in names)
     for call, operation, file, offset, length in zip(calls, *columns, strict=True):
         if operation == CODES["write"]:
-            call["offset"] = ends[file] if offset == AT_POSITION else offset
+            call["offset"] = ends[file] if offset == file_plan.AT_POSITION else offset
             call["length"] = length
             ends[file] = max(ends[file], int(call["offset"]) + length)
         elif operation == CODES["read"]:
@@ -174,18 +168,18 @@ def _placed(records: Records, ends: dict[int, int]) -> Records:
 
 def in_plan(calls: Listed, path: Path) -> None:
     """Write the calls as a file plan."""
-    table = FileTable()
+    table = file_plan.FileTable()
     numbers = np.array([table.add(file, size_bytes=size) for file, size in calls.files])
-    records = new_records(len(calls.calls))
+    records = file_plan.new_records(len(calls.calls))
     for name in ("operation", "offset", "length"):
         records[name] = calls.calls[name]
     records["file"] = numbers[calls.calls["file"]]
     records["handle"] = calls.calls["file"]
     with path.open("wb") as file:
-        writer = FilePlanWriter(file)
+        writer = file_plan.FilePlanWriter(file)
         writer.thread()
         writer.append(records)
-        writer.finish(table, Setting())
+        writer.finish(table, file_plan.Setting())
 
 
 def in_list(calls: Listed, path: Path) -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 from tests.replay.disk import image, loop, mounted
@@ -248,7 +249,7 @@ class Bench:
         base = next(iter(found.values()))
         for name, values in found.items():
             ratios = [value / first for value, first in zip(values, base, strict=True)]
-            low, half, high = quartiles(ratios)
+            low, half, high = map(float, np.quantile(ratios, (0.25, 0.5, 0.75)))
             spread = {"least": min(values), "most": max(values)}
             row = {unit: statistics.median(values), **spread, "ratio": half}
             self.row(f"{case}: {name}", **row, ratio_q1=low, ratio_q3=high)
@@ -264,10 +265,3 @@ class Bench:
             "notes": self.notes,
         }
         (self.folder / f"{self.name}.json").write_text(json.dumps(told, indent=1) + "\n")
-
-
-def quartiles(values: list[float]) -> tuple[float, float, float]:
-    if len(values) < 2:
-        return values[0], values[0], values[0]
-    low, half, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, half, high

@@ -14,41 +14,40 @@ RECORDED = Path(__file__).with_name("recorded")
 HIDDEN = "this machine's processor does not count it, or hides it from the guest"
 
 
-def test_json_lines_of_a_real_run() -> None:
-    counts, _ = read_counts(RECORDED / "software.json")
-    assert counts[0] == Count("page-faults", 368.0, "", 1.0, "")
-    assert counts[5] == Count("task-clock", 6.57754, "msec", 1.0, "")
-    assert [one.event for one in counts if one.count is None] == ["L1-dcache-loads"]
-    assert counts[-1].reason == HIDDEN
-    assert len(counts) == 8
-
-
-def test_separated_values_of_a_real_run() -> None:
-    # GIVEN what -x';' wrote, with an event of user space alone
-    counts, _ = read_counts(RECORDED / "software.csv")
-    assert counts == [
+NO_TURN = "no counter was free while it ran"
+REAL_RUNS = {
+    # What -x';' wrote, with an event of user space alone.
+    "software.csv": [
         Count("page-faults", 159.0, "", 1.0, "", is_user=True),
         Count("context-switches", 24.0, "", 1.0, ""),
         Count("raw_syscalls:sys_enter", 221.0, "", 1.0, ""),
         Count("LLC-loads", None, "", None, HIDDEN),
-    ]
-
-
-def test_the_column_of_a_repeated_run_is_not_taken_for_a_time() -> None:
-    counts, _ = read_counts(RECORDED / "repeated.csv")
-    assert counts == [
+    ],
+    # The column of a repeated run is not taken for a time.
+    "repeated.csv": [
         Count("page-faults", 49.0, "", 1.0, "", is_mean=True),
         Count("task-clock", 1.0, "msec", 1.0, "", is_mean=True),
-    ]  # fmt: skip
+    ],
+}
 
 
-def test_what_never_ran_in_a_real_run_is_not_counted() -> None:
+@pytest.mark.parametrize("name", REAL_RUNS)
+def test_separated_values_of_a_real_run(name: str) -> None:
+    assert read_counts(RECORDED / name)[0] == REAL_RUNS[name]
+
+
+def test_json_lines_of_real_runs() -> None:
+    counts, _ = read_counts(RECORDED / "software.json")
+    assert len(counts) == 8
+    assert counts[0] == Count("page-faults", 368.0, "", 1.0, "")
+    assert counts[5] == Count("task-clock", 6.57754, "msec", 1.0, "")
+    assert [one.event for one in counts if one.count is None] == ["L1-dcache-loads"]
+    assert counts[-1].reason == HIDDEN
+    # AND what never ran is not counted
     counts, _ = read_counts(RECORDED / "not-counted.json")
     assert {one.event: one.count for one in counts} == {"page-faults": None, "task-clock": None}
-    assert {one.reason for one in counts} == {"no counter was free while it ran"}
-
-
-def test_json_lines_of_a_repeated_real_run_of_user_space() -> None:
+    assert {one.reason for one in counts} == {NO_TURN}
+    # AND a repeated run of user space has means
     counts, _ = read_counts(RECORDED / "repeated.json")
     assert [one.event for one in counts] == ["page-faults", "minor-faults"]
     assert all(one.is_mean and one.is_user and one.count for one in counts)
@@ -156,7 +155,7 @@ def test_events_that_took_turns() -> None:
     counts, _ = read_counts(RECORDED / "hardware-1.json")
     found = {one.event: one for one in counts}
     assert found["dTLB-load-misses"] == Count("dTLB-load-misses", 1e6, "", 0.4286, "")
-    assert found["LLC-prefetches"].reason == "no counter was free while it ran"
+    assert found["LLC-prefetches"].reason == NO_TURN
     assert found["page-faults"].is_user
 
 
@@ -190,7 +189,7 @@ def test_decimal_commas_of_another_locale() -> None:
     )
     for text in (separated, lines):
         assert parse_counts(text, place="a") == [
-            Count("LLC-loads", None, "", None, "no counter was free while it ran"),
+            Count("LLC-loads", None, "", None, NO_TURN),
             Count("task-clock", 1234.56, "msec", 1.0, ""),
             Count("dTLB-loads", 1e6, "", 0.486, ""),
         ]

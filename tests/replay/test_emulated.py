@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import invoke, succeed
-from tests.replay.program import (
-    DISK,
-    Record,
-    Replay,
-    content,
-    device,
-    expected_content,
-    record,
-)
+from tests.replay.program import DISK, Record, Replay, content, device, expected_content, record
 from tests.replay.trace import ROWS, trace
 from tracekit.errors import UsageError
 from tracekit.plans.block_plan import FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES

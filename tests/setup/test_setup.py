@@ -27,13 +27,7 @@ def bare(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def python(folder: Path, name: str, body: str) -> None:
-    path = folder / "bin" / name
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-
-
-def setup(bare: Path, level: str = "runtime", **variables: str) -> subprocess.CompletedProcess[str]:
+def setup(bare: Path, level: str, **variables: str) -> subprocess.CompletedProcess[str]:
     script = (bare / "checkout" / ".ci" / "setup").read_text()
     # The script adds the system's own folders to PATH, which would bring the compiler back.
     script = script.replace(':/usr/sbin:/sbin"', '"')
@@ -48,39 +42,32 @@ def setup(bare: Path, level: str = "runtime", **variables: str) -> subprocess.Co
     )
 
 
-def test_missing_packages_are_named_with_the_command_to_type(bare: Path) -> None:
-    # GIVEN a Python without venv, and no compiler
-    python(bare, "python3", 'case "$2" in *ensurepip*) exit 1;; esac; exit 0')
-    # WHEN set-up is asked for
-    result = setup(bare)
-    # THEN it stops, says what to type, and has made no environment
+OLD = '[ "$1" = -V ] && echo "Python 3.9.18" && exit 0; exit 1'
+WITHOUT_VENV = 'case "$2" in *ensurepip*) exit 1;; esac; exit 0'
+PACKAGES = "sudo apt-get install -y python3-venv gcc libc6-dev\n"
+NO_PYTHON = "there is no python3; name one with: make PYTHON=python3.12"
+TOO_OLD = "Python 3.9.18 is too old, 3.11 is needed"
+
+
+@pytest.mark.parametrize(
+    ("python", "body", "level", "message"),
+    [
+        pytest.param("python3", WITHOUT_VENV, "runtime", PACKAGES, id="no venv, no compiler"),
+        pytest.param("python3", "exit 0", "runtime", "-y gcc libc6-dev\n", id="no compiler"),
+        pytest.param("", "", "runtime", NO_PYTHON, id="no Python"),
+        pytest.param("python3.9", OLD, "runtime", TOO_OLD, id="an old Python"),
+        pytest.param("", "", "everything", "usage: .ci/setup runtime|dev", id="unknown level"),
+    ],
+)
+def test_what_is_missing_is_named_and_nothing_is_made(
+    bare: Path, python: str, body: str, level: str, message: str
+) -> None:
+    # GIVEN what stands in for a Python
+    if python:
+        (bare / "bin" / python).write_text(f"#!/bin/sh\n{body}\n")
+        (bare / "bin" / python).chmod(0o755)
+    # WHEN set-up is asked for, THEN it stops, says what to do, and has made no environment
+    result = setup(bare, level, **({"PYTHON": python} if python == "python3.9" else {}))
     assert result.returncode == 1
-    assert "sudo apt-get install -y python3-venv gcc libc6-dev\n" in result.stderr
-    assert not (bare / "checkout" / ".venv").exists()
-
-
-def test_only_what_is_missing_is_named(bare: Path) -> None:
-    # GIVEN a complete Python and no compiler
-    python(bare, "python3", "exit 0")
-    # THEN only the compiler is asked for
-    assert "apt-get install -y gcc libc6-dev\n" in setup(bare).stderr
-
-
-def test_no_python(bare: Path) -> None:
-    result = setup(bare)
-    assert result.returncode == 1
-    assert "there is no python3; name one with: make PYTHON=python3.12" in result.stderr
-
-
-def test_old_python(bare: Path) -> None:
-    python(bare, "python3.9", '[ "$1" = -V ] && echo "Python 3.9.18" && exit 0; exit 1')
-    result = setup(bare, PYTHON="python3.9")
-    assert result.returncode == 1
-    assert "Python 3.9.18 is too old, 3.11 is needed" in result.stderr
-
-
-def test_unknown_level(bare: Path) -> None:
-    result = setup(bare, "everything")
-    assert result.returncode == 1
-    assert "usage: .ci/setup runtime|dev" in result.stderr
+    assert message in result.stderr
     assert os.listdir(bare / "checkout") == [".ci"]
