@@ -11,7 +11,11 @@ from tests import parsed as traces
 from tests.import_.examples import BIOSNOOP, FIO2, FIO3, TEXTS, oracle, vscsi
 from tests.import_.importer import Importer
 from tests.parsed import Row
+from tracekit.choices import ImportFormat, words
 from tracekit.errors import UsageError
+from tracekit.readers import octf
+from tracekit.readers.formats import FORMATS
+from tracekit.readers.metadata import EVENT_TEXTS
 
 OWN: dict[str, Any] = {"columns": "time,op,offset,length"}
 
@@ -444,3 +448,7 @@ def test_dates_in_a_known_format(read: Importer) -> None:
     made = read(text)
     assert made.content["source"]["format"] == "alibaba"
     assert [row[0] for row in traces.rows(made)] == [0, 500_000_000]
+
+
+def test_the_option_offers_the_formats_that_are_read() -> None:
+    assert words(ImportFormat) == (*EVENT_TEXTS, octf.NAME, *FORMATS)
