@@ -14,7 +14,7 @@ from tracekit.units import format_size
 
 @dataclass(frozen=True)
 class Need:
-    """What is to be written at `path`, which need not exist; `hint` is for too little room."""
+    """What is to be written at `path`, which need not exist; `hint` is for too little space."""
 
     path: Path
     size_bytes: int
@@ -32,7 +32,7 @@ def check_room(path: Path, needed_bytes: int, *, hint: str, is_estimate: bool = 
 
 
 def check_rooms(needs: Sequence[Need], *, spare_bytes: int = 0) -> None:
-    """Raise InputError when a disk has no room for one of the needs, or for all that it is to take.
+    """Raise InputError when a disk has no space for one of the needs, or for all on it.
 
     `spare_bytes` are to stay free on each disk.
     """
@@ -40,8 +40,8 @@ def check_rooms(needs: Sequence[Need], *, spare_bytes: int = 0) -> None:
     for need in needs:
         place = _folder_of(need.path)
         check_writable(place, need.path)
-        room = os.statvfs(place)
-        free_bytes = room.f_bavail * room.f_frsize
+        disk = os.statvfs(place)
+        free_bytes = disk.f_bavail * disk.f_frsize
         free = f"{format_size(free_bytes)} are free on its disk"
         if spare_bytes:
             free += f", of which {format_size(spare_bytes)} must stay free"

@@ -16,7 +16,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import matplotlib as mpl
 import pandas as pd
@@ -93,7 +93,7 @@ _LONG_DECIMAL = re.compile(r"-?\d+\.\d{2,}")
 
 @dataclass(frozen=True)
 class Size:
-    """The room of one variant of a figure, in CSS pixels; the page shows the one that fits."""
+    """The space of one variant of a figure, in CSS pixels; the page shows the one that fits."""
 
     name: str
     width_px: int
@@ -271,13 +271,16 @@ def keys_of(styles: Styles, present: Iterable[Any]) -> list[Key]:
     return [style for value, style in styles.items() if value in found]
 
 
-Scale = Callable[[Axis, float, Size], None]
-"""Sets the ticks of an axis on which a figure of some size shows values up to the highest."""
+class Scale(Protocol):
+    """Sets the ticks of an axis on which a figure of some size shows values up to the highest."""
+
+    def __call__(self, axis: Axis, /, *, highest: float, size: Size) -> None:
+        """Set them."""
 
 
 @dataclass(frozen=True)
-class Along:
-    """What an axis shows: a column of the table, under a title, on a scale."""
+class Variable:
+    """What an axis shows: a column of the table, with its title and its scale."""
 
     column: str
     title: str
@@ -324,8 +327,8 @@ def curves(
     table: pd.DataFrame,
     size: Size,
     *,
-    x: Along,
-    y: Along,
+    x: Variable,
+    y: Variable,
     by: str = "",
     styles: Styles | None = None,
     **look: Any,
@@ -343,14 +346,14 @@ def curves(
         curve = rows[rows[x.column] > 0] if x.scale is log_data_axis else rows
         if not curve.empty:
             xs, ys = (curve[name].astype(float).tolist() for name in (x.column, y.column))
-            draw_curve(axes, xs, ys, style, **look)
-    x.scale(axes.xaxis, table[x.column].max(), size)
-    y.scale(axes.yaxis, table[y.column].max(), size)
+            draw_curve(axes, style, x=xs, y=ys, **look)
+    x.scale(axes.xaxis, highest=table[x.column].max(), size=size)
+    y.scale(axes.yaxis, highest=table[y.column].max(), size=size)
     finish(axes)
     return figure
 
 
-def draw_curve(axes: Axes, x: Any, y: Any, style: Key, **look: Any) -> None:
+def draw_curve(axes: Axes, style: Key, *, x: Any, y: Any, **look: Any) -> None:
     """Draw one curve; where `look` has a size of markers its points are dots."""
     if "markersize" in look:
         look.setdefault("marker", "o")
@@ -371,7 +374,7 @@ def cumulative_times(x_title: str, y_title: str) -> Draw:
 
     A bucket that ends at 0 ns is drawn at 1 ns.
     """
-    x = Along("high_ns", x_title, log_time_axis)
+    x = Variable("high_ns", x_title, log_time_axis)
 
     def draw(table: pd.DataFrame, size: Size) -> Figure:
         times = table.assign(high_ns=table["high_ns"].clip(lower=1))
@@ -380,14 +383,14 @@ def cumulative_times(x_title: str, y_title: str) -> Draw:
     return draw
 
 
-def cumulative(table: pd.DataFrame, size: Size, *, x: Along, y_title: str) -> Figure:
+def cumulative(table: pd.DataFrame, size: Size, *, x: Variable, y_title: str) -> Figure:
     """Draw steps of `smaller_ratio` over `x` by role (and operation).
 
     They rise from 0 at the first value, so that a single value shows too.
     """
     by = [name for name in ("role", "colour", "operation") if name in table.columns]
     table = with_origins(table, by, smaller_ratio=0.0)
-    y = Along("smaller_ratio", y_title, share_axis)
+    y = Variable("smaller_ratio", y_title, share_axis)
     return curves(table, size, x=x, y=y, drawstyle="steps-post")
 
 
@@ -396,10 +399,10 @@ def with_origins(table: pd.DataFrame, by: str | list[str], **values: float) -> p
     return pd.concat([table.drop_duplicates(by).assign(**values), table], ignore_index=True)
 
 
-def over_time(column: str, title: str, scale: Scale) -> Draw:
+def over_time(column: str, title: str, *, scale: Scale) -> Draw:
     """Return the drawing of a column over `window_ns`, a curve a role."""
-    x = Along("window_ns", "time since the start", time_axis)
-    return functools.partial(curves, x=x, y=Along(column, title, from_zero(scale)))
+    x = Variable("window_ns", "time since the start", time_axis)
+    return functools.partial(curves, x=x, y=Variable(column, title, from_zero(scale)))
 
 
 def role_bars(
@@ -446,9 +449,9 @@ def gain_bars(table: pd.DataFrame, size: Size, *, x_title: str) -> Figure:
     figure = role_bars(table, size, value="gain_ratio", x_title=x_title, write=fmt.share)
     axes = figure.axes[0]
     low, high = min(0.0, table["gain_ratio"].min()), max(0.0, table["gain_ratio"].max())
-    # Room for the number beside the longest bar of either side.
-    room = (high - low or 1.0) * (0.8 if size.is_narrow else 0.16)
-    axes.set_xlim(low - (room if low < 0 else 0), high + (room if high > 0 or low == 0 else 0))
+    # Space for the number beside the longest bar of either side.
+    space = (high - low or 1.0) * (0.8 if size.is_narrow else 0.16)
+    axes.set_xlim(low - (space if low < 0 else 0), high + (space if high > 0 or low == 0 else 0))
     axes.axvline(0, color=light("quiet"), linewidth=1)
     return figure
 
@@ -500,7 +503,7 @@ def heat_map(
     return figure, axes
 
 
-def write_cells(axes: Axes, cells: Iterable[tuple[int, int, str]], size: Size) -> None:
+def write_cells(axes: Axes, cells: Iterable[tuple[int, int, str]], *, size: Size) -> None:
     """Write a text into cells of a heat map, each given by its column and row."""
     for column, row, text in cells:
         axes.text(
@@ -529,7 +532,7 @@ def percent_ticks(axis: Axis) -> None:
     write_ticks(axis, lambda ratio: f"{ratio * 100:g} %")
 
 
-def percent_axis(axis: Axis, _highest: float, _size: Size) -> None:
+def percent_axis(axis: Axis, **_: Any) -> None:
     """Write an axis of ratios in percent."""
     percent_ticks(axis)
 
@@ -545,7 +548,7 @@ def count_ticks(axis: Axis, size: Size) -> None:
     write_ticks(axis, fmt.count)
 
 
-def share_axis(axis: Axis, _highest: float = 1, _size: Size = WIDE, *, low: float = 0) -> None:
+def share_axis(axis: Axis, *, low: float = 0, **_: Any) -> None:
     """Write shares of 0 to 1 in percent, over the whole range."""
     axis.axes.set_ylim(low, 1.02)
     axis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
@@ -556,27 +559,27 @@ def share_axis(axis: Axis, _highest: float = 1, _size: Size = WIDE, *, low: floa
 share_axis_of_points = functools.partial(share_axis, low=-0.02)
 
 
-def time_axis(axis: Axis, highest_ns: float, _size: Size = WIDE, *, steps: int = 5) -> None:
+def time_axis(axis: Axis, *, highest: float, steps: int = 5, **_: Any) -> None:
     """Put ticks at round numbers of the unit that suits the range, and write the unit at each."""
-    _unit_axis(axis, *unit_for(highest_ns, TIME_UNITS), steps=steps)
+    _unit_axis(axis, *unit_for(highest, TIME_UNITS), steps=steps)
 
 
-def data_axis(axis: Axis, highest_bytes: float, _size: Size = WIDE, *, steps: int = 5) -> None:
+def data_axis(axis: Axis, *, highest: float, steps: int = 5, **_: Any) -> None:
     """Put ticks at round numbers of the binary unit that suits the range."""
-    _unit_axis(axis, *unit_for(highest_bytes, DATA_UNITS), steps=steps)
+    _unit_axis(axis, *unit_for(highest, DATA_UNITS), steps=steps)
 
 
-def capacity_axis(axis: Axis, highest_bytes: float, size: Size) -> None:
+def capacity_axis(axis: Axis, *, highest: float, size: Size) -> None:
     """Put many ticks at round numbers of the binary unit, close to both ends."""
     axis.axes.margins(x=0.02)
-    data_axis(axis, highest_bytes, steps=4 if size.is_narrow else 8)
+    data_axis(axis, highest=highest, steps=4 if size.is_narrow else 8)
 
 
 def from_zero(scale: Scale) -> Scale:
     """Return the scale of an axis of ordinates that begins at 0."""
 
-    def whole(axis: Axis, highest: float, size: Size) -> None:
-        scale(axis, highest, size)
+    def whole(axis: Axis, /, *, highest: float, size: Size) -> None:
+        scale(axis, highest=highest, size=size)
         axis.axes.set_ylim(bottom=0)
 
     return whole
@@ -606,17 +609,17 @@ def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:
     write_ticks(axis, write)
 
 
-def log_time_axis(axis: Axis, _highest_ns: float, size: Size) -> None:
+def log_time_axis(axis: Axis, *, size: Size, **_: Any) -> None:
     """Make an axis of times logarithmic."""
     log_axis(axis, fmt.duration, size=size)
 
 
-def log_count_axis(axis: Axis, _highest: float, size: Size) -> None:
+def log_count_axis(axis: Axis, *, size: Size, **_: Any) -> None:
     """Make an axis of counts logarithmic."""
     log_axis(axis, fmt.count, size=size)
 
 
-def log_data_axis(axis: Axis, _highest_bytes: float, size: Size) -> None:
+def log_data_axis(axis: Axis, *, size: Size, **_: Any) -> None:
     """Make the x axis of bytes logarithmic, with as many powers of two as there is space for."""
     axis.axes.set_xscale("log", base=2)
     low, high = axis.get_view_interval()

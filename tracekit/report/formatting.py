@@ -137,7 +137,6 @@ class _Sentence(string.Formatter):
         "data": data,
         "duration": duration,
         "share": share,
-        "percent": per_cent,
         "text": printable,
         "verbs": verb_plural,
         "role": role_title,

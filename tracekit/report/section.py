@@ -57,36 +57,47 @@ Parts = Mapping[str, Any]
 BuildSection = Callable[[Inputs], Section | Missing | None]
 
 
-def section(title: str, *, made_by: str = "") -> Callable[[Callable[..., Any]], BuildSection]:
-    """Make a section of a function from inputs to parts, named as the function.
+def section(
+    title: str,
+) -> Callable[[Callable[[Inputs], Parts | None]], Callable[[Inputs], Section | None]]:
+    """Make a section of a function from inputs to parts, named as it; None without parts."""
 
-    Without parts it is missing until the stage `made_by` has run, or left out if there is none.
-    The function may also return what is missing.
-    """
-
-    def decorate(build: Callable[[Inputs], Parts | Missing | None]) -> BuildSection:
+    def decorate(build: Callable[[Inputs], Parts | None]) -> Callable[[Inputs], Section | None]:
         @functools.wraps(build)
-        def whole(inputs: Inputs) -> Section | Missing | None:
+        def named(inputs: Inputs) -> Section | None:
             parts = build(inputs)
-            if parts is None:
-                return Missing(title, made_by) if made_by else None
-            return parts if isinstance(parts, Missing) else Section(build.__name__, title, parts)
+            return None if parts is None else Section(build.__name__, title, parts)
 
-        return whole
+        return named
+
+    return decorate
+
+
+def made_by(
+    stage: str, title: str
+) -> Callable[[Callable[[Inputs], Parts | None]], Callable[[Inputs], Section | Missing]]:
+    """Make a section as `section` does, of which a stage makes what is missing without parts."""
+
+    def decorate(build: Callable[[Inputs], Parts | None]) -> Callable[[Inputs], Section | Missing]:
+        @functools.wraps(build)
+        def named(inputs: Inputs) -> Section | Missing:
+            return section(title)(build)(inputs) or Missing(title, stage)
+
+        return named
 
     return decorate
 
 
 def analyzed(
     title: str, *analyses: str, optional: Sequence[str] = ()
-) -> Callable[[Callable[..., Parts]], BuildSection]:
+) -> Callable[[Callable[..., Parts]], Callable[[Inputs], Section | Missing]]:
     """Make a section of a function from findings to parts; it is missing until `analyze` has run.
 
     The function gets the optional ones by their names, None for one that was not made.
     """
 
-    def decorate(build: Callable[..., Parts]) -> BuildSection:
-        @section(title, made_by="analyze")
+    def decorate(build: Callable[..., Parts]) -> Callable[[Inputs], Section | Missing]:
+        @made_by("analyze", title)
         @functools.wraps(build)
         def gathered(inputs: Inputs) -> Parts | None:
             found = [inputs.finding(name) for name in analyses]
@@ -103,25 +114,26 @@ def analyzed(
 def simulated(
     title: str, name: str, *tables: str
 ) -> Callable[[Callable[..., Parts | None]], BuildSection]:
-    """Make a section of a function from inputs, a simulation's summary and its tables to parts.
+    """Make a section of a function from inputs, the summary and tables of a simulation to parts.
 
-    It is left out if nobody ran the simulation, missing if an older version did: without a table or
-    without parts.
+    It gets the tables by their names. It is left out if nobody ran the simulation, missing if an
+    older version did: without a table or without parts.
     """
 
     def decorate(build: Callable[..., Parts | None]) -> BuildSection:
-        @section(title)
         @functools.wraps(build)
-        def gathered(inputs: Inputs) -> Parts | Missing | None:
+        def named(inputs: Inputs) -> Section | Missing | None:
             answer = inputs.answer(f"simulations/{name}.json")
             if answer is None:
                 return None
-            found = [inputs.simulation(table, command=name) for table in tables]
-            is_old = any(evidence is None for evidence in found)
-            parts = None if is_old else build(inputs, answer, *found)
-            return Missing(title, f"simulate {name}") if parts is None else parts
+            found = {table: inputs.simulation(table, command=name) for table in tables}
+            is_old = any(evidence is None for evidence in found.values())
+            parts = None if is_old else build(inputs, answer, **found)
+            if parts is None:
+                return Missing(title, f"simulate {name}")
+            return Section(build.__name__, title, parts)
 
-        return gathered
+        return named
 
     return decorate
 

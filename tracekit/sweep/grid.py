@@ -243,7 +243,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """Return what names the run: the same for the same settings, target and number."""
-        told = {
+        identity = {
             "personality": self.personality.name,
             "flow": repr((self.personality.flow, self.personality.file_sets)),
             "threads": self.personality.threads,
@@ -251,12 +251,12 @@ class Run:
             "timing": vars(self.timing),
         }
         if self.target.guest:
-            told["guest"] = repr(self.target.guest)
+            identity["guest"] = repr(self.target.guest)
         if self.target.memory:
-            told["memory"] = True
+            identity["memory"] = True
         if self.target.medium:
-            told["medium"] = vars(self.target.medium)
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+            identity["medium"] = vars(self.target.medium)
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         return f"{self.personality.name}-{digest[:12]}-{self.number}"
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from tracekit.model.what_if import AS_ASKED
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size
+from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Parts, chart, simulated
 
@@ -36,11 +36,11 @@ MEMORY_STYLES = {
     "one": Key("orange", "", "dashed"),
     "unbuffered": Key("slate", "NVRAM without buffers", "dashdot"),
 }
-SPEED = Along("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis))
+SPEED = Variable("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis))
 
 
-def _log_numbers(axis: Axis, highest: float, size: Size) -> None:
-    charts.log_data_axis(axis, highest, size)
+def _log_numbers(axis: Axis, *, highest: float, size: Size) -> None:
+    charts.log_data_axis(axis, highest=highest, size=size)
     charts.write_ticks(axis, fmt.number)
 
 
@@ -59,8 +59,8 @@ def draw_hits(table: pd.DataFrame, size: Size) -> Figure:
         size,
         by="row_bytes",
         styles=row_styles(table["row_bytes"]),
-        x=Along("buffers", "buffers", _log_numbers),
-        y=Along("hit_rate", "Accesses that hit", charts.share_axis_of_points),
+        x=Variable("buffers", "buffers", _log_numbers),
+        y=Variable("hit_rate", "Accesses that hit", charts.share_axis_of_points),
         markersize=5,
     )
 
@@ -68,8 +68,8 @@ def draw_hits(table: pd.DataFrame, size: Size) -> Figure:
 draw_sizes, draw_rates = (
     partial(charts.curves, by="memory", styles=MEMORY_STYLES, x=x, y=SPEED, markersize=5)
     for x in (
-        Along("row_bytes", "size of a buffer", charts.log_data_axis),
-        Along("hit_rate", "accesses that hit", charts.percent_axis),
+        Variable("row_bytes", "size of a buffer", charts.log_data_axis),
+        Variable("hit_rate", "accesses that hit", charts.percent_axis),
     )
 )
 
@@ -86,21 +86,21 @@ WHAT_IF = (
 
 
 @simulated("Row buffers of an NVRAM", "buffer", "buffer")
-def buffer(inputs: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts | None:
+def buffer(inputs: Inputs, result: Mapping[str, Any], *, buffer: Evidence) -> Parts | None:
     """Show what row buffers would hit."""
     if "hit_rates" not in result:
         return None
-    table = evidence.table
+    table = buffer.table
     memories = table[(table["role"] == "all") & (table["operation"] == "all")]
     totals = memories[memories["nvram"] == AS_ASKED]
-    lru = replace(evidence, table=totals[totals["mapping"] == "lru"])
+    lru = replace(buffer, table=totals[totals["mapping"] == "lru"])
     return {
         "result": result,
         "sequential_ratio": _sequential_ratio(inputs),
         "hits": _hits(lru, totals),
         "sizes": _sizes(lru),
-        "rates": _rates(evidence, result["hit_rates"]),
-        "what_if": _what_if(replace(evidence, table=memories)),
+        "rates": _rates(buffer, result["hit_rates"]),
+        "what_if": _what_if(replace(buffer, table=memories)),
     }
 
 

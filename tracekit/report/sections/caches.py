@@ -14,7 +14,7 @@ from tracekit.model.cache import LRU_LEVELS, level_words
 from tracekit.model.cache_plane import LEAST_GAIN_RATIO
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size, Styles
+from tracekit.report.charts import Key, Size, Styles, Variable
 from tracekit.report.formatting import rows, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Parts, chart, role_keys, simulated
@@ -27,8 +27,8 @@ VOLUME_LINES = (
     ("purple", "solid"),
     ("slate", "dotted"),
 )
-SIZE = Along("capacity_bytes", "cache size", charts.log_data_axis)
-MISSES = Along("miss_ratio", "References that miss", charts.share_axis)
+SIZE = Variable("capacity_bytes", "cache size", charts.log_data_axis)
+MISSES = Variable("miss_ratio", "References that miss", charts.share_axis)
 
 
 def draw_curves(table: pd.DataFrame, size: Size, *, by: str, styles: Styles) -> Figure:
@@ -304,20 +304,21 @@ def describe_changes(table: pd.DataFrame, name: str) -> list[str]:
 def cache(
     _: Inputs,
     answer: Mapping[str, Any],
-    curve: Evidence,
-    policies: Evidence,
-    plane: Evidence,
-    sensitivity: Evidence,
+    *,
+    cache_curve: Evidence,
+    cache_policies: Evidence,
+    cache_plane: Evidence,
+    cache_sensitivity: Evidence,
 ) -> Parts:
     """Show what caches would do."""
     return {
         "answer": answer,
-        "curves": [drawn for kind in CURVE_TITLES if (drawn := _curve(curve, kind))],
-        "volumes": volumes(curve, answer),
-        "policies": _policies(policies) if len(policies.table) else None,
-        "planes": planes(plane, answer),
-        "even": _even(plane, answer),
-        "changed": changed(sensitivity),
+        "curves": [drawn for kind in CURVE_TITLES if (drawn := _curve(cache_curve, kind))],
+        "volumes": volumes(cache_curve, answer),
+        "policies": _policies(cache_policies) if len(cache_policies.table) else None,
+        "planes": planes(cache_plane, answer),
+        "even": _even(cache_plane, answer),
+        "changed": changed(cache_sensitivity),
     }
 
 
@@ -373,7 +374,7 @@ def _policies(evidence: Evidence) -> Chart:
 
 
 def describe_policies(table: pd.DataFrame) -> list[str]:
-    """Describe where the optimum leaves LRU most room, and which policy takes most of it."""
+    """Describe where LRU is farthest from the optimum, and which policy is nearest to it there."""
     cells = table.pivot_table(index="capacity_bytes", columns="policy", values="miss_ratio")
     if "lru" not in cells or "optimum" not in cells:
         return []
@@ -415,8 +416,8 @@ def _even(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
                 charts.curves,
                 by="even_flash_bytes",
                 styles=styles,
-                x=Along("pcm_ratio", "share of the cost that is PCM", _whole_percent),
-                y=Along(column, y_title, _time_with_margin),
+                x=Variable("pcm_ratio", "share of the cost that is PCM", _whole_percent),
+                y=Variable(column, y_title, _time_with_margin),
                 markersize=3,
             ),
             evidence.showing(mine),
@@ -430,13 +431,13 @@ def _even(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
     ]
 
 
-def _whole_percent(axis: Axis, _highest: float, _size: Size) -> None:
+def _whole_percent(axis: Axis, **_: Any) -> None:
     charts.write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %")
 
 
-def _time_with_margin(axis: Axis, highest_ns: float, _size: Size) -> None:
-    axis.axes.set_ylim(0, 1.05 * float(highest_ns))
-    charts.time_axis(axis, float(highest_ns))
+def _time_with_margin(axis: Axis, *, highest: float, **_: Any) -> None:
+    axis.axes.set_ylim(0, 1.05 * float(highest))
+    charts.time_axis(axis, highest=float(highest))
 
 
 def describe_even_time(table: pd.DataFrame) -> list[str]:

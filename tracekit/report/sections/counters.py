@@ -41,7 +41,7 @@ def draw_heat(table: pd.DataFrame, size: Size) -> Figure:
         text = f"{row['correlation']:+.2f}".replace("-", "\N{MINUS SIGN}")
         place = (workloads.index(row["workload"]), events.index(row["event"]))
         texts.append((*place, text if row["is_sure"] else f"({text})"))
-    charts.write_cells(axes, texts, size)
+    charts.write_cells(axes, texts, size=size)
     axes.set_yticks([n + 0.5 for n in range(len(events))], events)
     names = [fmt.shortened(name, NAME_CHARACTERS) for name in workloads]
     axes.set_xticks([n + 0.5 for n in range(len(workloads))], names)

@@ -31,7 +31,7 @@ def draw_latency(table: pd.DataFrame, size: Size, *, operation: str, shown_ns: f
     edges, shares = binned(table, low_ns=low, high_ns=min(high, shown_ns * 1.02))
     axes.stairs(shares, edges, fill=True, color=colour)
     axes.set_xlim(edges[0], edges[-1])
-    charts.time_axis(axes.xaxis, edges[-1], steps=3 if size.is_narrow else 6)
+    charts.time_axis(axes.xaxis, highest=edges[-1], steps=3 if size.is_narrow else 6)
     charts.few_ticks(axes.yaxis, size)
     charts.write_ticks(axes.yaxis, lambda ratio: f"{ratio * 100:g} %")
     axes.set_ylim(0, max(shares) * 1.05)
@@ -68,7 +68,7 @@ def _inset(axes: Axes, bins: tuple[Any, Any], colour: str, *, size: Size) -> Non
     inset.set_xlim(edges[0], edges[-1])
     inset.tick_params(labelsize=10)
     inset.xaxis.set_major_locator(FixedLocator([edges[0], edges[-1]]))
-    charts.time_axis(inset.xaxis, edges[-1], steps=2)
+    charts.time_axis(inset.xaxis, highest=edges[-1], steps=2)
     inset.yaxis.set_major_locator(LogLocator(numticks=4))
     inset.yaxis.set_minor_locator(NullLocator())
     charts.write_ticks(inset.yaxis, lambda ratio: f"{ratio * 100:.3g} %")
@@ -93,7 +93,7 @@ def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
             (column, row, short(float(iops)))
             for (row, column), iops in np.ndenumerate(cells.to_numpy())
         ),
-        size,
+        size=size,
     )
     axes.set_xticklabels([f"{float(share) * 100:g} %" for share in cells.columns])
     axes.set_yticklabels([str(depth) for depth in cells.index])

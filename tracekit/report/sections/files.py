@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size
+from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import largest, sentence
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Parts, chart, section
@@ -159,7 +159,7 @@ def draw_breakdown(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-def _repeated(y: Along, table: pd.DataFrame, size: Size, *, x: Along) -> Figure:
+def _repeated(y: Variable, table: pd.DataFrame, size: Size, *, x: Variable) -> Figure:
     """Draw curves over `x`, both axes logarithmic, one a `kind` in its `colour` and `line`.
 
     A point has the spread of its repeats as a line.
@@ -172,9 +172,9 @@ def _repeated(y: Along, table: pd.DataFrame, size: Size, *, x: Along) -> Figure:
         columns = (x.column, y.column, low, high)
         xs, ys, lows, highs = (drawn[name].astype(float).tolist() for name in columns)
         axes.vlines(xs, lows, highs, color=charts.light(key.colour), linewidth=1)
-        charts.draw_curve(axes, xs, ys, key, markersize=5)
-    y.scale(axes.yaxis, table[y.column].max(), size)
-    x.scale(axes.xaxis, table[x.column].max(), size)
+        charts.draw_curve(axes, key, x=xs, y=ys, markersize=5)
+    y.scale(axes.yaxis, highest=table[y.column].max(), size=size)
+    x.scale(axes.xaxis, highest=table[x.column].max(), size=size)
     if x.scale is _whole_numbers:
         values = sorted(set(table[x.column]))
         axes.xaxis.set_major_locator(FixedLocator([float(value) for value in values]))
@@ -182,19 +182,21 @@ def _repeated(y: Along, table: pd.DataFrame, size: Size, *, x: Along) -> Figure:
     return figure
 
 
-def _whole_numbers(axis: Axis, _highest: float, _size: Size) -> None:
+def _whole_numbers(axis: Axis, **_: Any) -> None:
     axis.axes.set_xscale("log", base=2)
     axis.set_minor_locator(NullLocator())
     charts.write_ticks(axis, fmt.count)
 
 
-RATE = Along("steps_per_second", "Steps a second", charts.log_count_axis)
-TIME = Along("mean_ns", "Mean time of a step", charts.log_time_axis)
+RATE = Variable("steps_per_second", "Steps a second", charts.log_count_axis)
+TIME = Variable("mean_ns", "Mean time of a step", charts.log_time_axis)
 draw_rate_over_size = partial(
-    _repeated, RATE, x=Along("io_bytes", "bytes of a call", charts.log_data_axis)
+    _repeated, RATE, x=Variable("io_bytes", "bytes of a call", charts.log_data_axis)
 )
-draw_latency_over_threads = partial(_repeated, TIME, x=Along("threads", "threads", _whole_numbers))
-draw_rate_over_files = partial(_repeated, RATE, x=Along("files", "files", _whole_numbers))
+draw_latency_over_threads = partial(
+    _repeated, TIME, x=Variable("threads", "threads", _whole_numbers)
+)
+draw_rate_over_files = partial(_repeated, RATE, x=Variable("files", "files", _whole_numbers))
 
 
 def _key(curve: pd.DataFrame) -> Key:

@@ -10,7 +10,7 @@ from typing import Any
 from tracekit.errors import span
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
-from tracekit.report.section import Parts, section
+from tracekit.report.section import Parts, made_by, section
 from tracekit.version import __version__
 
 
@@ -38,7 +38,7 @@ def answer(inputs: Inputs) -> Parts:
 
 
 def placement_title(placement: str) -> str:
-    """Return how a placement is called where there is little room."""
+    """Return how a placement is called where there is little space."""
     special = {"base": "nothing", "combined": "split"}
     return special.get(placement) or " + ".join(map(fmt.role_title, placement.split("+")))
 
@@ -94,7 +94,7 @@ def _losses(loss: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield LOSSES.get(key, key.replace("_", " ")), fmt.count(amount)
 
 
-@section("Layout and roles", made_by="classify")
+@made_by("classify", "Layout and roles")
 def layout(inputs: Inputs) -> Parts | None:
     """Show the partitions; nothing before `classify` has run."""
     info = inputs.info

@@ -62,7 +62,9 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         " 99\N{NO-BREAK SPACE}% within {latency_p99_ns:duration}."
     )
     return chart(
-        charts.over_time("latency_p99_ns", "99 % of the requests took at most", charts.time_axis),
+        charts.over_time(
+            "latency_p99_ns", "99 % of the requests took at most", scale=charts.time_axis
+        ),
         evidence.showing(curves),
         title="Response times over time",
         sentences=[sentence(text, largest(evidence.table, "latency_p99_ns"))],
@@ -115,8 +117,8 @@ def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
         linewidth=0,
         step="post",
     )
-    charts.draw_curve(axes, times, table["depth_avg"].astype(float), DEPTH_KEYS[0])
-    charts.time_axis(axes.xaxis, table["window_ns"].max())
+    charts.draw_curve(axes, DEPTH_KEYS[0], x=times, y=table["depth_avg"].astype(float))
+    charts.time_axis(axes.xaxis, highest=table["window_ns"].max())
     charts.write_ticks(axes.yaxis, fmt.number)
     axes.set_ylim(bottom=0)
     charts.finish(axes)

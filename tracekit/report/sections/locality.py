@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size
+from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, sentence
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Parts, analyzed, chart, charts_by_device, role_keys
@@ -27,8 +27,8 @@ def draw_coverage(table: pd.DataFrame, size: Size) -> Figure:
         size,
         by="role",
         styles={role: Key(role, "", "solid") for role in roles} | {"all": ALL_ROLES},
-        x=Along("hotter_bytes", "size of the hottest blocks", charts.capacity_axis),
-        y=Along("traffic_ratio", "Share of the role's block touches", charts.share_axis),
+        x=Variable("hotter_bytes", "size of the hottest blocks", charts.capacity_axis),
+        y=Variable("traffic_ratio", "Share of the role's block touches", charts.share_axis),
     )
 
 
@@ -94,7 +94,7 @@ def footprint(evidence: Evidence) -> Parts:
     curves = {"touched_bytes": in_use(evidence.table), "seen_bytes": evidence.table}
     drawn = [
         chart(
-            charts.over_time(column, "Size of the blocks", charts.data_axis),
+            charts.over_time(column, "Size of the blocks", scale=charts.data_axis),
             evidence.showing(curves[column]),
             title=title,
             sentences=sentences,

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size
+from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Missing, Parts, Section, chart, section, simulated
+from tracekit.report.section import Chart, Missing, Parts, Section, chart, section
 from tracekit.report.sections.front import placement_title, shares
 
 # In the order of drawing: what is compared with lies below, the optimum on top.
@@ -39,8 +39,8 @@ def draw_capacity(
         size,
         by="placement",
         styles=PLACEMENT_STYLES,
-        x=Along("capacity_bytes", "NVM capacity", charts.capacity_axis),
-        y=Along("elapsed_ns", title, charts.time_axis),
+        x=Variable("capacity_bytes", "NVM capacity", charts.capacity_axis),
+        y=Variable("elapsed_ns", title, charts.time_axis),
     )
     axes = figure.axes[0]
     axes.axvline(answer_bytes, color=charts.light("quiet"), linewidth=1, zorder=1)
@@ -230,9 +230,13 @@ MOST_ROWS = 10
 DEVICE_NAMES = {"base": "base", "nvm": "NVM"}
 
 
-@simulated("Does the recommendation hold?", "sensitivity", "sensitivity")
-def sensitivity(_: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts:
-    """Show the gain under changes."""
+@section("Does the recommendation hold?")
+def sensitivity(inputs: Inputs) -> Parts | None:
+    """Show the gain under changes; nothing when it was not simulated."""
+    result = inputs.answer("simulations/sensitivity.json")
+    evidence = inputs.simulation("sensitivity", command="sensitivity")
+    if result is None or evidence is None:
+        return None
     shown = chart(
         draw_sensitivity,
         evidence.showing(places(evidence.table)),
@@ -327,9 +331,13 @@ def draw_endurance(table: pd.DataFrame, size: Size) -> Figure:
 MIXED = {"combined": "roles split", "optimal": "hottest blocks"}
 
 
-@simulated("Writes, wear and price", "endurance", "endurance")
-def endurance(_: Inputs, result: Mapping[str, Any], evidence: Evidence) -> Parts:
-    """Show how often pages are written."""
+@section("Writes, wear and price")
+def endurance(inputs: Inputs) -> Parts | None:
+    """Show how often pages are written; nothing when it was not simulated."""
+    result = inputs.answer("simulations/endurance.json")
+    evidence = inputs.simulation("endurance", command="endurance")
+    if result is None or evidence is None:
+        return None
     shown = chart(
         draw_endurance,
         evidence.showing(written(evidence.table)),

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from tracekit.replay.player import describe_submission
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size
+from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs, Replay
-from tracekit.report.section import Chart, Parts, chart, section
+from tracekit.report.section import Chart, Parts, chart, made_by, section
 
 
 def draw_service(table: pd.DataFrame, size: Size) -> Figure:
@@ -27,8 +27,8 @@ def draw_service(table: pd.DataFrame, size: Size) -> Figure:
         for value, line in (("service_p50_ns", "dashed"), ("service_p99_ns", "solid")):
             ys = curve[value].astype(float).clip(lower=1)
             key = Key(str(role), "", line)
-            charts.draw_curve(axes, curve["window_ns"].astype(float), ys, key, marker=".", ms=4)
-    charts.time_axis(axes.xaxis, table["window_ns"].max())
+            charts.draw_curve(axes, key, x=curve["window_ns"].astype(float), y=ys, marker=".", ms=4)
+    charts.time_axis(axes.xaxis, highest=table["window_ns"].max())
     charts.log_axis(axes.yaxis, fmt.duration, size=size)
     charts.finish(axes)
     return figure
@@ -94,7 +94,7 @@ def _throughput(evidence: Evidence, name: str) -> Chart:
         "At most {bytes_per_second:data}/s, in the {length_ns:duration} from {window_ns:duration}."
     )
     return chart(
-        charts.over_time("bytes_per_second", "Bytes a second", charts.data_axis),
+        charts.over_time("bytes_per_second", "Bytes a second", scale=charts.data_axis),
         evidence.showing(every),
         title="Throughput over time",
         sentences=[sentence(text, busiest, length_ns=float(table["window_length_ns"].max()))],
@@ -138,7 +138,7 @@ FACT_KINDS = {
 }
 
 
-@section("Replay", made_by="replay")
+@made_by("replay", "Replay")
 def replay(inputs: Inputs) -> Parts | None:
     """Show each replay; nothing before `replay` has run."""
     if not inputs.replays:
@@ -314,8 +314,8 @@ draw_fidelity = partial(
     charts.curves,
     by="source",
     styles=STREAM_STYLES,
-    x=Along("size_bytes", "size of an LRU cache", charts.log_data_axis),
-    y=Along("miss_ratio", "Misses", charts.share_axis_of_points),
+    x=Variable("size_bytes", "size of an LRU cache", charts.log_data_axis),
+    y=Variable("miss_ratio", "Misses", charts.share_axis_of_points),
 )
 
 

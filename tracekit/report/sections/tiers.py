@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Key, Size
+from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import rows, sentence
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Parts, chart, simulated
@@ -72,12 +72,12 @@ def draw_skew(table: pd.DataFrame, size: Size) -> Figure:
         size,
         by="operation",
         styles=SKEW_STYLES,
-        x=Along("capacity_ratio", "share of the touched extents, busiest first", _quarters),
-        y=Along("traffic_ratio", "Share of the traffic", charts.share_axis),
+        x=Variable("capacity_ratio", "share of the touched extents, busiest first", _quarters),
+        y=Variable("traffic_ratio", "Share of the traffic", charts.share_axis),
     )
 
 
-def _quarters(axis: Axis, _highest: float, _size: Size) -> None:
+def _quarters(axis: Axis, **_: Any) -> None:
     axis.axes.set_xlim(0, 1)
     axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
 
@@ -103,20 +103,21 @@ PARAMETERS = {
 def tiers(
     inputs: Inputs,
     answer: Mapping[str, Any],
-    mixes: Evidence,
-    key: Evidence,
-    skew: Evidence,
-    sensitivity: Evidence,
+    *,
+    tiers: Evidence,
+    tiers_key: Evidence,
+    tiers_skew: Evidence,
+    tiers_sensitivity: Evidence,
 ) -> Parts:
     """Show what mixes of tiers give."""
     methods = list(answer["configurations"])
     has_surface = len(answer["tiers"]) > 2
     return {
         "answer": answer,
-        "surfaces": [_surface(mixes, answer, method) for method in methods if has_surface],
-        "key": _key(key, answer),
-        "skew": _skew(skew),
-        "sensitivity": _sensitivity(sensitivity, answer),
+        "surfaces": [_surface(tiers, answer, method) for method in methods if has_surface],
+        "key": _key(tiers_key, answer),
+        "skew": _skew(tiers_skew),
+        "sensitivity": _sensitivity(tiers_sensitivity, answer),
         "windows": inputs.simulation("tiers_windows", command="tiers --dynamic"),
     }
 

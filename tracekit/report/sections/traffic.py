@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 import seaborn as sns
@@ -14,7 +14,7 @@ from matplotlib.ticker import NullLocator
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Along, Size
+from tracekit.report.charts import Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Parts, analyzed, chart, role_keys
@@ -153,7 +153,7 @@ def describe_mix(table: pd.DataFrame) -> list[str]:
     return found
 
 
-def _binary_sizes(axis: Axis, _highest: float, _size: Size) -> None:
+def _binary_sizes(axis: Axis, **_: Any) -> None:
     axis.axes.set_xscale("log", base=2)
     axis.set_minor_locator(NullLocator())
     charts.write_ticks(axis, fmt.data)
@@ -165,7 +165,7 @@ def sizes(evidence: Evidence, *, merges: Evidence | None) -> Parts:
     drawn = chart(
         partial(
             charts.cumulative,
-            x=Along("length_bytes", "length of a request", _binary_sizes),
+            x=Variable("length_bytes", "length of a request", _binary_sizes),
             y_title="Requests of this length or shorter",
         ),
         evidence,
@@ -196,7 +196,7 @@ def throughput(evidence: Evidence) -> Parts:
     """Show how much is asked for a second, by role."""
     rates = rate_by_role(evidence.table)
     drawn = chart(
-        charts.over_time("bytes_per_second", "Bytes a second", charts.data_axis),
+        charts.over_time("bytes_per_second", "Bytes a second", scale=charts.data_axis),
         evidence.showing(rates),
         title="Bytes asked for, by role",
         sentences=describe_throughput(rates),
