@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from tracekit._native.workload import tally
-from tracekit.plans.layout import Records, bytes_of, layout, write_header
+from tracekit.plans import Records, bytes_of, layout, write_header
 from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"
@@ -94,20 +94,20 @@ class PlanWriter:
 
     def finish(self, tables: Tables) -> dict[str, Any]:
         """Move the records to their targets, add index and tables; return totals by target."""
-        index = np.zeros(-(-self.count // STRIDE), INDEX)
-        totals = Totals(target_table(tables))
+        totals, index = Totals(target_table(tables)), []
         for first in range(0, self.count, CHUNK_RECORDS):
             records = self._move(first, tables.extents)
-            index_blocks(records, index[first // STRIDE :])
+            index.append(index_of(records))
             totals.add(records)
         return self._close(tables, index, totals)
 
-    def _close(self, tables: Tables, index: Records, totals: Totals) -> dict[str, Any]:
+    def _close(self, tables: Tables, blocks: list[Records], totals: Totals) -> dict[str, Any]:
         """Write what follows the records, and the header."""
         extents = [
             (e.device.encode()[:31], e.source_sector, e.sectors, e.target_sector, e.target, 0)
             for e in tables.extents
         ]
+        index = np.concatenate([np.zeros(0, INDEX), *blocks])
         parts = {"index": index, "target": totals.targets, "extent": np.array(extents, EXTENT)}
         contents = {name: part.tobytes() for name, part in parts.items()}
         values: dict[str, Any] = {
@@ -189,11 +189,11 @@ def target_table(tables: Tables) -> Records:
     return targets
 
 
-def index_blocks(records: Records, index: Records) -> None:
-    """Fill the index of records, whose first one begins a block."""
-    for number, first in enumerate(range(0, len(records), STRIDE)):
-        block = records[first : first + STRIDE]
-        index[number] = (block["intended_ns"][0], zlib.crc32(bytes_of(block)), len(block))
+def index_of(records: Records) -> Records:
+    """Return the index of records, whose first one begins a block."""
+    blocks = [records[first : first + STRIDE] for first in range(0, len(records), STRIDE)]
+    rows = [(one["intended_ns"][0], zlib.crc32(bytes_of(one)), len(one)) for one in blocks]
+    return np.array(rows, INDEX)
 
 
 def open_new(path: Path) -> IO[bytes]:
@@ -222,13 +222,10 @@ class FinalPlanWriter(PlanWriter):
         """Append records whose `target` and `sector` are final."""
         for first in range(0, len(records), CHUNK_RECORDS):
             chunk = records[first : first + CHUNK_RECORDS]
-            index = np.zeros(-(-len(chunk) // STRIDE), INDEX)
-            index_blocks(chunk, index)
-            self._index.append(index)
+            self._index.append(index_of(chunk))
             self._totals.add(chunk)
             super().append(chunk)
 
     def close(self) -> dict[str, Any]:
         """Add index and tables; return totals."""
-        index = np.concatenate([np.zeros(0, INDEX), *self._index])
-        return self._close(self._tables, index, self._totals)
+        return self._close(self._tables, self._index, self._totals)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import IO, Any
 
 import numpy as np
 
 from tracekit.errors import InputError
-from tracekit.plans.layout import Records, bytes_of, layout, write_header
+from tracekit.plans import Records, bytes_of, layout, write_header
 
 KINDS = ("file", "directory")
 NONE = 0xFFFFFFFF  # no file, other file, handle or record to wait for
@@ -77,17 +78,14 @@ class FileTable:
 
     def arrays(self) -> tuple[Records, bytes]:
         """Return the table as in the file, and the names one after the other."""
-        table = np.zeros(len(self._rows), FILE)
-        if self._rows:
-            columns = (np.array(column) for column in zip(*self._rows, strict=True))
-            for name, column in zip(
-                ("size_bytes", "parent", "kind", "is_present"), columns, strict=True
-            ):
-                table[name] = column
-            lengths = np.array([len(name) for name in self._names], np.uint64)
-            table["name_bytes"] = lengths
-            table["name_offset"] = np.cumsum(lengths) - lengths
-        return table, b"".join(self._names)
+        offsets = accumulate(map(len, self._names), initial=0)
+        rows = [
+            (size_bytes, offset, len(name), parent, kind, there, b"")
+            for (size_bytes, parent, kind, there), name, offset in zip(
+                self._rows, self._names, offsets, strict=False
+            )
+        ]
+        return np.array(rows, FILE), b"".join(self._names)
 
 
 MAGIC = b"TKFILE\r\n"

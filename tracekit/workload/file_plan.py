@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from tracekit.arrow import Integers
 from tracekit.errors import InputError
+from tracekit.plans import Records
 from tracekit.plans import file_plan as plan
 from tracekit.plans.file_plan import CODES, NO_STEP, NONE, UNTIMED, FileTable, Medium
-from tracekit.plans.layout import Records
 from tracekit.store import beside
 from tracekit.workload.personality import FileSet, Operation, Personality
 
