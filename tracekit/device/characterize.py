@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from tracekit._native.players import checked_program, run_program
-from tracekit.device.fit import Fitted, checked_name, complete, fit, known_values, write_profile
+from tracekit.device.fit import Fitted, checked_name, compare, complete, fit, write_profile
 from tracekit.device.latencies import ALL, bucket_low, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
 from tracekit.device.target import Target, TargetOptions, open_target
@@ -40,17 +40,6 @@ OVERRUN_SHARE = 0.01
 PAUSED = 1.05
 
 
-class FittedParameter(Record):
-    """A row of the table device_fit."""
-
-    parameter: str
-    value: float
-    spread_ratio: float | None
-    known_value: float | None
-    error_ratio: float | None
-    is_in_profile: bool
-
-
 class DeviceAnswer(Record):
     """The content of device.json: what was measured, and the profile fitted to it."""
 
@@ -70,7 +59,7 @@ class DeviceAnswer(Record):
     scale: float
     seed: int
     resumed: int
-    fit: list[FittedParameter]
+    fit: list[Fitted]
     name: str
     taken: list[str]
     missing: list[str]
@@ -267,7 +256,8 @@ def _write_answer(
     """Write tables, profile and device.json; return the content of the last."""
     fitted, results = fit(state.results), state.results
     emulated = options.target.profile()
-    rows = _fit_rows(fitted, known_values(emulated) if emulated else {})
+    if emulated is not None:
+        compare(fitted, emulated)
     name, taken, missing = _profile(folder, fitted, options)
     answer = DeviceAnswer(
         target=None if options.target.path is None else str(options.target.path),
@@ -285,7 +275,7 @@ def _write_answer(
         scale=options.amounts.scale,
         seed=options.seed,
         resumed=state.resumed,
-        fit=rows,
+        fit=fitted,
         name=name,
         taken=taken,
         missing=missing,
@@ -296,11 +286,10 @@ def _write_answer(
     tables = {
         "device/device_steps": _table(_steps(results), DEVICE_STEPS),
         "device/device_latency": _table(_buckets(results), DEVICE_LATENCY),
-        "device/device_fit": _table(map(msgspec.structs.asdict, rows), DEVICE_FIT),
+        "device/device_fit": _table(map(msgspec.structs.asdict, fitted), DEVICE_FIT),
     }
     write_results(folder, RESULT, result=answer, tables=tables)
-    content: dict[str, Any] = msgspec.to_builtins(answer)
-    return content
+    return dict(msgspec.to_builtins(answer))
 
 
 def _profile(
@@ -320,21 +309,6 @@ def _profile(
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
         write_profile(folder.path / PROFILE, name, values=values, about=about)
     return name, taken, missing
-
-
-def _fit_rows(fitted: Sequence[Fitted], known: Mapping[str, float]) -> list[FittedParameter]:
-    return [
-        FittedParameter(
-            parameter=one.parameter,
-            value=float(one.value),
-            spread_ratio=None if one.spread_ratio is None else float(one.spread_ratio),
-            known_value=real,
-            error_ratio=None if not real else (float(one.value) - real) / real,
-            is_in_profile=one.is_in_profile,
-        )
-        for one in fitted
-        for real in [known.get(one.parameter)]
-    ]
 
 
 def _steps(results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -470,14 +444,22 @@ class _Run:
             plan, records = place / "step.plan", place / "step.completions"
             seed = (self.options.seed, number)
             write_plan(plan, step, size_bytes=self.target.size_bytes, seed=seed)
-            outcome = run_program(
-                plan, place / "step.json", arguments=self._arguments(step, records)
+            player = replace(
+                self.target.player,
+                schedule=Schedule("fast"),
+                depth=step.depth,
+                threads=step.depth,
+                no_calibration=True,
             )
+            arguments = [*player.words(), "--completions", str(records)]
+            outcome = run_program(plan, place / "step.json", arguments=arguments)
             self._keep_file()
             self._check(outcome.summary, step)
             latencies, pace = read_latencies(records, step.requests, depth=step.depth)
         if not latencies[ALL].count:
-            raise InputError(_failed(outcome.summary, step))
+            failed = [f"{one['name']} ({one['meaning']})" for one in outcome.summary["errors"]]
+            reason = ", ".join(failed) or "all were left out"
+            raise InputError(f"not one request of '{step.label}' was done: {reason}")
         self.state.results.append(
             {
                 "step": step.as_dict(),
@@ -492,16 +474,6 @@ class _Run:
             }
         )
         write_json(self.file, msgspec.to_builtins(self.state))
-
-    def _arguments(self, step: Step, records: Path) -> list[str]:
-        player = replace(
-            self.target.player,
-            schedule=Schedule("fast"),
-            depth=step.depth,
-            threads=step.depth,
-            no_calibration=True,
-        )
-        return [*player.words(), "--completions", str(records)]
 
     def _keep_file(self) -> None:
         """After the first step the file that was made for the run exists."""
@@ -521,11 +493,6 @@ class _Run:
             hint="run the same command again to go on"
             + (f"; {made} stays until then" if is_kept else ""),
         )
-
-
-def _failed(summary: dict[str, Any], step: Step) -> str:
-    errors = ", ".join(f"{one['name']} ({one['meaning']})" for one in summary["errors"])
-    return f"not one request of '{step.label}' was done: {errors or 'all were left out'}"
 
 
 def _identity(options: CharacterizeOptions) -> dict[str, Any]:

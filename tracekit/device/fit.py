@@ -12,14 +12,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tomli_w
 
-from tracekit.device.latencies import value_of
 from tracekit.devices import (
     KNOWN,
     MAX_PARALLELISM,
@@ -29,6 +27,7 @@ from tracekit.devices import (
     load_profiles,
 )
 from tracekit.errors import UsageError, escape
+from tracekit.metadata import Record
 from tracekit.units import MIB, PAGE_BYTES
 
 RATE_MAX_MIB_S = 1e7
@@ -40,34 +39,35 @@ LEAST_SHARE = 0.01
 Result = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A parameter as measured, how far off it may be, and whether a profile has it."""
+class Fitted(Record):
+    """A parameter as measured, and how far off it may be: a row of the table device_fit."""
 
     parameter: str
     value: float
     spread_ratio: float | None
+    known_value: float | None = None
+    """Of the profile that was emulated."""
+    error_ratio: float | None = None
     is_in_profile: bool = True
 
 
 def fit(results: Sequence[Result]) -> list[Fitted]:
-    """Return the parameters that the finished steps tell, in the order of a profile's keys."""
+    """Return the parameters that the finished steps show, in the order of a profile's keys."""
     found = [
-        *_means(results, "random_read", "read"),
-        *_means(results, "random_write", "write"),
+        *_means(results, "read"),
+        *_means(results, "write"),
         *_rate(results, "read"),
         *_rate(results, "write"),
     ]
     values = {one.parameter: one.value for one in found}
     found += _sequential(results, values)
-    found += _flush(results)
-    found += _fua(results)
-    found += _parallelism(results, values)
-    return found
+    for flush in _latencies(results, "flush", "flush"):
+        found.append(Fitted("flush_us", flush["mean_ns"] / 1e3, _error_of(flush)))
+    return [*found, *_fua(results), *_parallelism(results, values)]
 
 
-def known_values(profile: Profile) -> dict[str, float]:
-    """Return what an emulated device has of the parameters that are fitted."""
+def compare(fitted: Sequence[Fitted], profile: Profile) -> None:
+    """Add what an emulated device has of the parameters, and how far off they are."""
     lanes = profile.parallelism or 1.0
     known = {
         "read_median_us": profile.read_latency_us,
@@ -78,11 +78,19 @@ def known_values(profile: Profile) -> dict[str, float]:
         "write_read_ratio": profile.write_latency_us / profile.read_latency_us,
     }
     stated = {key: getattr(profile, key) for key in (*REQUIRED, "sequential_setup_us")}
-    return known | {key: value for key, value in stated.items() if value is not None}
+    for one in fitted:
+        one.known_value = real = (stated | known).get(one.parameter)
+        one.error_ratio = (one.value - real) / real if real else None
 
 
 def _chosen(results: Sequence[Result], kind: str) -> list[Result]:
     return [result for result in results if result["step"]["kind"] == kind]
+
+
+def _latencies(results: Sequence[Result], kind: str, operation: str) -> list[Result]:
+    """Return what an operation took in each step of a kind that has requests of it."""
+    found = [result["operations"].get(operation) for result in _chosen(results, kind)]
+    return [latency for latency in found if latency is not None and latency["requests"]]
 
 
 def _error_of(latency: Result) -> float | None:
@@ -93,14 +101,11 @@ def _error_of(latency: Result) -> float | None:
     return error
 
 
-def _means(results: Sequence[Result], kind: str, operation: str) -> Iterator[Fitted]:
-    for result in _chosen(results, kind):
-        mean_ns = value_of(result, operation, key="mean_ns")
-        if mean_ns is not None:
-            latency = result["operations"][operation]
-            yield Fitted(f"{operation}_latency_us", mean_ns / 1e3, _error_of(latency))
-            median_us = latency["p50_ns"] / 1e3
-            yield Fitted(f"{operation}_median_us", median_us, None, is_in_profile=False)
+def _means(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
+    for latency in _latencies(results, f"random_{operation}", operation):
+        yield Fitted(f"{operation}_latency_us", latency["mean_ns"] / 1e3, _error_of(latency))
+        median_us = latency["p50_ns"] / 1e3
+        yield Fitted(f"{operation}_median_us", median_us, None, is_in_profile=False)
 
 
 def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
@@ -111,10 +116,10 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
     from scipy.optimize import nnls
 
     points = [
-        (result["step"]["length_bytes"], latency_ns)
-        for result in _chosen(results, "size")
-        for latency_ns in [value_of(result, operation, key="p50_ns")]
-        if latency_ns
+        (result["step"]["length_bytes"], latency["p50_ns"])
+        for result in results
+        for latency in _latencies([result], "size", operation)
+        if latency["p50_ns"]
     ]
     if len(points) < 2:
         return
@@ -125,31 +130,24 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
     if byte_ns <= 0:
         # Longer requests took no longer: the rate is at least that of the longest.
         byte_ns = float(np.min(times / lengths))
-    mean_ns = next(_mean_ns(results, operation), float(times[lengths.argmin()]))
+    means = [one["mean_ns"] for one in _latencies(results, f"random_{operation}", operation)]
+    mean_ns = float((means or [times[lengths.argmin()]])[0])
     # The setup that a profile has is the latency less 4 KiB at the rate: never below 0.
     byte_ns = min(byte_ns, mean_ns / PAGE_BYTES * 0.99)
-    rate = min(1e9 / byte_ns / MIB, RATE_MAX_MIB_S)
+    rate = float(min(1e9 / byte_ns / MIB, RATE_MAX_MIB_S))
     yield Fitted(f"{operation}_mib_s", rate, float(distance / math.sqrt(len(points))))
-
-
-def _mean_ns(results: Sequence[Result], operation: str) -> Iterator[float]:
-    for result in _chosen(results, f"random_{operation}"):
-        mean_ns = value_of(result, operation, key="mean_ns")
-        if mean_ns is not None:
-            yield mean_ns
 
 
 def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Iterator[Fitted]:
     """Yield the setup of a request that goes on where the one before ended, if it is another."""
     found, setups = [], []
-    for result in _chosen(results, "sequential"):
-        for operation in ("read", "write"):
-            median_ns = value_of(result, operation, key="p50_ns")
-            rate, latency_us = (values.get(f"{operation}_{k}") for k in ("mib_s", "latency_us"))
-            if median_ns is None or rate is None or latency_us is None:
-                continue
-            page_us = PAGE_BYTES / MIB / rate * 1e6
-            found.append(max(median_ns / 1e3 - page_us, 0.0))
+    for operation in ("read", "write"):
+        rate, latency_us = (values.get(f"{operation}_{key}") for key in ("mib_s", "latency_us"))
+        if rate is None or latency_us is None:
+            continue
+        page_us = PAGE_BYTES / MIB / rate * 1e6
+        for latency in _latencies(results, "sequential", operation):
+            found.append(max(latency["p50_ns"] / 1e3 - page_us, 0.0))
             setups.append(max(latency_us - page_us, 0.0))
     # A profile has one for reads and writes; what is not clearly shorter is no other.
     if found and max(found) < SAME_AS_RANDOM * min(setups):
@@ -158,21 +156,11 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
         yield Fitted("sequential_setup_us", middle, spread)
 
 
-def _flush(results: Sequence[Result]) -> Iterator[Fitted]:
-    for result in _chosen(results, "flush"):
-        mean_ns = value_of(result, "flush", key="mean_ns")
-        if mean_ns is not None:
-            yield Fitted("flush_us", mean_ns / 1e3, _error_of(result["operations"]["flush"]))
-
-
 def _fua(results: Sequence[Result]) -> Iterator[Fitted]:
     """Yield what FUA adds to a write of the same length, 0 where that is next to nothing."""
-    plain = [value_of(one, "write", key="p50_ns") for one in _chosen(results, "random_write")]
-    for result in _chosen(results, "fua"):
-        forced_ns = value_of(result, "write", key="p50_ns")
-        if forced_ns is None or not plain or plain[0] is None:
-            continue
-        added_ns = forced_ns - plain[0]
+    plain = [latency["p50_ns"] for latency in _latencies(results, "random_write", "write")]
+    for forced in _latencies(results, "fua", "write") if plain else []:
+        added_ns = forced["p50_ns"] - plain[0]
         yield Fitted("fua_us", added_ns / 1e3 if added_ns > LEAST_SHARE * plain[0] else 0.0, None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -172,17 +171,7 @@ def _add(found: dict[str, Latencies], failed: Any, done: Any) -> None:
     service = (done["complete_ns"] - done["submit_ns"]).astype(np.int64)
     found[ALL].add(service)
     found[ALL].failed += len(failed)
-    for rows in (failed, done):
-        for number in np.unique(rows["operation"]).tolist():
-            one = found.setdefault(OPERATIONS[number], Latencies())
-            mask = rows["operation"] == number
-            if rows is done:
-                one.add(service[mask])
-            else:
-                one.failed += int(mask.sum())
-
-
-def value_of(result: Mapping[str, Any], operation: str, *, key: str) -> float | None:
-    """Return `mean_ns`, `p50_ns` or so of an operation of a step's result; None: it had none."""
-    found = result["operations"].get(operation)
-    return None if found is None or not found["requests"] else float(found[key])
+    for number in np.unique(np.append(failed["operation"], done["operation"])).tolist():
+        one = found.setdefault(OPERATIONS[number], Latencies())
+        one.failed += int((failed["operation"] == number).sum())
+        one.add(service[done["operation"] == number])

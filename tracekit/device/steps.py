@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracekit.errors import UsageError
-from tracekit.plans import block_plan
-from tracekit.plans.layout import Records
+from tracekit.plans import Records, block_plan
 from tracekit.replay.routes import DEFAULT
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
@@ -52,10 +51,8 @@ class Step:
     @property
     def label(self) -> str:
         """The name in the progress line."""
-        length = f"{self.length_bytes // 1024} KiB"
-        return f"{self.kind.replace('_', ' ')}, {length}, {self.write_ratio:.0%} writes," + (
-            f" depth {self.depth}"
-        )
+        kind, length = self.kind.replace("_", " "), self.length_bytes // 1024
+        return f"{kind}, {length} KiB, {self.write_ratio:.0%} writes, depth {self.depth}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the step as JSON has it, to know it again."""
@@ -99,9 +96,8 @@ class Amounts:
             ("depths", self.depths, 1, DEPTH_MAX),
         ):
             if not values or any(not low <= value <= high for value in values):
-                raise UsageError(
-                    f"--{option} {','.join(map(str, values))}: not numbers from {low} to {high}"
-                )
+                given = ",".join(map(str, values))
+                raise UsageError(f"--{option} {given}: not numbers from {low} to {high}")
             if len(set(values)) != len(values):
                 raise UsageError(f"--{option}: a number stands there twice")
 
@@ -118,42 +114,29 @@ class Amounts:
 
 def steps(amounts: Amounts, size_bytes: int) -> tuple[Step, ...]:
     """Return all steps in order, for a device of which `size_bytes` are used."""
-    return (*_prepare(amounts, size_bytes), *_latencies(amounts), *_lengths(amounts, size_bytes),
-            *_durable(amounts), *_surface(amounts))  # fmt: skip
+    return tuple(_steps(amounts, size_bytes))
 
 
-def _prepare(amounts: Amounts, size_bytes: int) -> Iterator[Step]:
-    """Yield study B's preconditioning: filled in sequence, then 20 % random writes at 256."""
+def _steps(amounts: Amounts, size_bytes: int) -> Iterator[Step]:
+    # Study B's preconditioning: filled in sequence, then 20 % random writes at depth 256.
     blocks = size_bytes * amounts.fill_percent // 100 // FILL_BYTES
     if blocks:
         yield Step("fill", blocks, 1.0, FILL_DEPTH, FILL_BYTES, is_sequential=True)
     if amounts.precondition:
         count = amounts.scaled(amounts.precondition)
         yield Step("precondition", count, PRECONDITION_WRITES, PRECONDITION_DEPTH)
-
-
-def _latencies(amounts: Amounts) -> Iterator[Step]:
     yield Step("random_write", amounts.scaled(amounts.writes), 1.0)
     yield Step("random_read", amounts.scaled(amounts.reads), 0.0)
-
-
-def _lengths(amounts: Amounts, size_bytes: int) -> Iterator[Step]:
-    """Yield transfers of several lengths, for the bandwidth, and in sequence, for the setup."""
+    # Several lengths for the bandwidth, and in sequence for the setup.
     count = amounts.scaled(amounts.sizes)
     for write_ratio in (1.0, 0.0):
         for length in SIZES_BYTES:
             if length <= size_bytes // 4:
                 yield Step("size", count, write_ratio, length_bytes=length)
         yield Step("sequential", count, write_ratio, is_sequential=True)
-
-
-def _durable(amounts: Amounts) -> Iterator[Step]:
     count = amounts.scaled(amounts.flushes)
     yield Step("flush", 2 * count, 1.0, is_flushed=True)
     yield Step("fua", count, 1.0, is_forced=True)
-
-
-def _surface(amounts: Amounts) -> Iterator[Step]:
     for percent in sorted(amounts.write_percents):
         for depth in sorted(amounts.depths):
             count = max(amounts.scaled(amounts.surface), CELL_DEPTHS * depth)

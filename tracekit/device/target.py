@@ -115,9 +115,9 @@ def _dry_run(
     player: PlayerOptions, options: TargetOptions, scratch: Path, *, is_new: bool
 ) -> dict[str, Any]:
     """Return what the program reports of the target; it rejects one in use or not confirmed."""
-    size = (options.size_bytes or DEFAULT_BYTES) if is_new else PAGE_BYTES
+    size = _whole(options.size_bytes or DEFAULT_BYTES) if is_new else PAGE_BYTES
     plan = scratch / "check.plan"
-    write_plan(plan, Step("check", 1, 0.0), size_bytes=_whole(size), seed=(0, 0))
+    write_plan(plan, Step("check", 1, 0.0), size_bytes=size, seed=(0, 0))
     outcome = run_program(plan, scratch / "check.json", arguments=[*player.words(), "--dry-run"])
     about: dict[str, Any] = outcome.summary["targets"][0]
     return about
