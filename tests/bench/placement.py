@@ -16,8 +16,7 @@ from tracekit._native.placement import Cost
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.model.answer import make_grid, only_shown
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.event_simulation import simulate_curves
-from tracekit.model.placement import ChargedTrace, Curves, sweep
+from tracekit.model.placement import ChargedTrace, Curves, simulate_curves, sweep
 from tracekit.store import write_batches
 from tracekit.tables import BLOCKS, REQUESTS
 

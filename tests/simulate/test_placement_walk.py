@@ -15,8 +15,13 @@ from tests.simulate.placement_models import DISK, HEAD, NVM, Request, model, tra
 from tracekit._native.placement import SCENARIO
 from tracekit.devices import DevicePair, Profile, load_profiles, seek_curve
 from tracekit.model.block_orders import blocks_in_order, read_blocks
-from tracekit.model.event_simulation import nested_chains, simulate_curves, thread_partition
-from tracekit.model.placement import ChargedTrace, Curves
+from tracekit.model.placement import (
+    ChargedTrace,
+    Curves,
+    nested_chains,
+    simulate_curves,
+    thread_partition,
+)
 
 TWO = replace(NVM, parallelism=2.0)
 LANES = replace(DISK, parallelism=3.0)

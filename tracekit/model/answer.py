@@ -16,9 +16,7 @@ from tracekit.devices import DevicePair, Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record, read_object, validate
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.event_simulation import BASE_ALONE
-from tracekit.model.placement import ChargedTrace, Curves, Timings, to_ns
-from tracekit.model.windows import Cut
+from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, to_ns
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size
@@ -162,6 +160,14 @@ class Ends(Record, Generic[Kind]):
     tried: int
     low: Kind
     high: Kind
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Windows of so many nanoseconds, or of so many requests; the other is None."""
+
+    length_ns: int | None = None
+    requests: int | None = None
 
 
 class GainRange(Record):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tracekit.arrow import numbers, read_columns
 from tracekit.devices import DevicePair
 from tracekit.model.answer import LASTING_RATIO, PLACED_BYTES, WORTH_RATIO, JournalUse
-from tracekit.model.event_simulation import BASE_ALONE
-from tracekit.model.placement import ChargedTrace, Curves, to_ns
+from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, to_ns
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLE_NAMES, ROLES, role_codes
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES, format_duration, format_size

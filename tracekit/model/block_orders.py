@@ -95,7 +95,11 @@ def order_blocks(touched: TouchedBlocks, points: Integers) -> OrderedBlocks:
         start = np.flatnonzero(is_role)
         blocks["point"][start, START] = point_of_rank[: len(start)]
         blocks["point"][by_heat[is_role[by_heat]], HOTTEST] = point_of_rank[: len(start)]
-    return OrderedBlocks(blocks, _optimal_shares(blocks, len(points)))
+    optimal = np.zeros((len(ROLES), len(points)), np.int64)
+    for role in range(len(ROLES)):
+        point = blocks["point"][blocks["role"] == role, OPTIMAL]
+        optimal[role] = np.bincount(point, minlength=len(points) + 1)[:-1]
+    return OrderedBlocks(blocks, optimal.cumsum(axis=1))
 
 
 def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> Integers:
@@ -113,14 +117,6 @@ def _point_of_rank(points: Integers, count: int) -> NDArray[np.uint16]:
     """Return the first point whose capacity is at least rank + 1, for each rank."""
     fitting = np.minimum(np.append(points, max(count, int(points[-1]))), count)
     return np.repeat(np.arange(len(fitting), dtype=np.uint16), np.diff(fitting, prepend=0))
-
-
-def _optimal_shares(blocks: NDArray[np.void], point_count: int) -> Integers:
-    moved = np.zeros((len(ROLES), point_count), np.int64)
-    for role in range(len(ROLES)):
-        point = blocks["point"][blocks["role"] == role, OPTIMAL]
-        moved[role] = np.bincount(point, minlength=point_count + 1)[:point_count]
-    return moved.cumsum(axis=1)
 
 
 def _address_order(device: NDArray[np.int32], block: Integers) -> Integers | None:

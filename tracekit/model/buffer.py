@@ -6,7 +6,7 @@ III. It names no times: those are options.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -114,7 +114,7 @@ def simulate_buffer(
         hit_rates=list(_at_hit_rates(asked, options.times)),
         nvram=memories,
         left_out={"impossible": impossible},
-        headline=_headline(asked, options) + _other_memories(rows, asked[-1]),
+        headline=_headline(rows, options),
         assumptions=list(ASSUMPTIONS),
     )
     tables = {"simulations/buffer": pa.Table.from_pylist(rows, BUFFER)}
@@ -212,25 +212,20 @@ def _at_hit_rates(rows: list[dict[str, Any]], times: Times) -> Iterator[HitRateT
 
 
 def _headline(rows: list[dict[str, Any]], options: BufferOptions) -> list[str]:
-    most = options.buffers[-1]
+    """Return the hits with most buffers by size, then the times of the what-if's memories."""
+    most, largest = options.buffers[-1], options.sizes_bytes[-1]
     what = "1 buffer" if most == 1 else f"{most} buffers"
+    every = [row for row in rows if (row["role"], row["operation"]) == ("all", "all")]
+    shown = [row for row in every if (row["mapping"], row["buffers"]) == ("lru", most)]
     return [
         f"{what} of {format_size(row['row_bytes'])}: {row['hit_rate']:.1%} of the accesses hit;"
         f" {row['access_avg_ns']:.1f} ns an access, {row['unbuffered_avg_ns']:.1f} ns without"
         f" buffers, {row['dram_avg_ns']:.1f} ns of DRAM."
-        for row in rows
-        if (row["mapping"], row["buffers"]) == ("lru", most)
-        and (row["role"], row["operation"]) == ("all", "all")
-    ]
-
-
-def _other_memories(rows: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[str]:
-    """Return the time of an access to each other memory, with the largest and most buffers."""
-    return [
-        f"{row['nvram']}: {row['access_avg_ns']:.1f} ns an access with {row['buffers']} x"
-        f" {format_size(row['row_bytes'])}, {row['unbuffered_avg_ns']:.1f} ns without buffers."
-        for row in rows
-        if row["nvram"] != AS_ASKED
-        and (row["mapping"], row["role"], row["operation"]) == ("lru", "all", "all")
-        and all(row[key] == asked[key] for key in ("row_bytes", "buffers"))
+        for row in shown
+        if row["nvram"] == AS_ASKED
+    ] + [
+        f"{row['nvram']}: {row['access_avg_ns']:.1f} ns an access with {most} x"
+        f" {format_size(largest)}, {row['unbuffered_avg_ns']:.1f} ns without buffers."
+        for row in shown
+        if row["nvram"] != AS_ASKED and row["row_bytes"] == largest
     ]

@@ -11,17 +11,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit._native.caches import POLICIES, SHARDS_SCALE, WRITES, CacheSetup, TwoLevelSetup
+from tracekit._native.caches import (
+    POLICIES,
+    SHARDS_SCALE,
+    WRITES,
+    CacheSetup,
+    ShardsTotals,
+    TwoLevelSetup,
+)
 from tracekit.arrow import row_count
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model import cache_passes, cache_plane
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.cache_passes import Grid, Passed
+from tracekit.model.cache_passes import Grid, OnRows, Passed
 from tracekit.model.cache_plane import LEAST_GAIN_RATIO, Devices, Pair
 from tracekit.model.changes import Change
-from tracekit.model.miss_ratio_curve import HitCounts, page_keys
+from tracekit.model.miss_ratio_curve import Accesses, HitCounts, page_keys
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
 from tracekit.units import BLOCK_BYTES, format_size
@@ -199,7 +206,6 @@ class CacheResult(Record):
     assumptions: list[str]
 
 
-OnRows = Callable[[int], None]
 OnStep = Callable[[str, int, int], None]
 
 
@@ -207,7 +213,7 @@ def simulate_cache(
     folder: TraceFolder,
     options: CacheOptions,
     *,
-    on_rows: OnRows | None = None,
+    on_rows: OnRows = None,
     on_step: OnStep = lambda *_: None,
 ) -> CacheResult:
     """Write the TABLES and cache.json to simulations/; return the latter's content.
@@ -238,7 +244,7 @@ def simulate_cache(
 
 
 def _pass(
-    folder: TraceFolder, options: CacheOptions, devices: Devices, on_rows: OnRows | None
+    folder: TraceFolder, options: CacheOptions, devices: Devices, on_rows: OnRows
 ) -> tuple[Grid, Passed]:
     requests = folder.require("requests", made_by="parse")
     blocks = folder.require("blocks", made_by="classify")
@@ -253,20 +259,17 @@ def _pass(
     if options.is_sampled:
         # How many larger pages the blocks lie in is not known without reading them all.
         grid = grid_for(row_count(blocks))
+        rate, limit = options.sample_rate or 1.0, options.sample_pages or 0
+        accesses = Accesses(requests, page_bytes)
         return grid, cache_passes.sampled_pass(
-            requests,
-            grid,
-            page_bytes=page_bytes,
-            rate=options.sample_rate or 1.0,
-            page_limit=options.sample_pages or 0,
-            on_rows=on_rows,
+            accesses, grid, rate=rate, page_limit=limit, on_rows=on_rows
         )
     pages = page_keys(read_blocks(blocks), page_bytes)
     grid = grid_for(len(pages.keys))
+    accesses = Accesses(requests, page_bytes, pages.device_names, pages.first_keys)
     passed = cache_passes.exact_pass(
-        requests, pages, grid=grid, page_bytes=page_bytes, writes_allocate=allocates,
-        on_rows=on_rows,
-    )  # fmt: skip
+        accesses, pages, grid=grid, writes_allocate=allocates, on_rows=on_rows
+    )
     volumes = cache_passes.volume_curves(
         passed.runs, pages, grid=grid, writes_allocate=allocates, most=options.volumes
     )
@@ -311,16 +314,10 @@ def _pair_finder(
 def _result(
     options: CacheOptions, devices: Devices, passed: Passed, tables: dict[str, pa.Table]
 ) -> CacheResult:
-    shared = passed.shared
-    sample = None
-    if shared.shards is not None:
-        sample = SampleFacts(
-            references=shared.shards.sampled,
-            pages=shared.shards.pages,
-            rate=shared.shards.threshold / SHARDS_SCALE,
-            memory_bytes=shared.shards.memory_bytes,
-        )
-    has_lost_volumes = passed.sampled_devices > 1 and options.volumes > 0
+    shared, shards = passed.shared, passed.shared.shards
+    names = [each.name for each in passed.volumes if each.name is not None]
+    others = sum(each.devices for each in passed.volumes if each.name is None)
+    lost = passed.sampled_devices if passed.sampled_devices > 1 and options.volumes > 0 else 0
     return CacheResult(
         page_bytes=options.page_bytes,
         writes=options.writes,
@@ -331,20 +328,24 @@ def _result(
         reads=int(shared.references[0::2].sum()),
         write_references=int(shared.references[1::2].sum()),
         pages=passed.page_count or None,
-        volumes=Volumes(
-            named=[each.name for each in passed.volumes if each.name is not None],
-            others=sum(each.devices for each in passed.volumes if each.name is None),
-        ),
-        sample=sample,
+        volumes=Volumes(named=names, others=others),
+        sample=None if shards is None else _sample(shards),
         left_out=LeftOut(
-            impossible=passed.impossible,
-            policies=_skipped(options, passed),
-            volumes=passed.sampled_devices if has_lost_volumes else 0,
+            impossible=passed.impossible, policies=_skipped(options, passed), volumes=lost
         ),
         price_ratio=devices.price_ratio,
         profiles=[devices.pcm, devices.flash, devices.base],
         headline=headline(tables, devices),
         assumptions=assumptions(options, devices),
+    )
+
+
+def _sample(shards: ShardsTotals) -> SampleFacts:
+    return SampleFacts(
+        references=shards.sampled,
+        pages=shards.pages,
+        rate=shards.threshold / SHARDS_SCALE,
+        memory_bytes=shards.memory_bytes,
     )
 
 
@@ -366,25 +367,20 @@ def _curve_words(rows: list[dict[str, Any]]) -> str:
         return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"
     wanted = 1 - KNEE_SHARE * (1 - least)
     knee = next(row for row in curve if row["miss_ratio"] <= wanted + 1e-12)
+    low, high = knee["miss_ratio_low"], knee["miss_ratio_high"]
+    band = "" if low == high else f" ({low:.1%} to {high:.1%})"
     return (
         f"an LRU cache of {format_size(knee['capacity_bytes'])} misses"
-        f" {knee['miss_ratio']:.1%}{_band(knee)} of the {knee['references']:,} page references:"
+        f" {knee['miss_ratio']:.1%}{band} of the {knee['references']:,} page references:"
         f" nine tenths of all possible hits; no size misses less than {least:.1%}"
     )
-
-
-def _band(row: dict[str, Any]) -> str:
-    low, high = row["miss_ratio_low"], row["miss_ratio_high"]
-    return "" if low == high else f" ({low:.1%} to {high:.1%})"
 
 
 def _policy_words(rows: list[dict[str, Any]]) -> list[str]:
     """Compare the policies at the size where they differ most."""
     sizes = sorted({row["capacity_bytes"] for row in rows} - {0})
     by_size = [[row for row in rows if row["capacity_bytes"] == size] for size in sizes]
-    by_size = [
-        group for group in by_size if len({row["policy"] for row in group} - {"optimum"}) > 1
-    ]
+    by_size = [some for some in by_size if len({row["policy"] for row in some} - {"optimum"}) > 1]
     if not by_size:
         return []
     group = max(by_size, key=lambda rows: np.ptp([row["miss_ratio"] for row in rows]))
@@ -450,10 +446,13 @@ def _change(row: dict[str, Any]) -> str:
 
 def assumptions(options: CacheOptions, devices: Devices) -> list[str]:
     """Return what the numbers rest on, one sentence each."""
-    allocation = (
-        "a missed write brings its page into the cache"
-        if options.is_allocating
-        else "a write neither brings its page into the cache nor makes it younger"
+    allocation = "a missed write brings its page into the cache"
+    if not options.is_allocating:
+        allocation = "a write neither brings its page into the cache nor makes it younger"
+    levels = (devices.pcm, devices.flash, devices.base)
+    reads, writes = (
+        [f"{time_us(level):.1f}" for level in levels]
+        for time_us in (devices.read_us, devices.write_us)
     )
     return [
         f"pages of {format_size(options.page_bytes)}; a request refers to each page it touches, as"
@@ -464,11 +463,9 @@ def assumptions(options: CacheOptions, devices: Devices) -> list[str]:
         " leaves an exclusive PCM level is written to flash; reading what goes down is not counted",
         "the mean read latency is of the device that had the page; bringing pages in is not in it,"
         " but in the I/O time, which adds all reads and writes of the three devices",
-        f"a page is read in {devices.read_us(devices.pcm):.1f},"
-        f" {devices.read_us(devices.flash):.1f} and {devices.read_us(devices.base):.1f} us and"
-        f" written in {devices.write_us(devices.pcm):.1f}, {devices.write_us(devices.flash):.1f}"
-        f" and {devices.write_us(devices.base):.1f} us by {devices.pcm.name},"
-        f" {devices.flash.name} and {devices.base.name}",
+        f"a page is read in {reads[0]}, {reads[1]} and {reads[2]} us and written in {writes[0]},"
+        f" {writes[1]} and {writes[2]} us by {devices.pcm.name}, {devices.flash.name} and"
+        f" {devices.base.name}",
         f"a gigabyte of {devices.pcm.name} costs as much as {devices.price_ratio:g} of"
         f" {devices.flash.name}",
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ EVEN_STEPS = 8
 MOST_PAGES = (1 << 31) - 1
 PART = 1 << 20
 LEFT_OUT = 255
-OnRows = Callable[[int], None]
+OnRows = Callable[[int], None] | None
 
 
 @dataclass(frozen=True)
@@ -150,16 +149,9 @@ class Passed:
 
 
 def exact_pass(
-    requests: Path,
-    pages: Pages,
-    *,
-    grid: Grid,
-    page_bytes: int,
-    writes_allocate: bool,
-    on_rows: OnRows | None = None,
+    accesses: Accesses, pages: Pages, *, grid: Grid, writes_allocate: bool, on_rows: OnRows
 ) -> Passed:
     """Count every reference."""
-    accesses = Accesses(requests, page_bytes, pages.device_names, pages.first_keys)
     count = len(pages.keys)
     found = [np.empty(0, np.dtype(RUN))]
     with PageRuns(pages.keys) as ranks:
@@ -193,16 +185,9 @@ def _curve(
 
 
 def sampled_pass(
-    requests: Path,
-    grid: Grid,
-    *,
-    page_bytes: int,
-    rate: float,
-    page_limit: int,
-    on_rows: OnRows | None = None,
+    accesses: Accesses, grid: Grid, *, rate: float, page_limit: int, on_rows: OnRows
 ) -> Passed:
     """Count a sample: from `rate` on, of at most `page_limit` pages if that is not 0."""
-    accesses = Accesses(requests, page_bytes)
     threshold = max(1, round(rate * SHARDS_SCALE))
     with Shards(grid.sizes, threshold=threshold, page_limit=page_limit) as shards:
         for rows in accesses.read(on_rows):

@@ -94,7 +94,11 @@ class HitCounts:
             return ratio, ratio
         total = self.references[rows].sum()
         rate = self.sample.shards.threshold / SHARDS_SCALE
-        error = _spread(self.sample, rows) * np.sqrt(1 - rate) / total
+        # The deviation of the misses by size is that of a regression's forecast.
+        residuals = self.sample.residuals[:, rows].sum(axis=1)
+        variance = (residuals**2).sum(axis=0) / (GROUPS - 2)
+        spread = np.sqrt(variance * (GROUPS + self.sample.leverage[rows].max()))
+        error = spread * np.sqrt(1 - rate) / total
         # Pages that were never seen to miss may: one of the sample's mean weight.
         unseen = (1 - rate) / max(1, self.sample.shards.pages)
         aside = Z * np.sqrt((1 - rate) * np.maximum(self.sizes, 1) / rate) + (1 - rate) / rate
@@ -106,14 +110,6 @@ class HitCounts:
         # A cache of no pages misses always.
         without = self.sizes == 0
         return np.where(without, 1, low), np.where(without, 1, high)
-
-
-def _spread(sample: Sample, rows: list[int]) -> Floats:
-    """Return the deviation of the misses of these rows by size: that of a regression's forecast."""
-    residuals = sample.residuals[:, rows].sum(axis=1)
-    variance = (residuals**2).sum(axis=0) / (GROUPS - 2)
-    spread: Floats = np.sqrt(variance * (GROUPS + sample.leverage[rows].max()))
-    return spread
 
 
 def exact_hits(counts: NDArray[np.uint64], sizes: NDArray[np.uint64]) -> HitCounts:

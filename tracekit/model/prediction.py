@@ -47,21 +47,18 @@ def first_requests(folder: TraceFolder, count: int) -> Iterator[TraceFolder]:
         part = Path(place)
         for name in NEEDED:
             (part / name).symlink_to((folder.path / name).resolve())
-        _write_first(requests, part / "requests.parquet", count)
+        with pq.ParquetFile(requests) as source:
+            batches = _first(source.iter_batches(), count)
+            write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
         yield TraceFolder(part)
 
 
-def _write_first(requests: Path, table: Path, count: int) -> None:
-    def batches() -> Iterator[Any]:
-        left = count
-        for batch in source.iter_batches():
-            yield batch.slice(0, min(left, batch.num_rows))
-            left -= batch.num_rows
-            if left <= 0:
-                return
-
-    with pq.ParquetFile(requests) as source:
-        write_batches(table, batches(), schema=source.schema_arrow)
+def _first(batches: Iterator[Any], left: int) -> Iterator[Any]:
+    for batch in batches:
+        yield batch.slice(0, min(left, batch.num_rows))
+        left -= batch.num_rows
+        if left <= 0:
+            return
 
 
 def predict(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> Prediction:

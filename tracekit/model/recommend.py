@@ -17,11 +17,17 @@ from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Answers, Candidate, Recommendation
 from tracekit.model.assumptions import LEFT_OUT, assumptions, journal_notes, journal_use
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.event_simulation import OPTIMUM, curves_at
-from tracekit.model.gain_range import try_gains
-from tracekit.model.placement import COVERAGES, ChargedTrace, Curves, Timings, to_ns
+from tracekit.model.gain_range import choose_cut, try_gains
+from tracekit.model.placement import (
+    COVERAGES,
+    OPTIMUM,
+    ChargedTrace,
+    Curves,
+    Timings,
+    curves_at,
+    to_ns,
+)
 from tracekit.model.sensitivity import parameter_name, window_name
-from tracekit.model.windows import choose_cut
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import PLACEMENT, ROLE_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
@@ -33,6 +39,7 @@ MIXED = (
     "each moves to NVM with one role and stays on base for requests of another, except in the"
     " optimum"
 )
+SET_ROLE = "set it with tracekit classify --role."
 NO_ISSUES = "the trace has no issue times, so requests are charged as queued"
 UNKNOWN_SHOWN_RATIO = 0.05
 
@@ -59,7 +66,9 @@ def recommend(
     devices = DevicePair(*(choose_profile(known, name) for name in (options.base, options.nvm)))
     requests = folder.require("requests", made_by="parse")
     touched = read_blocks(folder.require("blocks", made_by="classify"))
-    is_issued = options.level == "issued" and _has_issues(requests)
+    # Formats without issue events have no issue time.
+    issues = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
+    is_issued = options.level == "issued" and any(one.null_count < len(one) for one in issues)
     is_open = options.queueing == choice.OPEN
     trace = ChargedTrace(requests, touched, devices, is_issued, is_open, on_rows)
     grid = choice.make_grid(
@@ -80,12 +89,6 @@ def recommend(
     table = pa.concat_tables(_series(devices, grid, curves, *one) for one in _candidates(curves))
     write_results(folder, choice.RESULT, result=result, tables={TABLE: table})
     return result
-
-
-def _has_issues(requests: Path) -> bool:
-    """Say whether any request has an issue time; formats without issue events have none."""
-    columns = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
-    return any(column.null_count < len(column) for column in columns)
 
 
 def _result(
@@ -158,11 +161,12 @@ def headline(
             "No placement is ahead of another.",
             "No capacity changes that.",
         ]
-    return [
-        _first_line(curves, answer, nvm) + _elsewhere(curves),
-        _second_line(answer, other),
-        _third_line(answers),
-    ]
+    first = _first_line(curves, answer, nvm)
+    # No placement changes the time of requests whose role is not known.
+    ratio = int(curves.base_ps[ROLES.index("unknown")]) / curves.base_total_ps
+    if ratio >= UNKNOWN_SHOWN_RATIO:
+        first += f" {ratio:.0%} of the time is of requests without a role: {SET_ROLE}"
+    return [first, _second_line(answer, other), _third_line(answers)]
 
 
 def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
@@ -196,17 +200,6 @@ def range_sentence(found: choice.GainRange) -> str:
 
 def _ends(found: choice.Ends[choice.Kind], name: Callable[[choice.Kind], str]) -> str:
     return " to ".join(f"{one.gain_ratio:.1%} ({name(one)})" for one in (found.low, found.high))
-
-
-def _elsewhere(curves: Curves) -> str:
-    """Say how much of the time no placement can change because the role is not known."""
-    ratio = int(curves.base_ps[ROLES.index("unknown")]) / curves.base_total_ps
-    if ratio < UNKNOWN_SHOWN_RATIO:
-        return ""
-    return (
-        f" {ratio:.0%} of the time is of requests without a role: set it with tracekit classify"
-        " --role."
-    )
 
 
 def _parts(curves: Curves, answer: Answer) -> str:
@@ -303,12 +296,8 @@ def _candidates(curves: Curves) -> Iterator[tuple[str, Candidate]]:
             size = curves.role_blocks[ROLES.index(role)]
             blocks = {role: np.minimum(curves.points, size)}
             change_ps = curves.change_ps[coverage, role]
-            yield (
-                coverage,
-                Candidate(
-                    role, choice.timed(curves, coverage, blocks=blocks, change_ps=change_ps), blocks
-                ),
-            )
+            timings = choice.timed(curves, coverage, blocks=blocks, change_ps=change_ps)
+            yield coverage, Candidate(role, timings, blocks)
         yield from ((coverage, one) for one in (*choice.shared(curves, coverage), together))
     optimal = {role: curves.optimal_blocks[ROLES.index(role)] for role in curves.placed_roles}
     timings = curves.simulated.get(OPTIMUM) or Timings(curves.base_total_ps + curves.optimal_ps)

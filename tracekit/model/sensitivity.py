@@ -17,10 +17,8 @@ from tracekit.metadata import Record
 from tracekit.model import answer as choice
 from tracekit.model.answer import Answer, PartGain, Recommendation, WindowGain, placement_name
 from tracekit.model.changes import LARGEST_FACTOR, LEAST_FACTOR, Change, changed_devices, variants
-from tracekit.model.event_simulation import curves_at
-from tracekit.model.gain_range import FACTORS, TriedGains, try_gains
-from tracekit.model.placement import ChargedTrace, to_ns
-from tracekit.model.windows import Window, choose_cut, windows
+from tracekit.model.gain_range import FACTORS, TriedGains, Window, choose_cut, try_gains, windows
+from tracekit.model.placement import ChargedTrace, curves_at, to_ns
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import SENSITIVITY
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
@@ -167,30 +165,18 @@ def _capacity_words(rows: Sequence[Trial]) -> list[str]:
             f" {len(same)} of {len(sizes)} capacities."]  # fmt: skip
 
 
-@dataclass
-class _Trials:
-    """Tries the answer of a recommendation on changed devices and parts of a trace."""
-
-    advice: Recommendation
-    answer: Answer
-    total: int
-    on_step: OnStep
-    done: int = 0
-
-    def run(self, kind: str, trace: ChargedTrace, **named: Any) -> Trial:
-        """Return the time of the base, of the recommended shares, and the best answer."""
-        self.on_step(kind, self.done, self.total)
-        self.done += 1
-        points = _points(self.answer)
-        curves, coverage = curves_at(trace, points), self.advice.coverage
-        index = int(np.searchsorted(points, self.answer.capacity_bytes // BLOCK_BYTES))
-        best = choice.find_answers(curves, coverage).by_point[index]
-        row = _trial(kind, best, self.answer, sum(curves.totals.requests), **named)
-        if not curves.simulated:
-            change_ps = curves.changed_ps(coverage, self.answer.blocks)
-            row.kept_ns = to_ns(curves.base_total_ps + change_ps)
-            row.kept_gain_ratio = 1 - row.kept_ns / row.base_ns if row.base_ns else 0.0
-        return row
+def _tried(advice: Recommendation, answer: Answer, case: _Case) -> Trial:
+    """Return the time of the base, of the recommended shares, and the best answer."""
+    points = _points(answer)
+    curves = curves_at(case.trace, points)
+    index = int(np.searchsorted(points, answer.capacity_bytes // BLOCK_BYTES))
+    best = choice.find_answers(curves, advice.coverage).by_point[index]
+    row = _trial(case.kind, best, answer, sum(curves.totals.requests), **case.fields)
+    if not curves.simulated:
+        change_ps = curves.changed_ps(advice.coverage, answer.blocks)
+        row.kept_ns = to_ns(curves.base_total_ps + change_ps)
+        row.kept_gain_ratio = 1 - row.kept_ns / row.base_ns if row.base_ns else 0.0
+    return row
 
 
 def _trial(kind: str, best: Answer, answer: Answer, requests: int, **named: Any) -> Trial:
@@ -214,10 +200,12 @@ def simulate_sensitivity(
     answer = choice.choose_answer(advice, options.placement)
     trace = choice.charged_trace(folder, advice)
     cut = choose_cut(folder, options.windows)
-    changes = list(variants(trace.devices, options.factors))
     with windows(folder, cut) as (parts, timeless):
-        trials = _Trials(advice, answer, 1 + len(changes) + len(parts), on_step)
-        rows = list(_rows(trials, trace, changes, parts))
+        cases = list(_cases(trace, variants(trace.devices, options.factors), parts))
+        rows: list[Trial] = []
+        for case in cases:
+            on_step(case.kind, len(rows), len(cases))
+            rows.append(_tried(advice, answer, case))
     if any(row.kept_ns is None for row in rows):
         coverage = advice.coverage
         _keep(rows, try_gains(trace, answer, coverage=coverage, cut=cut, factors=options.factors))
@@ -246,19 +234,25 @@ def simulate_sensitivity(
     return result
 
 
-def _rows(
-    trials: _Trials,
-    trace: ChargedTrace,
-    changes: Sequence[Change],
-    parts: Sequence[tuple[Window, Path]],
-) -> Iterator[Trial]:
-    yield trials.run("recommended", trace)
+@dataclass(frozen=True)
+class _Case:
+    """Devices or requests with which the answer is tried, and the fields of its row."""
+
+    kind: str
+    trace: ChargedTrace
+    fields: dict[str, Any]
+
+
+def _cases(
+    trace: ChargedTrace, changes: Iterator[Change], parts: Sequence[tuple[Window, Path]]
+) -> Iterator[_Case]:
+    yield _Case("recommended", trace, {})
     for change in changes:
         changed = replace(trace, devices=changed_devices(trace.devices, change))
-        yield trials.run("parameter", changed, **vars(change))
+        yield _Case("parameter", changed, vars(change))
     for part, table in parts:
-        named = {"window": part.number, "start_ns": part.start_ns, "end_ns": part.end_ns}
-        yield trials.run("window", replace(trace, requests=table), **named)
+        fields = {"window": part.number, "start_ns": part.start_ns, "end_ns": part.end_ns}
+        yield _Case("window", replace(trace, requests=table), fields)
 
 
 def _points(answer: Answer) -> Integers:

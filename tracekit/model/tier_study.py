@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.tiering import MAX_SUMMED_TIERS, MAX_TIERS, MIN_TIERS, Migration, Tiering
+from tracekit._native.tiering import (
+    MAX_SUMMED_TIERS,
+    MAX_TIERS,
+    MIN_TIERS,
+    SHARE,
+    Migration,
+    Tiering,
+)
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.model import tier_mixes
@@ -178,14 +185,6 @@ def check_rates(options: TierOptions, tiers: Sequence[Tier]) -> None:
 
 
 @dataclass(frozen=True)
-class Dynamic:
-    """Dynamic tiering of all mixes: outcome, and the records of `native.tiering.Migration`."""
-
-    outcome: Outcome
-    records: Integers
-
-
-@dataclass(frozen=True)
 class ChangedOutcome:
     """One point of the sensitivity sweeps: a changed parameter, and what is best then."""
 
@@ -206,17 +205,12 @@ class Study:
     extents: Extents
     capacity_extents: int
     mixes: Mixes
-    shares: NDArray[np.void] | None = None  # with `static`
-    static: Outcome | None = None
-    dynamic: Dynamic | None = None
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # by method: static, dynamic
+    shares: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, SHARE))  # static
+    # Those of `native.tiering.Migration`, dynamic.
+    records: Integers = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     currency: str = ""
     changes: Sequence[ChangedOutcome] = ()
-
-    @property
-    def outcomes(self) -> dict[str, Outcome]:
-        """The outcome of each method that was evaluated."""
-        found = {"static": self.static, "dynamic": self.dynamic.outcome if self.dynamic else None}
-        return {method: outcome for method, outcome in found.items() if outcome is not None}
 
     @property
     def mix_work(self) -> int:
@@ -299,7 +293,7 @@ def _static(study: Study) -> Study:
     tiers, extents, mixes = study.tiers, study.extents, study.mixes
     shares = tier_mixes.static_shares(tiers, extents.reads, writes=extents.writes, mixes=mixes)
     outcome = tier_mixes.static_outcome(tiers, mixes, shares=shares)
-    return replace(study, shares=shares, static=outcome)
+    return replace(study, shares=shares, outcomes={"static": outcome})
 
 
 def _dynamic(study: Study, on_step: Step) -> Study:
@@ -322,7 +316,7 @@ def _dynamic(study: Study, on_step: Step) -> Study:
     records = np.concatenate(parts)
     latency_us = tier_mixes.dynamic_latency_us(study.tiers, records, moving=study.moving)
     outcome = tier_mixes.outcome(study.tiers, mixes, latency_us=latency_us)
-    return replace(study, dynamic=Dynamic(outcome, records))
+    return replace(study, records=records, outcomes={**study.outcomes, "dynamic": outcome})
 
 
 Read = Callable[[TierOptions], Extents]
@@ -338,7 +332,7 @@ def sweeps(
     """
     vary = study.options.vary
     work = study.mix_work * len(study.mixes.shares) * (1 + len(vary))
-    if study.dynamic is not None and work > MAX_WORK:
+    if "dynamic" in study.outcomes and work > MAX_WORK:
         raise UsageError(
             "--vary: so many changes of dynamic tiering would take long",
             hint="vary less, or take a larger --step, --extent or --window",
@@ -375,8 +369,8 @@ def _changed(study: Study, change: Change, read: Read, on_step: Step) -> Iterato
         winner, without = best(values, first_share > 0), best(values, first_share == 0)
         pair = (float(values[winner]), float(values[without]))
         moved = None
-        if changed.dynamic is not None and method == "dynamic":
-            promoted, demoted = changed.dynamic.records[winner, -2:].tolist()
+        if method == "dynamic":
+            promoted, demoted = changed.records[winner, -2:].tolist()
             moved = (promoted * options.extent_bytes, demoted * options.extent_bytes)
         value = float(getattr(owner, key))
         yield ChangedOutcome(change, method, value, winner, pair, moved)

@@ -84,12 +84,11 @@ class TiersResult(Record):
 
 def answer(study: Study) -> TiersResult:
     """Return what mixes give; windows and moves are None without dynamic tiering."""
-    options, is_dynamic = study.options, study.dynamic is not None
+    options, is_dynamic = study.options, "dynamic" in study.outcomes
     methods = {name: _configurations(study, outcome) for name, outcome in study.outcomes.items()}
-    if study.dynamic is not None:
-        for one in methods["dynamic"].values():
-            moved = study.dynamic.records[one.index, -2:] * options.extent_bytes
-            one.promoted_bytes, one.demoted_bytes = moved.tolist()
+    for one in methods.get("dynamic", {}).values():
+        moved = study.records[one.index, -2:] * options.extent_bytes
+        one.promoted_bytes, one.demoted_bytes = moved.tolist()
     return TiersResult(
         headline=_headline(study, methods),
         tiers=list(study.tiers),
@@ -192,7 +191,7 @@ def _assumptions(study: Study) -> list[str]:
         f" is {study.tiers[-1].name}",
         "static: the whole trace is known, each extent is placed once (Algorithm 1 of the study)",
     ]
-    if study.dynamic is not None:
+    if "dynamic" in study.outcomes:
         cost = "delays no request"
         if options.charges_migration:
             how = {"latency": "4 KiB at a time", "bandwidth": "at the tiers' bandwidths"}
@@ -217,7 +216,7 @@ def _tables(study: Study, result: TiersResult) -> dict[str, Any]:
         "tiers_skew": _skew(study.extents),
         "tiers_sensitivity": _sensitivity(study),
     }
-    if study.dynamic is not None:
+    if "dynamic" in study.outcomes:
         # Of the best dynamic mix, and of the best without the first tier.
         named = result.configurations["dynamic"].items()
         with study.migration() as model:
@@ -245,13 +244,11 @@ def _lists(values: NDArray[Any]) -> Any:
 
 
 def _mixes(study: Study) -> Any:
-    static, dynamic = study.static, study.dynamic
-    if static is None or study.shares is None:
-        raise ValueError("a study has static outcomes")
+    static, dynamic = study.outcomes["static"], study.outcomes.get("dynamic")
     moved: list[Any] = [[None] * len(study.mixes.shares)] * 4
     if dynamic is not None:
-        moved_bytes = dynamic.records[:, -2:] * study.options.extent_bytes
-        moved = [dynamic.outcome.latency_us * 1e3, dynamic.outcome.iops_per_price, *moved_bytes.T]
+        moved_bytes = study.records[:, -2:] * study.options.extent_bytes
+        moved = [dynamic.latency_us * 1e3, dynamic.iops_per_price, *moved_bytes.T]
     columns = [
         _lists(study.mixes.ratios()),
         _lists(study.shares["extents"]),
