@@ -17,8 +17,8 @@ from tests.simulate.placement_models import Request, hottest_first, write_trace
 from tracekit.errors import InputError, UsageError
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.plans import Records
 from tracekit.plans.block_plan import FLUSH, FUA, PREFLUSH, READ, WRITE
-from tracekit.plans.layout import Records
 from tracekit.replay import placed
 from tracekit.replay.compiler import PlanReport
 from tracekit.replay.placed import place

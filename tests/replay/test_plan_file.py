@@ -11,9 +11,8 @@ import pytest
 from tests.replay.program import record, run, write_plan
 from tracekit._native.workload import tally
 from tracekit.errors import TracekitError
-from tracekit.plans import block_plan
+from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import FLUSH, READ, WRITE
-from tracekit.plans.layout import Records
 
 HEADER_BYTES, RECORD_BYTES, STRIDE = 192, 48, 4096
 TARGETS = 3

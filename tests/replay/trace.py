@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracekit import store
-from tracekit.plans import block_plan
-from tracekit.plans.layout import Records
+from tracekit.plans import Records, block_plan
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
 from tracekit.store import TraceFolder
 from tracekit.tables import REQUESTS, SCHEMA_VERSION

@@ -19,10 +19,11 @@ from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, w
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.errors import UsageError
+from tracekit.model.answer import Cut
 from tracekit.model.changes import changed_profile, variants
+from tracekit.model.gain_range import Cutter, Window, choose_cut, windows
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.sensitivity import Trial, headline
-from tracekit.model.windows import Cut, Cutter, Window, choose_cut, windows
 from tracekit.query import connect, views
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
