@@ -235,7 +235,7 @@ class Placed:
             for pair in self.devices[1:]
         )
         ordered = order_blocks(self.trace.touched, points)
-        return self.trace.walk(ordered, scenarios, others=others)
+        return self.trace.simulation(ordered, scenarios, others=others)
 
 
 @dataclass

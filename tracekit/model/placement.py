@@ -86,7 +86,7 @@ class ChargedTrace:
             nvm=device_cost(self.devices.nvm),
         )
 
-    def walk(
+    def simulation(
         self,
         ordered: OrderedBlocks,
         scenarios: NDArray[np.void],
@@ -393,7 +393,7 @@ def _simulate(
     rank = np.lexsort((distinct[:, 1:].sum(axis=1), distinct[:, 0]))
     scenarios = np.zeros(len(distinct), np.dtype(native.SCENARIO))
     scenarios["order"], scenarios["limit"] = distinct[rank, 0], distinct[rank, 1:]
-    plan = trace.walk(ordered, scenarios)
+    plan = trace.simulation(ordered, scenarios)
     groups = thread_partition(scenarios, len(os.sched_getaffinity(0)), is_open=trace.is_open)
     result = native.walk(plan, trace.rows(), groups=groups)
     place = np.argsort(rank)[where.reshape(-1)]
