@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tracekit.analyze import analyze
+from tracekit.arrow import ints, read_batches
 from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
@@ -51,8 +50,8 @@ class PipelineOptions:
 
     layout: Path | None = None
     overwrite: bool = False
-    base: str | None = None  # device profiles; None takes the default of `recommend`
-    nvm: str | None = None
+    base: str = "hdd-7200"
+    nvm: str = "dax-pcm"
     capacities_bytes: tuple[int, ...] = ()
     replay: str = "file"  # of RunReplay
     replay_seconds: float = DEFAULT_REPLAY_SECONDS  # of the trace, from its start; 0 is all
@@ -84,7 +83,6 @@ class Run:
     unfinished: list[str] = field(default_factory=list)
 
 
-OnStage = Callable[[str], None]
 Stage = Callable[[TraceFolder, PipelineOptions, Run], str]
 
 
@@ -93,7 +91,7 @@ def run(
     output: Path | None,
     *,
     options: PipelineOptions,
-    on_stage: OnStage = lambda _stage: None,
+    on_stage: Callable[[str], None] = lambda _stage: None,
     on_step: Callable[[Step], None] = lambda _step: None,
 ) -> Run:
     """Take captures, or one trace folder, through all stages to a report.
@@ -122,7 +120,7 @@ def run(
 
 @contextmanager
 def _stage(
-    name: str, result: Run, on_stage: OnStage, on_step: Callable[[Step], None]
+    name: str, result: Run, on_stage: Callable[[str], None], on_step: Callable[[Step], None]
 ) -> Iterator[list[str]]:
     """Time a stage, note what it did, and give its name to its errors."""
     on_stage(name)
@@ -177,11 +175,8 @@ def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str
 
 
 def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
-    chosen = {"base": options.base, "nvm": options.nvm}
-    settings: dict[str, Any] = {key: name for key, name in chosen.items() if name is not None}
-    advice = recommend(
-        folder, RecommendOptions(capacities_bytes=options.capacities_bytes, **settings)
-    )
+    chosen = RecommendOptions(options.base, options.nvm, options.capacities_bytes)
+    advice = recommend(folder, chosen)
     result.headline = list(advice.headline)
     return f"{advice.base_profile} and {advice.nvm_profile}"
 
@@ -211,10 +206,9 @@ def _requests_within(folder: TraceFolder, seconds: float) -> int | None:
         return None
     end_ns = round(seconds * 1e9)
     count = 0
-    file = pq.ParquetFile(folder.require("requests", made_by="parse"))
-    for batch in file.iter_batches(columns=["queue_ns"]):
-        within = pc.sum(pc.fill_null(pc.less(batch.column(0), end_ns), fill_value=True)).as_py()
-        count += within or 0
+    for batch in read_batches(folder.require("requests", made_by="parse"), ("queue_ns",)):
+        within = int((ints(batch.column(0)) < end_ns).sum())
+        count += within
         if within != batch.num_rows:
             break
     return max(count, 1)
@@ -232,9 +226,6 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("replay", _replay),
     ("report", _report),
 )
-
-
-OnRows = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -284,7 +275,7 @@ def bench(
     *,
     extent: Extent,
     options: BenchOptions,
-    on_rows: OnRows = lambda _rows: None,
+    on_rows: Callable[[int], None] = lambda _rows: None,
 ) -> Result:
     """Run the profile's requests on a target; the trace folder `output` has all that came of it.
 
@@ -311,7 +302,10 @@ def bench(
             result.summaries.append(summary)
             result.is_partial |= is_partial
     if options.with_report:
-        result.report = _bench_report(folder)
+        classify(folder, ClassifyOptions())
+        analyze(folder)
+        result.report = folder.path / "report.html"
+        report(folder, result.report)
     return result
 
 
@@ -366,14 +360,6 @@ def _target(
 
 def _path(output: Path, options: BenchOptions) -> Path:
     return options.target or output.with_name(f"{output.name}.target")
-
-
-def _bench_report(folder: TraceFolder) -> Path:
-    classify(folder, ClassifyOptions())
-    analyze(folder)
-    path = folder.path / "report.html"
-    report(folder, path)
-    return path
 
 
 SWEEP_ANSWER = "files/sweep.json"

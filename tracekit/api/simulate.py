@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.tables import Tables
 from tracekit.api.values import Duration, Numbers, PathLike, Size, Sizes, Texts, keeps_words
-from tracekit.choices import (
-    Amount,
-    Levels,
-    MoveBy,
-    Policy,
-    Rounding,
-    WriteMiss,
-    WritePolicy,
-    check_choice,
-    words,
-)
 from tracekit.errors import UsageError
 from tracekit.progress import row_progress, step_progress
 
@@ -41,15 +31,15 @@ class Simulate:
         window: Duration = "2h",
         migration: float = 41.0,
         charge_migration: bool = False,
-        amount: Amount = "bytes",
-        rounding: Rounding = "floor",
+        amount: choices.Amount = "bytes",
+        rounding: choices.Rounding = "floor",
         capacity: Size = "",
         profiles: PathLike | None = None,
         vary: Texts | None = None,
         migration_cost: float = 1.0,
         promotion_cost: float = 1.0,
         demotion_cost: float = 1.0,
-        move_by: MoveBy = "latency",
+        move_by: choices.MoveBy = "latency",
     ) -> results.TierSimulation:
         """Say which mix of storage tiers gives most IOPS for its price, with the first and without.
 
@@ -58,9 +48,9 @@ class Simulate:
         from tracekit.model.tier_study import TierOptions, parse_vary
         from tracekit.model.tiers import simulate_tiers
 
-        check_choice(amount, Amount, option="--amount")
-        check_choice(rounding, Rounding, option="--rounding")
-        check_choice(move_by, MoveBy, option="--move-by")
+        choices.check_choice(amount, choices.Amount, option="--amount")
+        choices.check_choice(rounding, choices.Rounding, option="--rounding")
+        choices.check_choice(move_by, choices.MoveBy, option="--move-by")
         options = values.chosen(
             TierOptions,
             locals(),
@@ -87,12 +77,12 @@ class Simulate:
         *,
         page: Size = "4KiB",
         sizes: Sizes = "",
-        policy: Policy | Sequence[Policy] | str = "",
-        write: WritePolicy = "through",
-        write_miss: WriteMiss = "allocate",
-        levels: Levels = "exclusive",
+        policy: choices.Policy | Sequence[choices.Policy] | str = "",
+        write: choices.WritePolicy = "through",
+        write_miss: choices.WriteMiss = "allocate",
+        levels: choices.Levels = "exclusive",
         level_policy: str = "",
-        level_write: WritePolicy = "through",
+        level_write: choices.WritePolicy = "through",
         volumes: int = 4,
         sample_rate: float | None = None,
         samples: int | None = None,
@@ -106,16 +96,16 @@ class Simulate:
         from tracekit.model.cache import CacheOptions, parse_policies, simulate_cache
         from tracekit.model.cache_plane import parse_changes
 
-        check_choice(write, WritePolicy, option="--write")
-        check_choice(write_miss, WriteMiss, option="--write-miss")
-        check_choice(levels, Levels, option="--levels")
-        check_choice(level_write, WritePolicy, option="--level-write")
+        choices.check_choice(write, choices.WritePolicy, option="--write")
+        choices.check_choice(write_miss, choices.WriteMiss, option="--write-miss")
+        choices.check_choice(levels, choices.Levels, option="--levels")
+        choices.check_choice(level_write, choices.WritePolicy, option="--level-write")
         options = values.chosen(
             CacheOptions,
             locals(),
             page_bytes=values.size_bytes(page, option="--page"),
             sizes_bytes=values.sizes_bytes(sizes, option="--sizes"),
-            policies=tuple(dict.fromkeys(values.parts(policy))) or words(Policy),
+            policies=tuple(dict.fromkeys(values.parts(policy))) or choices.words(choices.Policy),
             writes=write,
             writes_allocate=write_miss == "allocate",
             level_policies=parse_policies(level_policy),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.results import Replay
 from tracekit.api.trace import Trace, temporary_place
@@ -20,18 +21,6 @@ from tracekit.api.values import (
     Texts,
     asked,
     keeps_words,
-)
-from tracekit.choices import (
-    BenchPace,
-    CacheState,
-    CaptureSource,
-    Compression,
-    Direct,
-    Engine,
-    GenerateFormat,
-    ImportFormat,
-    RunReplay,
-    check_choice,
 )
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress, step_progress
@@ -105,7 +94,7 @@ def read(
     source: Sources,
     output: PathLike | None = None,
     *,
-    format: ImportFormat | None = None,  # noqa: A002 - the word of the option
+    format: choices.ImportFormat | None = None,  # noqa: A002 - the word of the option
     columns: str | None = None,
     regex: str | None = None,
     blkparse_format: str | None = None,
@@ -171,7 +160,7 @@ def write_requests(
     profile: str,
     output: PathLike,
     *,
-    format: GenerateFormat = "trace",  # noqa: A002 - the word of the option
+    format: choices.GenerateFormat = "trace",  # noqa: A002 - the word of the option
     requests: int | None = None,
     duration: Duration | None = None,
     seed: int = 0,
@@ -182,7 +171,7 @@ def write_requests(
     from tracekit.workload.generate import asked_extent, asked_profile
     from tracekit.workload.generate import generate as make
 
-    check_choice(format, GenerateFormat, option="--format")
+    choices.check_choice(format, choices.GenerateFormat, option="--format")
     extent = asked_extent(requests, values.time_text(duration), seed=seed)
     chosen = asked_profile(profile, None if target_size is None else str(target_size))
     with row_progress("generate") as on_rows:
@@ -233,8 +222,8 @@ def capture(
     *,
     command: Sequence[str] = (),
     duration: Duration | None = None,
-    source: CaptureSource | None = None,
-    compress: Compression = "none",
+    source: choices.CaptureSource | None = None,
+    compress: choices.Compression = "none",
     buffer: Size = "32MiB",
     untraced: bool = False,
     quiet: bool = False,
@@ -366,7 +355,7 @@ def run(
     base: str = "hdd-7200",
     nvm: str = "dax-pcm",
     capacity: Sizes = "",
-    replay: RunReplay = "file",
+    replay: choices.RunReplay = "file",
     replay_duration: Duration = "5s",
     on_step: Any = None,
 ) -> results.Run:
@@ -425,9 +414,9 @@ def bench(
     seed: int = 0,
     target_size: Size | None = None,
     speed: float | str = "1",
-    pace: BenchPace | None = None,
+    pace: choices.BenchPace | None = None,
     depth: int | None = None,
-    engine: Engine = "auto",
+    engine: choices.Engine = "auto",
     device: str | None = None,
     repeat: int = 1,
     write_to: Texts | None = None,
@@ -473,7 +462,7 @@ def bench_files(
     files: Numbers = "",
     settings: Texts | None = None,
     warm_up: Duration = "0s",
-    cache: CacheState = "sync",
+    cache: choices.CacheState = "sync",
     report: bool = True,
     force: bool = False,
 ) -> results.Sweep:
@@ -505,7 +494,7 @@ def sweep(
     duration: Duration = "60s",
     warm_up: Duration = "0s",
     repeat: int = 5,
-    cache: CacheState = "sync",
+    cache: choices.CacheState = "sync",
     seed: int = 0,
     force: bool = False,
     exact: bool = False,
@@ -587,11 +576,11 @@ def characterize_device(
     output: PathLike,
     device: str = "",
     profiles: PathLike | None = None,
-    engine: Engine = "auto",
+    engine: choices.Engine = "auto",
     size: Size = "",
     write_to: Texts | None = None,
     overwrite_signature: Texts | None = None,
-    direct: Direct = "auto",
+    direct: choices.Direct = "auto",
     fill: int = 100,
     precondition: int = 1_000_000,
     writes: int = 1_000_000,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.results import Replay
 from tracekit.api.simulate import Simulate
@@ -21,20 +22,6 @@ from tracekit.api.values import (
     asking,
     keeps_words,
     time_text,
-)
-from tracekit.choices import (
-    CacheState,
-    Coverage,
-    Direct,
-    Engine,
-    ExportFormat,
-    LatePolicy,
-    Level,
-    OutOfRange,
-    Overlaps,
-    Pace,
-    Queueing,
-    check_choice,
 )
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import row_progress, stage_progress, step_progress
@@ -119,9 +106,9 @@ class Trace(Tables):
         nvm: str = "dax-pcm",
         capacity: Sizes = "",
         max_capacity: Size = "",
-        coverage: Coverage = "hottest",
-        level: Level = "issued",
-        queueing: Queueing = "serial",
+        coverage: choices.Coverage = "hottest",
+        level: choices.Level = "issued",
+        queueing: choices.Queueing = "serial",
         profiles: PathLike | None = None,
     ) -> results.Recommendation:
         """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity.
@@ -132,9 +119,9 @@ class Trace(Tables):
 
         from tracekit.model.recommend import RecommendOptions, recommend
 
-        check_choice(coverage, Coverage, option="--coverage")
-        check_choice(level, Level, option="--level")
-        check_choice(queueing, Queueing, option="--queueing")
+        choices.check_choice(coverage, choices.Coverage, option="--coverage")
+        choices.check_choice(level, choices.Level, option="--level")
+        choices.check_choice(queueing, choices.Queueing, option="--queueing")
         options = values.chosen(
             RecommendOptions,
             locals(),
@@ -155,12 +142,12 @@ class Trace(Tables):
         self,
         target: Texts | None = None,
         *,
-        engine: Engine = "auto",
+        engine: choices.Engine = "auto",
         device: Texts | None = None,
         profiles: PathLike | None = None,
-        pace: Pace = "trace",
+        pace: choices.Pace = "trace",
         speed: float | str = "1",
-        late: LatePolicy = "catch-up",
+        late: choices.LatePolicy = "catch-up",
         late_limit: Duration | None = None,
         max_idle: Duration | None = None,
         start: Duration | None = None,
@@ -173,13 +160,13 @@ class Trace(Tables):
         sqpoll: str | None = None,
         iopoll: bool = False,
         priority: Texts | None = None,
-        level: Level = "queued",
+        level: choices.Level = "queued",
         limit: int | None = None,
-        direct: Direct = "auto",
+        direct: choices.Direct = "auto",
         write_to: Texts | None = None,
         overwrite_signature: Texts | None = None,
-        out_of_range: OutOfRange = "refuse",
-        overlaps: Overlaps = "allow",
+        out_of_range: choices.OutOfRange = "refuse",
+        overlaps: choices.Overlaps = "allow",
         expand: bool = False,
         name: str = "latest",
         force: bool = False,
@@ -224,10 +211,10 @@ class Trace(Tables):
         self,
         files: PathLike,
         *,
-        pace: Pace = "trace",
+        pace: choices.Pace = "trace",
         speed: float | str = "1",
         limit: int | None = None,
-        cache: CacheState = "sync",
+        cache: choices.CacheState = "sync",
         name: str = "latest",
         force: bool = False,
         keep: bool = False,
@@ -247,7 +234,7 @@ class Trace(Tables):
         *,
         placement: Size = "answer",
         target: Texts | None = None,
-        engine: Engine | None = None,
+        engine: choices.Engine | None = None,
         write_to: Texts | None = None,
         duration: Duration = "10s",
         repeat: int = 3,
@@ -285,13 +272,13 @@ class Trace(Tables):
         self,
         output: PathLike,
         *,
-        format: ExportFormat,  # noqa: A002 - the word of the option
+        format: choices.ExportFormat,  # noqa: A002 - the word of the option
         force: bool = False,
     ) -> results.Export:
         """Write the requests, as queued, for other tools; the answer names what is left out."""
         from tracekit.writers.export import export
 
-        check_choice(format, ExportFormat, option="--format")
+        choices.check_choice(format, choices.ExportFormat, option="--format")
         with row_progress("export") as on_rows:
             summary = export(
                 self.folder, format, output=Path(output), overwrite=force, on_rows=on_rows

@@ -38,11 +38,6 @@ OPTIONS = {"settings": "--set", "recorded": "--from"}
 _ASKED: ContextVar[tuple[str, ...] | None] = ContextVar("asked", default=None)
 
 
-def path(value: PathLike) -> Path:
-    """Return a path that was given as text."""
-    return Path(value)
-
-
 def maybe_path(value: PathLike | None) -> Path | None:
     """Return a path that may be left out."""
     return None if value is None else Path(value)
