@@ -53,13 +53,13 @@ def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
     """Return an int64 column, with `if_null` in place of nulls."""
     values = _values(column, np.int64)
     if column.null_count:
-        return np.where(flags(column.is_valid()), values, np.int64(if_null))
+        return np.where(_bits(column, 0), values, np.int64(if_null))
     return values
 
 
 def flags(column: Any) -> NDArray[np.bool_]:
     """Return a boolean column without nulls."""
-    return _values(column.cast(pa.uint8()), np.uint8).view(np.bool_)
+    return _bits(column, 1) if len(column) else np.empty(0, np.bool_)
 
 
 def texts(column: Any) -> tuple[list[str], NDArray[np.int32]]:
@@ -69,9 +69,12 @@ def texts(column: Any) -> tuple[list[str], NDArray[np.int32]]:
     """
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values: list[str] = encoded.dictionary.to_pylist()
-    indices = _values(encoded.indices.cast(pa.int32()), np.int32)
-    if column.null_count:
-        indices = np.where(flags(column.is_valid()), indices, np.int32(len(values)))
+    places = encoded.indices
+    if places.type != pa.int32():
+        places = places.cast(pa.int32())
+    indices = _values(places, np.int32)
+    if places.null_count:
+        indices = np.where(_bits(places, 0), indices, np.int32(len(values)))
     return values, indices
 
 
@@ -86,6 +89,13 @@ def count_names(codes: NDArray[Any], names: Sequence[str]) -> Counter[str]:
     """Return how many rows have each of the names, by their codes; 0 is left out."""
     counts = np.bincount(codes, minlength=len(names)).tolist()
     return Counter({name: count for name, count in zip(names, counts, strict=True) if count})
+
+
+def _bits(column: Any, buffer: int) -> NDArray[np.bool_]:
+    """Return a column's buffer of bits: 0 for what is not null, 1 for values that are true."""
+    end = column.offset + len(column)
+    whole = np.frombuffer(column.buffers()[buffer], np.uint8)
+    return np.unpackbits(whole, count=end, bitorder="little")[column.offset :].view(np.bool_)
 
 
 def _values(column: Any, kind: type[Any]) -> NDArray[Any]:

@@ -322,8 +322,12 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
     placements, flips = follow_answer(found, worth_ps=WORTH_RATIO * curves.base_total_ps)
     _, single_role_flips = follow_answer(found[:-1], worth_ps=WORTH_RATIO * curves.base_total_ps)
     answers = [
-        _answer(curves, found, index=index, is_split=placement == SPLIT)
-        for index, placement in enumerate(placements)
+        _answer(
+            curves,
+            [*found[-1:] * (placement == SPLIT), *(found[number] for number in order)],
+            index,
+        )
+        for index, (placement, order) in enumerate(zip(placements, _order(found[:-1]), strict=True))
     ]
     most = max(answer.gain_ratio for answer in answers)
     best = next(answer for answer in answers if answer.gain_ratio >= most)
@@ -349,10 +353,11 @@ def follow_answer(
     """
     simple = [candidate for candidate in found if candidate.placement != SPLIT]
     split = next((candidate for candidate in found if candidate.placement == SPLIT), None)
+    order = _order(simple)
     placements, flips = [], []
     current, ahead_since = simple[0], dict[str, int]()
     for index in range(len(current.elapsed_ps)):
-        best = _ranked(simple, index)[0]
+        best = simple[order[index, 0]]
         saved_ps = int(best.elapsed_ps[index] - split.elapsed_ps[index]) if split else 0
         is_split = saved_ps > 0 and (current is split or saved_ps >= worth_ps)
         placements.append(SPLIT if is_split else best.placement)
@@ -385,16 +390,17 @@ def lasting(changes: list[tuple[int, str, str]], capacities: list[int]) -> list[
     return flips
 
 
-def _ranked(found: list[Candidate], index: int) -> list[Candidate]:
-    """Order by elapsed time at one capacity point; of equals the one that needs least NVM."""
-    return sorted(
-        found, key=lambda one: (int(one.elapsed_ps[index]), sum(one.bytes_at(index).values()))
-    )
+def _order(found: list[Candidate]) -> Integers:
+    """Return, by capacity point, the candidates from the quickest on.
+
+    Of equals the one that needs least NVM is first.
+    """
+    elapsed_ps = np.stack([one.elapsed_ps for one in found])
+    needed = np.stack([sum(one.blocks.values(), np.zeros_like(elapsed_ps[0])) for one in found])
+    return np.lexsort((needed, elapsed_ps), axis=0).T
 
 
-def _answer(curves: Curves, found: list[Candidate], *, index: int, is_split: bool) -> Answer:
-    simple = _ranked(found[:-1], index)
-    ranked = [found[-1], *simple] if is_split else simple
+def _answer(curves: Curves, ranked: list[Candidate], index: int) -> Answer:
     chosen, runner_up = ranked[0], ranked[min(1, len(ranked) - 1)]
     second_ps = int(runner_up.elapsed_ps[index])
     return Answer(

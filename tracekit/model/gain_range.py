@@ -10,12 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tracekit._native import placement as native
 from tracekit._native.placement import HELD_ALL, HELD_NONE, HELD_SOME, PLACED_ROLES, Rows
-from tracekit.arrow import Integers, row_count
+from tracekit.arrow import Integers, ints, row_count
 from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
 from tracekit.errors import UsageError
 from tracekit.model.answer import (
@@ -150,8 +149,10 @@ def windows(folder: TraceFolder, cut: Cut) -> Iterator[tuple[list[tuple[Window, 
         with pq.ParquetFile(requests) as source, ExitStack() as stack:
             writers: dict[int, Any] = {}
             for batch in source.iter_batches():
-                time_ns = pc.coalesce(batch.column("queue_ns"), batch.column("issue_ns"))
-                known = np.asarray(pc.fill_null(time_ns, NOWHERE))
+                queued, issued = (
+                    ints(batch.column(name), if_null=NOWHERE) for name in ("queue_ns", "issue_ns")
+                )
+                known = np.where(queued == NOWHERE, issued, queued)
                 for number, begin, end in cutter.parts(known):
                     if number not in writers:
                         files[number] = Path(place) / f"{number}.parquet"
