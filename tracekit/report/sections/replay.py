@@ -138,21 +138,26 @@ FACT_KINDS = {
 }
 
 
+QUERIES = (
+    "replay/outcomes",
+    "replay/replayed",
+    "replay/replayed_distribution",
+    "replay/replayed_over_time",
+)
+
+
 @made_by("replay", "Replay")
 def replay(inputs: Inputs) -> Parts | None:
     """Show each replay; nothing before `replay` has run."""
     if not inputs.replays:
         return None
-    evidence = {
-        name: inputs.computed(f"replay/{name}")
-        for name in ("outcomes", "replayed", "replayed_distribution", "replayed_over_time")
-    }
+    evidence = [*map(inputs.computed, QUERIES)]
     total = inputs.info.get("counts", {}).get("requests")
     return {"runs": [_run(run, evidence, total) for run in inputs.replays]}
 
 
-def _run(run: Replay, evidence: Mapping[str, Evidence], total: int | None) -> Parts:
-    outcomes, times, curves, over_time = (of_run(one, run.name) for one in evidence.values())
+def _run(run: Replay, evidence: Sequence[Evidence], total: int | None) -> Parts:
+    outcomes, times, curves, over_time = (of_run(one, run.name) for one in evidence)
     return {
         "name": run.name,
         "sentences": [
