@@ -129,7 +129,7 @@ def test_what_cannot_be_raises_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_replay_has_its_own_rows(kept: Path) -> None:
+def test_a_replay_has_its_own_rows(kept: Path, tmp_path: Path) -> None:
     # GIVEN two replays of a trace, one of which is shorter
     t = tk.open(kept)
     few, more = (t.replay(engine="null", pace="fast", limit=n, name=f"n{n}") for n in (10, 20))
@@ -139,6 +139,9 @@ def test_a_replay_has_its_own_rows(kept: Path) -> None:
     assert few.summary["asked"] == [
         *("--engine", "null", "--pace", "fast", "--limit", "10", "--name", "n10")
     ]
+    # also where a target is given by its place
+    dry = t.replay(str(tmp_path / "new.img"), dry_run=True, name="dry")
+    assert dry.summary["asked"][:2] == ["--target", str(tmp_path / "new.img")]
     few.check()
     # THEN they are compared by themselves or by name
     assert t.compare(few, "n20").summary["names"] == ["n10", "n20"]

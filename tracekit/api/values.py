@@ -128,11 +128,16 @@ def asked() -> tuple[str, ...]:
 
 
 def keeps_words(call: Callable[P, R]) -> Callable[P, R]:
-    """Let the call know its own options as words: they are kept beside its answer."""
+    """Let the call know its own options as words: they are kept beside its answer.
+
+    What a method takes by place is an option of its command, what a function takes an argument.
+    """
+    names = [*signature(call).parameters]
 
     @wraps(call)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with asking(call, kwargs):
+        by_place = dict(zip(names[1:], args[1:], strict=False)) if names[0] == "self" else {}
+        with asking(call, {**by_place, **kwargs}):
             return call(*args, **kwargs)
 
     return wrapped

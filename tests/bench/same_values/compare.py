@@ -202,7 +202,7 @@ def _leaves(value: Any, path: str, volatile: list[str]) -> Iterator[tuple[str, A
             yield from _leaves(inner, f"{path}.{key}" if path else key, volatile)
     elif isinstance(value, list) and value:
         if path.startswith("asked") and all(isinstance(word, str) for word in value):
-            value = renamed_words(value)
+            value = sorted(renamed_words(value))  # the order of options means nothing
         for number, inner in enumerate(value):
             yield from _leaves(inner, f"{path}.{number}" if path else str(number), volatile)
     else:

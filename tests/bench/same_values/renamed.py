@@ -79,7 +79,7 @@ RUN = (
 )
 """What a run of a player measures."""
 COMPARISON = ("headline", "rows.*.time_ns", "rows.*ratio")
-DEVICE = ("headline", "fit.*.value", "fit.*_ratio", "warnings")
+DEVICE = ("headline", "fit", "warnings")
 VERIFICATION = ("headline", "measured.*", "warnings", "verdict", "is_*", "*_error_ratio")
 CAPTURE = ("capture.overhead.*_ns", "warnings.*.message")
 VOLATILE_KEYS: dict[str, tuple[str, ...]] = {
