@@ -226,7 +226,7 @@ def _claim(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
     while True:
         part = path.with_name(f".{path.name}.tracekit-{os.getpid()}-{secrets.token_hex(4)}")
         make(part)
-        with suppress(FileNotFoundError):
+        try:
             lock = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
             # Without locks, as on some network file systems, nothing is taken for left behind.
             with suppress(OSError):
@@ -234,6 +234,11 @@ def _claim(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
             if part.exists():
                 return part, lock
             os.close(lock)
+        except FileNotFoundError:
+            pass
+        except KeyboardInterrupt:
+            _remove(part)
+            raise
         # Somebody who was cleaning up took it for left behind before it was locked.
 
 
