@@ -14,6 +14,14 @@ from tracekit.errors import BudgetError, InputError, PartialError, TracekitError
 from tracekit.version import __version__
 
 if TYPE_CHECKING:
+    from tracekit.api.measure import (
+        bench,
+        bench_files,
+        characterize_device,
+        counters,
+        doctor,
+        sweep,
+    )
     from tracekit.api.relation import Relation
     from tracekit.api.results import (
         Analysis,
@@ -41,18 +49,12 @@ if TYPE_CHECKING:
     from tracekit.api.start import (
         Capture,
         FileCapture,
-        bench,
-        bench_files,
         capture,
         capture_files,
-        characterize_device,
-        counters,
-        doctor,
         generate,
         parse,
         read,
         run,
-        sweep,
     )
     from tracekit.api.trace import Trace, open  # noqa: A004 - tk.open opens a trace folder
 
@@ -104,7 +106,7 @@ __all__ = [
 ]
 
 
-PARTS = ("trace", "start", "results", "relation", "simulate")
+PARTS = ("trace", "start", "measure", "results", "relation", "simulate")
 
 
 class _Package(ModuleType):

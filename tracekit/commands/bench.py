@@ -62,7 +62,7 @@ def bench(
     **chosen: Any,
 ) -> None:
     """Run a work profile on a target by the replayer; its report has times and throughput."""
-    from tracekit.api.start import is_personality
+    from tracekit.api.measure import is_personality
 
     if is_personality(definition):
         options.refuse(context, ("keep", *OF_PROFILES), f"{definition} is a personality")

@@ -1,0 +1,279 @@
+"""What is run or measured: work profiles, personalities, commands, devices and this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracekit import choices
+from tracekit.api import results, values
+from tracekit.api.results import Replay
+from tracekit.api.trace import Trace
+from tracekit.api.values import (
+    Duration,
+    Numbers,
+    PathLike,
+    Size,
+    Sizes,
+    Texts,
+    asked,
+    keeps_words,
+)
+from tracekit.errors import UsageError
+from tracekit.progress import row_progress, step_progress
+
+if TYPE_CHECKING:
+    from tracekit.device.characterize import CharacterizeOptions
+    from tracekit.doctor import Result as Check
+
+
+def is_personality(definition: str) -> bool:
+    """Whether a definition has a flow of file operations, and not requests."""
+    from tracekit.workload.personality import is_personality as has_flow
+
+    return has_flow(definition)
+
+
+def bench(
+    profile: str,
+    output: PathLike,
+    *,
+    target: PathLike | None = None,
+    duration: Duration | None = None,
+    requests: int | None = None,
+    seed: int = 0,
+    target_size: Size | None = None,
+    speed: float | str = "1",
+    pace: choices.BenchPace | None = None,
+    depth: int | None = None,
+    engine: choices.Engine = "auto",
+    device: str | None = None,
+    repeat: int = 1,
+    write_to: Texts | None = None,
+    keep: bool = False,
+    report: bool = True,
+    force: bool = False,
+) -> results.Bench:
+    """Run the requests of a work profile on a file or block device, by the replayer.
+
+    Without a target a file is made, filled, and removed afterwards. `output` is the new trace
+    folder with all that comes of it; the default is 60s of the profile's time.
+    """
+    from tracekit.pipeline import BenchOptions
+    from tracekit.pipeline import bench as run_bench
+    from tracekit.workload.generate import asked_extent, asked_profile
+
+    extent = asked_extent(requests, values.time_text(duration), seed=seed, default="60s")
+    chosen = asked_profile(profile, None if target_size is None else str(target_size))
+    options = values.chosen(BenchOptions, locals(), overwrite=force, with_report=report)
+    with row_progress("generate") as on_rows:
+        found = run_bench(chosen, Path(output), extent=extent, options=options, on_rows=on_rows)
+    trace = Trace(found.folder)
+    summary = {
+        "trace": str(found.folder.path),
+        "report": None if found.report is None else str(found.report),
+        "profile": found.folder.content["profile"],
+        "replays": found.summaries,
+    }
+    replays = tuple(Replay(trace, one, found.is_partial) for one in found.summaries)
+    return results.Bench(trace, summary, replays)
+
+
+@keeps_words
+def bench_files(
+    personality: str,
+    *,
+    output: PathLike,
+    target: PathLike | None = None,
+    duration: Duration = "60s",
+    seed: int = 0,
+    repeat: int = 1,
+    threads: Numbers = "",
+    files: Numbers = "",
+    settings: Texts | None = None,
+    warm_up: Duration = "0s",
+    cache: choices.CacheState = "sync",
+    report: bool = True,
+    force: bool = False,
+) -> results.Sweep:
+    """Run a personality in the directory `target`, as `tracekit bench` does."""
+    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
+
+    given = {"threads": values.joined(threads), "files": values.joined(files)}
+    axes = asked_axes(given, values.texts(settings), option="--set")
+    timing = asked_timing(
+        values.time_text(duration) or "", values.time_text(warm_up) or "", cache=cache, seed=seed
+    )
+    if target is None:
+        raise UsageError(f"{personality} needs --target, the directory to run in")
+    targets = split_targets([str(target)])
+    planned = plan_runs([personality], targets, vary=axes, timing=timing, repeats=repeat)
+    return _sweep(output, planned, ["bench", personality], report=report, again=force)
+
+
+@keeps_words
+def sweep(
+    personality: Texts,
+    *,
+    target: Texts,
+    output: PathLike,
+    files: Numbers = "",
+    io_size: Sizes = "",
+    threads: Numbers = "",
+    vary: Texts | None = None,
+    duration: Duration = "60s",
+    warm_up: Duration = "0s",
+    repeat: int = 5,
+    cache: choices.CacheState = "sync",
+    seed: int = 0,
+    force: bool = False,
+    exact: bool = False,
+    operations: bool = False,
+    report: bool = True,
+) -> results.Sweep:
+    """Run personalities on directories: throughput and latency by step, mean and spread."""
+    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
+
+    named = {"files": files, "io_size": io_size, "threads": threads}
+    planned = plan_runs(
+        list(values.texts(personality)),
+        split_targets(list(values.texts(target)), is_exact=exact),
+        vary=asked_axes(
+            {key: values.joined(value) for key, value in named.items()},
+            values.texts(vary),
+            option="--vary",
+        ),
+        timing=asked_timing(
+            values.time_text(duration) or "",
+            values.time_text(warm_up) or "",
+            cache=cache,
+            seed=seed,
+        ),
+        repeats=repeat,
+    )
+    first = ["sweep", *values.texts(personality)]
+    return _sweep(output, planned, first, report=report, replace=force, keeps_operations=operations)
+
+
+def _sweep(
+    output: PathLike, planned: Any, first: list[str], *, report: bool, **options: bool
+) -> results.Sweep:
+    from tracekit.pipeline import finish_sweep
+    from tracekit.sweep.run import sweep as run_sweep
+    from tracekit.sweep.summary import describe, show
+
+    swept = run_sweep(Path(output), planned, tell=show, **options)
+    finish_sweep(swept, [*first, *asked()], with_report=report)
+    return results.Sweep(Trace(swept.folder), describe(swept))
+
+
+@keeps_words
+def counters(
+    command: Sequence[str] = (),
+    *,
+    output: PathLike,
+    recorded: Texts | None = None,
+    workload: str = "",
+    repeat: int = 5,
+    throughput: str = "",
+    summary: PathLike | None = None,
+    key: str = "",
+    events: str = "",
+    force: bool = False,
+) -> results.Counters:
+    """Count cache, TLB and software events of a command, and which go with its throughput."""
+    from tracekit.counters import CountersOptions, Rule, count_events, parse_groups
+
+    options = CountersOptions(
+        command=tuple(command),
+        recorded=values.texts(recorded),
+        workload=workload,
+        runs=repeat,
+        rule=Rule(throughput, values.maybe_path(summary), key),
+        groups=parse_groups(events),
+        overwrite=force,
+        asked=asked(),
+    )
+    with step_progress("counters") as on_run:
+        found = count_events(Path(output), options, on_run=on_run)
+    return results.Counters(Trace(output), found)
+
+
+@keeps_words
+def characterize_device(
+    target: PathLike | None = None,
+    *,
+    output: PathLike,
+    device: str = "",
+    profiles: PathLike | None = None,
+    engine: choices.Engine = "auto",
+    size: Size = "",
+    write_to: Texts | None = None,
+    overwrite_signature: Texts | None = None,
+    direct: choices.Direct = "auto",
+    fill: int = 100,
+    precondition: int = 1_000_000,
+    writes: int = 1_000_000,
+    reads: int = 5_000_000,
+    sizes: int = 5_000,
+    flushes: int = 5_000,
+    surface: int = 100_000,
+    write_percents: Numbers = "0,20,40,60,80,100",
+    depths: Numbers = "1,2,4,8,16,32,64,128,256",
+    scale: float = 1.0,
+    quick: bool = False,
+    name: str = "",
+    like: str = "",
+    price: float | None = None,
+    seed: int = 1,
+    keep: bool = False,
+    force: bool = False,
+) -> results.DeviceStudy:
+    """Measure a device's latencies and IOPS, and fit a device profile to them.
+
+    Everything on the device is lost: an existing target is written only with `write_to`.
+    """
+    from tracekit.device.characterize import CharacterizeOptions
+    from tracekit.device.steps import Amounts
+    from tracekit.device.target import TargetOptions
+
+    given = locals()
+    amounts = values.chosen(
+        Amounts,
+        given,
+        fill_percent=fill,
+        write_percents=values.numbers(write_percents, option="--write-percents"),
+        depths=values.numbers(depths, option="--depths"),
+    )
+    options = values.chosen(
+        CharacterizeOptions,
+        given,
+        target=values.chosen(
+            TargetOptions,
+            given,
+            path=values.maybe_path(target),
+            size_bytes=values.maybe_bytes(size, option="--size"),
+        ),
+        amounts=amounts.quick() if quick else amounts,
+        price_per_gb=price,
+        keeps_file=keep,
+        overwrite=force,
+    )
+    return _measured(Path(output), options)
+
+
+def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy:
+    from tracekit.device.characterize import RESULT, characterize
+
+    with step_progress("characterize") as on_step:
+        summary = characterize(output, options, on_step=on_step)
+    trace = Trace(output)
+    return results.DeviceStudy(trace, trace.kept(summary, RESULT))
+
+
+def doctor() -> list[Check]:
+    """Examine what this machine can do for tracekit, and what to install for the rest."""
+    from tracekit.doctor import examine
+
+    return examine()
