@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -167,7 +168,7 @@ class ProgramSource:
 
 
 @dataclass
-class TextRecording:
+class TextRecording(ABC):
     """What a program recorded, to be kept as text of perf script."""
 
     data: Path
@@ -195,8 +196,9 @@ class TextRecording:
         missed = UNSET if self.missed_at_most is None else self.missed_at_most
         return folder.finish(found, own_pid=os.getpid(), missed_at_most=missed)
 
+    @abstractmethod
     def _write_text(self, target: BinaryIO) -> None:
-        raise NotImplementedError
+        """Write what was recorded as text of perf script, and count it."""
 
     def _count_own(self, lines: bytes) -> None:
         """Count the requests that this process queued."""
