@@ -83,7 +83,7 @@ def test_the_answer_is_reported_in_three_lines(tmp_path: Path) -> None:
         " blocks of all roles: 10.4 s).",
         "The runner-up, the file system alone, takes 13.6 s: the answer is 23.1% ahead; the other"
         " way to cover a role that does not fit gives the same answer with 45.1%.",
-        "From 4 KiB on the file system alone, from 64 KiB on a split between roles; 1.29 MiB"
+        "From 4 KiB the file system alone, from 64 KiB a split between roles; 1.29 MiB"
         " already give 90% of the largest gain, which is 99.7% at 2.77 MiB.",
         "With one part of a device taking 0.5 or 2 times as long, the gain is 45.0% (write setup of"
         " the base device x 0.5) to 45.2% (write setup of the base device x 2); in the 8 windows of"

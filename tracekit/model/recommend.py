@@ -234,7 +234,7 @@ def _third_line(answers: Answers) -> str:
     if answers.best.gain_ratio <= 0:
         return "No capacity of it pays."
     changes = [
-        f"from {format_size(flip.capacity_bytes)} on {_name(flip.after)}"
+        f"from {format_size(flip.capacity_bytes)} {_name(flip.after)}"
         for flip in answers.flips[:FLIPS_SHOWN]
     ]
     more = len(answers.flips) - FLIPS_SHOWN

@@ -190,7 +190,7 @@ def compare_json(place: str, old: Any, new: Any) -> tuple[int, list[str]]:
 
 
 def _renamed_value(value: Any) -> Any:
-    return RENAMED_VALUES.get(value, value) if isinstance(value, str) else value
+    return RENAMED_VALUES.get(value) or _reworded(value) if isinstance(value, str) else value
 
 
 def _leaves(value: Any, path: str, volatile: list[str]) -> Iterator[tuple[str, Any]]:

@@ -63,10 +63,11 @@ REWORDED = (
     (rf"(part_sector\b.*){_PART}", r"\1its first sector"),
     (rf"(part_sectors\b.*){_PART}", r"\1its length"),
     (_OLD_MERGES, "of the requests"),
+    (r"\b([Ff]rom [\d.]+ [KMGT]?i?B) on (?=the |a |nothing)", r"\1 "),
     ("role and operation of the carrying request", "role and operation; requests as queued"),
     (r"request's way\b", "request's path"),
 )
-"""Patterns of a line that the old version writes, or of a table's cell, and what is there now."""
+"""Patterns of a line, a cell or a text in JSON of the old version, and what is there now."""
 
 RUN = (
     *("*clock.read_ns", "*clock.spin_lead_ns", "*clock.wake_*", "*timing.actual_duration_ns"),
