@@ -4,6 +4,7 @@
 #define TRACEKIT_TRACEKIT_H
 
 #include "common/arrow.h"
+#include "common/rename.h"
 #include "common/version.h"
 #include "model/accesses.h"
 #include "model/buffer.h"

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.metadata import Record, read_object, validate
-from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.store import TraceFolder, write_results
 from tracekit.tables import COMPARISON
 from tracekit.units import format_duration
 
@@ -211,8 +211,8 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
         headline=describe(rows, found),
     )
     result: dict[str, Any] = msgspec.to_builtins(comparison)
-    write_table(folder.table(TABLE), pa.Table.from_pylist(rows, COMPARISON))
-    write_json(folder.path / RESULT, result)
+    table = pa.Table.from_pylist(rows, COMPARISON)
+    write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import Record, read_object, validate
-from tracekit.store import TraceFolder, measurement_folder, write_json, write_table
+from tracekit.store import TraceFolder, measurement_folder, write_json, write_results
 from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 
 # Loads, stores and prefetches of one level share a group, so that their ratios are of one time.
@@ -914,11 +914,6 @@ def _answer(folder: TraceFolder, workload: str) -> dict[str, Any]:
     ranked = [
         {"workload": name, **asdict(one)} for name, found in statistics.items() for one in found
     ]
-    write_table(folder.table("counters/counters"), pa.Table.from_pylist(rows, COUNTERS))
-    write_table(
-        folder.table("counters/counter_statistics"),
-        pa.Table.from_pylist(ranked, COUNTER_STATISTICS),
-    )
     workloads = [_workload(state, statistics[state.workload]) for state in states]
     answer = CountersAnswer(
         workload=workload,
@@ -926,7 +921,11 @@ def _answer(folder: TraceFolder, workload: str) -> dict[str, Any]:
         headline=headline(workload, workloads, found=statistics),
     )
     result: dict[str, Any] = msgspec.to_builtins(answer)
-    write_json(folder.path / RESULT, result)
+    tables = {
+        "counters/counters": pa.Table.from_pylist(rows, COUNTERS),
+        "counters/counter_statistics": pa.Table.from_pylist(ranked, COUNTER_STATISTICS),
+    }
+    write_results(folder, RESULT, result=result, tables=tables)
     return result
 
 

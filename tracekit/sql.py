@@ -19,7 +19,7 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.analyze import ANALYSES, CHECKS_TABLE
 from tracekit.errors import TracekitError, UsageError, escape
-from tracekit.store import TraceFolder, beside, write_batches
+from tracekit.store import TraceFolder, beside, refuse_taken, write_batches
 from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES, Table
 
 TABLE_ROWS = 1000
@@ -108,8 +108,8 @@ def answer(
 
     It is locked: nothing but the trace's tables can be read, and nothing written.
     """
-    if output is not None and output.exists():
-        raise UsageError(f"{output} exists already", hint="choose another --output")
+    if output is not None:
+        refuse_taken(output, overwrite=False, can_force=False)
     with query.connect_locked(folder, memory_mib=memory_mib) as connection:
         if statement is None:
             Dialogue(connection, folder, sys.stdout).run()
@@ -128,11 +128,11 @@ def write(
     if format_name == "parquet":
         if output is None:
             raise UsageError("a Parquet result needs a file", hint="name it with --output")
-        write_batches(output, rows.batches, schema=rows.schema)
+        write_batches(output, rows.batches, schema=rows.schema, overwrite=False)
     elif output is None:
         FORMATS[format_name](rows, stream)
     else:
-        with beside(output) as part, part.open("w", newline="") as file:
+        with beside(output, overwrite=False) as part, part.open("w", newline="") as file:
             FORMATS[format_name](rows, file)
 
 

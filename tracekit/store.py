@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import json
 import os
+import re
 import secrets
 import shlex
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,18 @@ import pyarrow.parquet as pq
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from tracekit.errors import InputError, UsageError, named_for
+from tracekit.durable import (
+    Identity,
+    exchange,
+    identity,
+    make_folder,
+    rename_aside,
+    rename_new,
+    sync,
+    unnamed,
+)
+from tracekit.errors import InputError, TracekitError, UsageError, named_for
+from tracekit.locks import folder_lock
 from tracekit.metadata import TABLES, Source, TraceInfo, check_table, read_object, validate
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 from tracekit.version import __version__
@@ -147,48 +161,120 @@ def command_line(command: str, folder: Path) -> str:
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False, marker: str = INFO_NAME) -> Iterator[Path]:
-    """Yield an empty folder beside `path` and rename it to `path` when the block succeeds.
+def new_folder(
+    path: Path, *, overwrite: bool = False, marker: str | None = INFO_NAME
+) -> Iterator[Path]:
+    """Yield an empty folder beside `path`, which gets that name when the block succeeds.
 
-    On any failure, Ctrl-C included, nothing is left. Only a folder of ours is ever replaced: one
-    that holds the file `marker`.
+    It is on the disk before it has the name, and is exchanged with an earlier one in one step. Only
+    a folder of ours is ever replaced: one that was there at the start and holds the file `marker`.
+    What somebody else makes meanwhile stays, and the new folder gets a free name beside it, which
+    the error says. On any other failure, Ctrl-C included, nothing is left.
     """
-    if path.exists() and not (overwrite and (path / marker).is_file()):
+    place = _resolved(path)
+    earlier = identity(place)
+    if earlier is not None and not (overwrite and _is_ours(place, marker)):
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with named_for(path), scratch_folder(path) as beside:
-        yield beside
-        if path.exists():
-            shutil.rmtree(path)
-        beside.rename(path)
+    make_folder(place.parent)
+    with named_for(place), _claimed(place, Path.mkdir, earlier) as part:
+        with unnamed(part):
+            yield part
+        if earlier is None or not _exchanged(part, place, earlier, marker):
+            _give_name(part, place)
+
+
+def _is_ours(folder: Path, marker: str | None) -> bool:
+    return folder.is_dir() and (marker is None or (folder / marker).is_file())
+
+
+def _exchanged(part: Path, place: Path, earlier: Identity, marker: str | None) -> bool:
+    """Exchange a folder with the earlier one and remove that; False if it is another by now."""
+    with folder_lock(place):
+        if identity(place) != earlier or not _is_ours(place, marker):
+            return False
+        exchange(part, place)
+        if identity(part) != earlier:
+            exchange(part, place)  # it was replaced between the look and the exchange
+            return False
+        sync(place.parent)
+        shutil.rmtree(part, ignore_errors=True)
+        return True
+
+
+def _give_name(part: Path, place: Path, *, overwrite: bool = False) -> None:
+    """Give a finished file or folder its name; raise TracekitError when somebody else has it.
+
+    `overwrite` lets a file replace a file.
+    """
+    try:
+        part.replace(place) if overwrite else rename_new(part, place)
+    except (FileExistsError, IsADirectoryError):
+        kept = rename_aside(part, place)
+        sync(place.parent)
+        raise TracekitError(
+            f"{place} was made by somebody else meanwhile: it stays, and the result is {kept}",
+            hint="rename the result, or run the command again",
+        ) from None
+    sync(place.parent)
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def beside(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     """Yield a temporary file name beside `path`, renamed to `path` when the block succeeds.
 
-    What is no file, such as /dev/null or a pipe, is written to at the end and stays what it is.
-    Raises UsageError for a disk.
+    The file is on the disk before it has the name. Without `overwrite` a file that is there stays:
+    UsageError at the start; if somebody makes one meanwhile, ours gets a free name beside it, which
+    the error says. What is no file, such as /dev/null or a pipe, is written to at the end and stays
+    what it is; a disk or a folder is a UsageError.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_block_device():
-        raise UsageError(f"{path} is a disk, not a file", hint="write to a file")
+    refuse_taken(path, overwrite=overwrite)
     if path.is_char_device() or path.is_fifo():
-        with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
-            yield Path(place) / path.name
-            with (Path(place) / path.name).open("rb") as whole, path.open("wb") as out:
+        with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+            yield Path(folder) / path.name
+            with (Path(folder) / path.name).open("rb") as whole, path.open("wb") as out:
                 shutil.copyfileobj(whole, out)
         return
-    with named_for(path), _claimed(path, Path.touch) as part:
+    place = _resolved(path)
+    make_folder(place.parent)
+    with named_for(place), _claimed(place, _make_file) as part:
         yield part
-        part.replace(path)
+        sync(part)
+        _give_name(part, place, overwrite=overwrite)
 
 
-def refuse_folder(path: Path, name: str) -> None:
-    """Raise UsageError where a file is to be and a folder is; `name` suggests a file in it."""
+def _make_file(path: Path) -> None:
+    path.touch(exist_ok=False)
+
+
+def refuse_taken(path: Path, *, overwrite: bool, name: str = "", can_force: bool = True) -> None:
+    """Raise UsageError for an output that is a disk or a folder, or a file that is to stay.
+
+    A command asks before it begins, and the kernel refuses what comes later. `name` suggests a file
+    in the folder, `can_force` whether the command has --force.
+    """
+    if path.is_block_device():
+        raise UsageError(f"{path} is a disk, not a file", hint="write to a file")
     if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a file", hint=f"write to {path / name}")
+        hint = f"write to {path / name}" if name else "name a file in it"
+        raise UsageError(f"{path} is a folder, not a file", hint=hint)
+    if path.is_file() and not overwrite:
+        hint = f"choose another --output{' or pass --force' if can_force else ''}"
+        raise UsageError(f"{path} exists already", hint=hint)
+
+
+def _resolved(path: Path) -> Path:
+    """Return where an output goes through links; one in a trace folder must not leave that."""
+    real, plain = os.path.realpath(path), os.path.abspath(path)
+    if real == plain:
+        return path
+    for folder in Path(plain).parents:
+        is_trace = (folder / INFO_NAME).is_file()
+        if is_trace and not Path(real).is_relative_to(os.path.realpath(folder)):
+            raise UsageError(
+                f"{path} leads out of the trace folder {folder}: to {real}", hint="remove the link"
+            )
+    return Path(real)
 
 
 def scratch_folder(path: Path) -> AbstractContextManager[Path]:
@@ -197,28 +283,38 @@ def scratch_folder(path: Path) -> AbstractContextManager[Path]:
 
 
 def left_behind(path: Path) -> Iterator[Path]:
-    """Yield what killed processes left beside `path`, each while nobody else may take it."""
+    """Yield what killed processes of this user left beside `path`, while nobody else may take it.
+
+    That is what was not finished, and what was replaced; all that is finished has another name.
+    """
+    name = re.compile(rf"\.{re.escape(path.name)}\.tracekit-\d+-[0-9a-f]{{8}}")
     for stale in sorted(path.parent.glob(f".{glob.escape(path.name)}.tracekit-*")):
-        with suppress(OSError), _locked(stale):
-            yield stale
+        if name.fullmatch(stale.name):
+            with suppress(OSError), _abandoned(stale):
+                yield stale
 
 
 @contextmanager
-def _claimed(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+def _claimed(
+    path: Path, make: Callable[[Path], None], earlier: Identity | None = None
+) -> Iterator[Path]:
     """Yield a new temporary name beside `path`, which is gone when the block ends.
 
     A lock on what it names shows that its process lives; what a killed one left beside the same
-    path is removed first.
+    path is removed first. A folder under the name that is not the new one, nor the `earlier` one
+    that was replaced, is not ours to remove.
     """
     for stale in left_behind(path):
         with suppress(OSError):
             _remove(stale)
     part, lock = _claim(path, make)
+    ours = (_identity_of(lock), earlier)
     try:
         yield part
     finally:
         os.close(lock)
-        _remove(part)
+        if not part.is_dir() or identity(part) in ours:
+            _remove(part)
 
 
 def _claim(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
@@ -243,14 +339,23 @@ def _claim(path: Path, make: Callable[[Path], None]) -> tuple[Path, int]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock on a file or folder; raise BlockingIOError when another process has it."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+def _abandoned(path: Path) -> Iterator[None]:
+    """Hold the lock on a file or folder of this user; OSError when it is not, or is in use."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
+        found = os.fstat(fd)
+        is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+        if found.st_uid != os.geteuid() or not is_plain:
+            raise PermissionError(errno.EPERM, "not ours", str(path))
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(fd)
+
+
+def _identity_of(number: int) -> Identity:
+    found = os.fstat(number)
+    return found.st_dev, found.st_ino
 
 
 def _remove(path: Path) -> None:
@@ -263,16 +368,28 @@ def _remove(path: Path) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON, indented and in the given key order, replacing the file in one step."""
     with beside(path) as part:
-        part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        part.write_text(_json_text(value))
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_results(
     folder: TraceFolder, place: str, *, result: Any, tables: Mapping[str, Any]
 ) -> None:
-    """Write the tables of a stage by name, and its result, a Record, as JSON at `place`."""
-    for name, table in tables.items():
-        write_table(folder.table(name), table)
-    write_json(folder.path / place, to_builtins(result))
+    """Write the tables of a stage by name, and its result, a Record or a dict, as JSON at `place`.
+
+    All get their names when all are written, the JSON last: each is the old or the new one whole,
+    and a new result never stands beside old tables.
+    """
+    with ExitStack() as stack:
+        # What is entered first gets its name last.
+        text = stack.enter_context(beside(folder.path / place))
+        text.write_text(_json_text(to_builtins(result)))
+        for name, table in tables.items():
+            part = stack.enter_context(beside(folder.table(name)))
+            _write_parquet(part, table.to_batches(), schema=table.schema)
 
 
 def write_table(path: Path, table: Any) -> None:
@@ -286,13 +403,24 @@ def write_batches(
     *,
     schema: Any,
     on_rows: Callable[[int], None] | None = None,
+    overwrite: bool = True,
 ) -> int:
     """Stream record batches into one zstd Parquet file and return the number of rows.
 
     Rows are gathered into row groups of about a million; `on_rows` gets each batch's rows.
     The dictionaries of text columns may differ from batch to batch.
     """
+    with beside(path, overwrite=overwrite) as part:
+        return _write_parquet(part, batches, schema=schema, on_rows=on_rows)
 
+
+def _write_parquet(
+    path: Path,
+    batches: Iterable[Any],
+    *,
+    schema: Any,
+    on_rows: Callable[[int], None] | None = None,
+) -> int:
     def flush() -> None:
         table = pa.Table.from_batches(pending, schema).unify_dictionaries()
         writer.write_table(table, ROW_GROUP_ROWS)
@@ -300,12 +428,9 @@ def write_batches(
     total = 0
     pending: list[Any] = []
     pending_rows = 0
-    with (
-        beside(path) as part,
-        pq.ParquetWriter(
-            part, schema, write_batch_size=WRITE_BATCH_ROWS, **encodings(schema)
-        ) as writer,
-    ):
+    with pq.ParquetWriter(
+        path, schema, write_batch_size=WRITE_BATCH_ROWS, **encodings(schema)
+    ) as writer:
         for batch in batches:
             total += batch.num_rows
             pending_rows += batch.num_rows

@@ -100,7 +100,7 @@ def test_a_report_names_an_empty_summary(tmp_path: Path, folder: TraceFolder, na
 
 def test_what_a_killed_query_left_is_removed(tmp_path: Path) -> None:
     folder = TraceFolder(write_trace(tmp_path / "t", [Request("fs", 0)]))
-    left = tmp_path / ".t.duckdb.tracekit-1-0"
+    left = tmp_path / ".t.duckdb.tracekit-1-00000000"
     left.mkdir()
     with query.connect(folder):
         assert not left.exists()

@@ -18,11 +18,12 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import ANSWER, Recommendation, choose_answer, read_recommendation
 from tracekit.model.prediction import Prediction, first_requests, predict, requests_for, span_ns
+from tracekit.replay.partial_results import SUMMARY
 from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.summary import ReplaySummary, content_of, read_summary
-from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.store import TraceFolder, new_folder, write_results
 from tracekit.tables import VERIFICATION
 from tracekit.units import format_duration, format_size
 
@@ -194,8 +195,8 @@ def verify(
     )
     result = content_of(verification)
     result["headline"] = says(result)
-    write_table(folder.table(TABLE), _table(runs, predicted.base_ns, predicted.placed_ns))
-    write_json(folder.path / RESULT, result)
+    table = _table(runs, predicted.base_ns, predicted.placed_ns)
+    write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
 
 
@@ -263,10 +264,10 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     """Move a replay to the trace that it is of; return its summary."""
     place = folder.path / "replays" / name
-    place.parent.mkdir(exist_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.move(part.path / "replays" / name, place)
-    return read_summary(place / "summary.json")
+    with new_folder(place, overwrite=True, marker=SUMMARY) as made:
+        for file in (part.path / "replays" / name).iterdir():
+            shutil.move(file, made)
+    return read_summary(place / SUMMARY)
 
 
 def _judged(runs: Runs, predicted: Prediction, *, options: VerifyOptions) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from tracekit.report.sections import (
     tiers,
     traffic,
 )
-from tracekit.store import TraceFolder, beside
+from tracekit.store import TraceFolder, beside, refuse_taken
 from tracekit.version import __version__
 
 SECTIONS: tuple[BuildSection, ...] = (
@@ -68,6 +68,9 @@ THEMES = {build.__name__: build.__module__.rpartition(".")[2] for build in SECTI
 """The module of each section, whose template has a macro of the section's name."""
 
 
+GENERATOR = b'<meta name="generator" content="tracekit '
+
+
 @dataclass(frozen=True)
 class Report:
     """Where the report is, and what is missing: command to the sections that it would add."""
@@ -81,11 +84,14 @@ class Report:
 
 
 def report(folder: TraceFolder, output: Path) -> Report:
-    """Write the report of a trace folder to `output`, replacing it in one step.
+    """Write the report of a trace folder to `output`, replacing an earlier report in one step.
 
-    The same folder gives the same bytes. Tables that no stage has made are named in the report,
-    with the command that makes them. InputError when a table or a summary cannot be read.
+    Another file that is there stays: UsageError. The same folder gives the same bytes. Tables that
+    no stage has made are named in the report, with the command that makes them. InputError when a
+    table or a summary cannot be read.
     """
+    is_ours = output.is_file() and _is_report(output)
+    refuse_taken(output, overwrite=is_ours, can_force=False)
     inputs = Inputs(folder)
     shown_path = folder.path.resolve().name
     chosen = SECTIONS if inputs.has_trace else MEASURED
@@ -96,9 +102,15 @@ def report(folder: TraceFolder, output: Path) -> Report:
         sections=[part for part in built if isinstance(part, Section)],
         missing=missing,
     )
-    with beside(output) as part:
+    with beside(output, overwrite=is_ours) as part:
         part.write_text(text, encoding="utf-8")
     return Report(output, missing)
+
+
+def _is_report(file: Path) -> bool:
+    with file.open("rb") as opened:
+        begin = opened.read(4096)
+    return not begin or GENERATOR in begin
 
 
 def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]) -> str:

@@ -41,7 +41,7 @@ class _Changes(dict[str, None]):
         self[line] = None
 
 
-def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, Any]:
+def write_job(profile: Profile, output: Path, *, extent: Extent, overwrite: bool) -> dict[str, Any]:
     """Write the job; return its sections and, as `changed`, what fio does otherwise.
 
     Raise InputError for a profile of which fio can hold nothing.
@@ -62,7 +62,7 @@ def write_job(profile: Profile, output: Path, *, extent: Extent) -> dict[str, An
     text += "".join(f"# fio differs: {line}\n" for line in changes)
     for name, options in sections:
         text += f"\n[{name}]\n" + "".join(f"{key}={value}\n" for key, value in options.items())
-    with beside(output) as part:
+    with beside(output, overwrite=overwrite) as part:
         part.write_text(text)
     return {"sections": len(sections), "changed": list(changes)}
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from tracekit import store
 from tracekit._native.workload import RUN, Territory
 from tracekit.arrow import Integers
-from tracekit.errors import UsageError
 from tracekit.metadata import Record
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
@@ -465,7 +464,6 @@ def _listed(values: list[str]) -> str:
     return "[\n  " + "\n  ".join([*lines, line.rstrip()]) + "\n]"
 
 
-THERE = "choose another --output or pass --force"
 ABOUT = """\
 A work profile of {requests:,} requests, made by tracekit {version} fit. It holds shares, sizes,
 rates and gaps, which requests follow which and how, how far back pages were used before, and how
@@ -516,16 +514,15 @@ def fit(
     Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
-    store.refuse_folder(output, f"{folder.path.resolve().name}.toml")
-    if output.is_file() and not options.overwrite:
-        raise UsageError(f"{output} exists already", hint=THERE)
+    name = f"{folder.path.resolve().name}.toml"
+    store.refuse_taken(output, overwrite=options.overwrite, name=name)
     on_stage("fit")
     requests = fidelity.read_requests(table, options.limit)
     profile, facts = fit_profile(requests, options)
     count, span_ns = len(requests.rows), int(requests.rows["time_ns"][-1])
     left_out = dict(requests.left_out)
     del requests
-    _write_profile(profile, output, count, keeps_names=options.keeps_names)
+    _write_profile(profile, output, count, options)
     result = FitResult(
         trace=str(folder.path),
         profile=str(output),
@@ -536,26 +533,25 @@ def fit(
     )
     if options.compares:
         on_stage("compare")
-        result.fidelity = _compare(folder, output, options, count=count, span_ns=span_ns)
+        result.fidelity, tables = _compare(folder, output, options, count=count, span_ns=span_ns)
         result.headline = headline(result.fidelity)
+        store.write_results(folder, "fidelity.json", result=result, tables=tables)
     content: dict[str, Any] = msgspec.to_builtins(result)
-    if options.compares:
-        store.write_json(folder.path / "fidelity.json", content)
     return content
 
 
-def _write_profile(profile: dict[str, Any], output: Path, count: int, *, keeps_names: bool) -> None:
-    named = "have their names" if keeps_names else "are numbered, without names"
+def _write_profile(profile: dict[str, Any], output: Path, count: int, options: FitOptions) -> None:
+    named = "have their names" if options.keeps_names else "are numbered, without names"
     comment = ABOUT.format(requests=count, version=__version__, names=f"processes {named}")
     about = {"name": output.stem, "about": f"made of a trace of {count:,} requests"}
-    with store.beside(output) as part:
+    with store.beside(output, overwrite=options.overwrite) as part:
         part.write_text(toml({**about, **profile}, comment), encoding="utf-8")
 
 
 def _compare(
     folder: TraceFolder, output: Path, options: FitOptions, *, count: int, span_ns: int
-) -> list[dict[str, Any]]:
-    """Make as many requests of the profile, and measure both alike."""
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Make as many requests of the profile, and measure both alike; return rows and tables."""
     limit, window_ns = options.limit, span_ns / fidelity.WINDOWS + 1
     original = fidelity.measure(folder.table("requests"), limit=limit, window_ns=window_ns)
     with scratch_folder(folder.path / "synthetic") as scratch:
@@ -567,9 +563,8 @@ def _compare(
         synthetic = fidelity.measure(made.table("requests"), limit=limit, window_ns=window_ns)
     rows = fidelity.distances(original, synthetic)
     shown = pa.Table.from_pylist(fidelity.curves(original, synthetic), FIDELITY_CURVE)
-    store.write_table(folder.table("fidelity"), pa.Table.from_pylist(rows, FIDELITY))
-    store.write_table(folder.table("fidelity_curve"), shown)
-    return rows
+    tables = {"fidelity": pa.Table.from_pylist(rows, FIDELITY), "fidelity_curve": shown}
+    return rows, tables
 
 
 def headline(rows: list[dict[str, Any]]) -> list[str]:

@@ -16,7 +16,7 @@ from tracekit.errors import UsageError
 from tracekit.free_space import check_room
 from tracekit.metadata import Clock, Device, Loss, Region, Source, SourceFile, TraceInfo
 from tracekit.plans.block_plan import FLAG_BITS
-from tracekit.store import TraceFolder, new_folder, refuse_folder, write_batches, write_info
+from tracekit.store import TraceFolder, new_folder, refuse_taken, write_batches, write_info
 from tracekit.tables import OPERATIONS, REQUESTS, ROLES
 from tracekit.units import SECTOR_BYTES, parse_duration, parse_size
 from tracekit.workload.fio import write_job
@@ -69,13 +69,10 @@ def generate(
             "operations": folder.info.counts["operations"],
         }
         return {**result, "seed": extent.seed, **made}
-    refuse_folder(output, f"{profile.name}.{form}")
-    if output.is_file() and not overwrite:
-        hint = "choose another --output or pass --force"
-        raise UsageError(f"{output} exists already", hint=hint)
+    refuse_taken(output, overwrite=overwrite, name=f"{profile.name}.{form}")
     if form == "fio":
-        return {**result, **write_job(profile, output, extent=extent)}
-    made = write_plan(profile, output, extent=extent, on_rows=on_rows)
+        return {**result, **write_job(profile, output, extent=extent, overwrite=overwrite)}
+    made = write_plan(profile, output, extent=extent, overwrite=overwrite, on_rows=on_rows)
     return {**result, "seed": extent.seed, **made}
 
 

@@ -133,7 +133,12 @@ def nothing(profile: Profile) -> InputError:
 
 
 def write_plan(
-    profile: Profile, output: Path, *, extent: Extent, on_rows: Callable[[int], None]
+    profile: Profile,
+    output: Path,
+    *,
+    extent: Extent,
+    overwrite: bool,
+    on_rows: Callable[[int], None],
 ) -> dict[str, Any]:
     """Write the plan; return counts and the time of the last request.
 
@@ -152,7 +157,7 @@ def write_plan(
         trace_sha256=digest(profile),
         level="queued",
     )
-    with beside(output) as part, block_plan.open_new(part) as out:
+    with beside(output, overwrite=overwrite) as part, block_plan.open_new(part) as out:
         writer = FinalPlanWriter(out, tables)
         for records in blocks(profile, extent):
             if len(profile.streams) > 1:

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import InputError, UsageError, escape
-from tracekit.store import TraceFolder, beside
+from tracekit.errors import InputError, escape
+from tracekit.store import TraceFolder, beside, refuse_taken
 from tracekit.writers.blkparse import BlkparseExport
 from tracekit.writers.lines import FioExport, MsrExport
 from tracekit.writers.oracle import OracleExport
@@ -36,14 +36,13 @@ def export(
     table = folder.require("requests", made_by="parse")
     chosen = FORMATS[form]
     files = chosen.files(output)
-    if not overwrite and (existing := [path for path in files if path.is_file()]):
-        hint = "choose another --output or pass --force"
-        raise UsageError(f"{existing[0]} exists already", hint=hint)
+    for path in files:
+        refuse_taken(path, overwrite=overwrite)
     source = Source(table, folder.info, on_rows=on_rows)
     survey = source.survey(chosen.holds)
     with ExitStack() as stack:
         # They get their names when the block succeeds.
-        parts = {path: stack.enter_context(beside(path)) for path in files}
+        parts = {path: stack.enter_context(beside(path, overwrite=overwrite)) for path in files}
         outcome = chosen.write(source, survey, parts=parts)
         if not outcome.written:
             raise _nothing_left(outcome, f"{folder.path}: no request that {form} can hold")
