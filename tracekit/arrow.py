@@ -5,6 +5,7 @@ Arrow's own conversions import pandas first, which takes longer than a stage on 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracekit.errors import InputError, first_line
+from tracekit.safe_open import open_regular
 
 BATCH_ROWS = 1 << 18
+MOST_COLUMNS = 1000
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -26,15 +29,35 @@ Floats = NDArray[np.float64]
 def open_table(path: Path, needed: Sequence[str] = (), *, hint: str = "make it again") -> Any:
     """Open a Parquet file; raise InputError if it is not one or a needed column is missing."""
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(regular_file(path))
     except (pa.ArrowException, OSError) as error:
         message = f"{path} is not a readable Parquet file: {first_line(error)}"
         raise InputError(message, hint=hint) from None
+    if file.metadata.num_columns > MOST_COLUMNS:
+        message = f"{path} has {file.metadata.num_columns:,} columns, more than {MOST_COLUMNS:,}"
+        raise InputError(message, hint=hint)
     missing = [name for name in needed if name not in file.schema_arrow.names]
     if missing:
         file.close()
         raise InputError(f"{path} lacks the columns {', '.join(missing)}", hint=hint)
     return file
+
+
+def regular_file(path: Path) -> Any:
+    """Open a regular file for Arrow; raise InputError for a link, a pipe or a device."""
+    number = open_regular(path)
+    try:
+        return pa.OSFile(f"/proc/self/fd/{number}")
+    finally:
+        os.close(number)
+
+
+def read_whole(path: Path) -> Any:
+    """Return a small table of a Parquet file; raise InputError when it cannot be read."""
+    try:
+        return open_table(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}", hint="make it again") from None
 
 
 def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracekit import query
+from tracekit.arrow import read_whole
 from tracekit.errors import UsageError
 from tracekit.metadata import Record, read_object, validate
 from tracekit.store import TraceFolder, write_results
@@ -218,9 +218,7 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
 
 def choose(folder: TraceFolder, names: Sequence[str]) -> list[Candidate]:
     """Find the replays of each name; raise UsageError for one that has none."""
-    present = sorted(
-        place.parent.name for place in folder.path.glob("replays/*/completions.parquet")
-    )
+    present = sorted(place.parent.name for place in folder.files("replays/*/completions.parquet"))
     if len(set(names)) != len(names):
         raise UsageError("a name comes twice: each is compared with the first")
     if len(names) < 2:
@@ -275,7 +273,7 @@ Values = dict[Key, list[tuple[float, int]]]
 def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFrame) -> Values:
     found: Values = defaultdict(list)
     for replay in candidate.replays:
-        file = folder.path / "replays" / replay / "summary.json"
+        file = folder.file(f"replays/{replay}/summary.json")
         content = read_object(file, hint="replay again")
         run = validate(content, _Run, file=file, hint="replay again")
         found[ELAPSED].append((float(run.timing.elapsed_ns), run.counts.done))
@@ -337,5 +335,5 @@ def _rows(
 
 def read_rows(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return the rows of comparison.parquet."""
-    rows: list[dict[str, Any]] = pq.read_table(folder.table(TABLE)).to_pylist()
+    rows: list[dict[str, Any]] = read_whole(folder.table(TABLE)).to_pylist()
     return rows

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import Record, read_object, validate
+from tracekit.safe_open import read_given
 from tracekit.store import TraceFolder, measurement_folder, write_json, write_results
 from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 
@@ -126,7 +127,7 @@ class Count:
 def read_counts(file: Path) -> tuple[list[Count], str]:
     """Return the counts of a recorded file, and its text; InputError names file, line and value."""
     try:
-        text = file.read_text(encoding="utf-8", errors="backslashreplace")
+        text = read_given(file).decode(errors="backslashreplace")
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     return parse_counts(text, place=str(file)), text
@@ -179,7 +180,7 @@ Part = tuple[str, Count | None]
 def _of_json(line: str, at: str) -> Part:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         event = _with_decimal_points(line)
     if not isinstance(event, dict):
         raise InputError(f"{at}: not a line of perf stat -j: {line[:60]!r}")
@@ -199,7 +200,7 @@ def _with_decimal_points(line: str) -> Any:
     """Take a line whose numbers the locale wrote with decimal commas; None when it is no JSON."""
     try:
         return json.loads(DECIMAL_COMMA.sub(r"\1.\2", line))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -567,10 +568,10 @@ class Rule:
 
 def _of_summary(file: Path, key: str) -> float:
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = json.loads(read_given(file))
     except OSError as error:
         raise InputError(f"--summary {file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"--summary {file}: not JSON: {error}") from None
     for one in (key,) if key else KEYS:
         value = _at(content, one)
@@ -807,7 +808,6 @@ def count_events(
         # All are read before anything is written.
         recorded = [_taken(text, options.rule) for text in options.recorded]
     folder = measurement_folder(output)
-    (folder.path / PLACE).mkdir(exist_ok=True)
     file = _file(folder, options.name)
     state = _state(file, options)
     state.asked = list(options.asked)
@@ -855,7 +855,7 @@ def _taken(text: str, rule: Rule) -> Run:
 def _file(folder: TraceFolder, workload: str) -> Path:
     """Return the file of a workload's runs; its name is of no use to a file system."""
     digest = hashlib.sha256(workload.encode()).hexdigest()[:16]
-    return folder.path / PLACE / f"runs-{digest}.json"
+    return folder.file(f"{PLACE}/runs-{digest}.json")
 
 
 def _state(file: Path, options: CountersOptions) -> WorkloadRuns:
@@ -904,7 +904,7 @@ def _run(
 
 def _answer(folder: TraceFolder, workload: str) -> dict[str, Any]:
     """Write the tables of all workloads of the folder, and the answer."""
-    states = [_read_runs(file) for file in sorted((folder.path / PLACE).glob("runs-*.json"))]
+    states = [_read_runs(file) for file in folder.files(f"{PLACE}/runs-*.json")]
     states.sort(key=lambda state: state.workload)
     rows = [row for state in states for row in _rows(state)]
     statistics = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tracekit._native.placement import Cost, Disk
 from tracekit.errors import InputError, UsageError
+from tracekit.safe_open import check_depth, read_given
 from tracekit.units import BLOCK_BYTES, GB, MIB, PS_PER_US, SECTOR_BYTES
 
 
@@ -48,6 +50,9 @@ def seek_curve(disk: Profile) -> SeekCurve:
     return SeekCurve(track, root_us, linear_us)
 
 
+TOML_BYTES = 16 << 20
+_DEEP_KEY = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){64}")
+"""Such as a.a.a.a: the time of Python's reader grows with the square of its length."""
 BUILT_IN = Path(__file__).with_name("profiles.toml")
 
 
@@ -128,14 +133,26 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"{meant}there are: {', '.join(names)}"
 
 
-def load_toml(file: Path) -> dict[str, Any]:
-    """Read a TOML file; raise InputError with the reason where it cannot be read."""
+def load_toml(file: Path) -> tuple[str, dict[str, Any]]:
+    """Return text and content of a TOML file; raise InputError where it cannot be read."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = read_given(file, most_bytes=TOML_BYTES).decode()
+        return text, _parsed(text)
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise InputError(f"{file}: TOML nested too deeply") from None
+    # Of a number of thousands of digits Python says only that it is a wrong value.
+    except ValueError as error:
         raise InputError(f"{file} is not valid TOML: {error}") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):
+        raise RecursionError
+    content = tomllib.loads(text)
+    check_depth(content)
+    return content
 
 
 def check_keys(table: Mapping[str, Any], known: Sequence[str], *, place: str) -> None:
@@ -152,7 +169,7 @@ def _transfer_us(mib_s: float) -> float:
 
 
 def _read_file(file: Path) -> dict[str, Profile]:
-    tables = load_toml(file)
+    tables = load_toml(file)[1]
     if not tables:
         raise InputError(f"{file} has no profile", hint=f"copy a table from {BUILT_IN}")
     return {name: _read_profile(file, name, table) for name, table in tables.items()}

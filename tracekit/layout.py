@@ -10,7 +10,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tracekit.errors import InputError
-from tracekit.metadata import Count, Device, Record, Region, read_object, validate
+from tracekit.metadata import Count, Device, Record, Region, parse_object, validate
+from tracekit.safe_open import read_given
 from tracekit.tables import ROLES
 from tracekit.units import SECTOR_BYTES
 
@@ -87,11 +88,13 @@ class Layout(Record):
 def read_layout(path: Path) -> Layout:
     """Read a layout.json or an sfdisk dump; raise InputError that says what is wrong with it."""
     try:
-        text = path.read_text()
+        content = read_given(path)
+        text = content.decode()
     except (OSError, UnicodeDecodeError) as error:
         hint = "give a layout.json, or what `sfdisk --dump DISK` prints"
         raise InputError(f"{path}: cannot be read as a layout: {error}", hint=hint) from None
-    layout = _from_json(path) if text.lstrip().startswith("{") else _from_sfdisk(path, text)
+    is_json = text.lstrip().startswith("{")
+    layout = _from_json(path, content) if is_json else _from_sfdisk(path, text)
     check_regions(layout.partitions, f"{path}, partitions")
     return layout
 
@@ -120,8 +123,8 @@ def _bad(path: Path, what: str) -> InputError:
     return InputError(f"{path}: {what}", hint=HINT)
 
 
-def _from_json(path: Path) -> Layout:
-    content = read_object(path, hint=HINT)
+def _from_json(path: Path, text: bytes) -> Layout:
+    content = parse_object(text, path, hint=HINT)
     version = content.get("layout_version")
     if version != LAYOUT_VERSION:
         raise _bad(path, f"layout_version is {version!r}, this tracekit reads {LAYOUT_VERSION}")

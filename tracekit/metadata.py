@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from tracekit import tables
 from tracekit.arrow import open_table
 from tracekit.errors import InputError, first_line
+from tracekit.safe_open import check_depth, read_regular
 from tracekit.tables import SCHEMA_VERSION
 from tracekit.version import __version__
 
@@ -200,16 +201,24 @@ def validate(content: Any, kind: type[Kind], *, file: Path, hint: str) -> Kind:
 
 
 def read_object(file: Path, *, hint: str) -> dict[str, Any]:
-    """Return the JSON object in a file; raise InputError if there is none.
+    """Return the JSON object in a regular file; raise InputError if there is none."""
+    try:
+        text = read_regular(file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}", hint=hint) from None
+    return parse_object(text, file, hint=hint)
+
+
+def parse_object(text: bytes, file: Path, *, hint: str) -> dict[str, Any]:
+    """Return the JSON object that is the content of a file; raise InputError if it is none.
 
     Numbers that are not finite and halves of surrogate pairs are rejected: no later file could hold
     them.
     """
     try:
-        content = json.loads(file.read_text("utf-8"), parse_constant=_reject, parse_float=_finite)
+        content = json.loads(text.decode(), parse_constant=_reject, parse_float=_finite)
+        check_depth(content)
         json.dumps(content, ensure_ascii=False).encode()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}", hint=hint) from None
     except RecursionError:
         raise InputError(f"{file}: JSON nested too deeply", hint=hint) from None
     except UnicodeError as error:

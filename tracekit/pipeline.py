@@ -17,7 +17,7 @@ from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
-from tracekit.metadata import Record, read_object, validate
+from tracekit.metadata import Record
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.plans.block_plan import RECORD
 from tracekit.readers.blktrace import ParseOptions, parse
@@ -377,13 +377,10 @@ def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> No
     if not swept.has_results:
         return
     folder = swept.folder
-    file = folder.path / SWEEP_ANSWER
-    before = []
-    if file.is_file():
-        hint = "remove the file"
-        before = validate(read_object(file, hint=hint), SweepAnswer, file=file, hint=hint).asked
+    found = folder.result(SWEEP_ANSWER, SweepAnswer, hint="remove the file")
+    before = found.asked if found else []
     lines = before if list(asked) in before else [*before, list(asked)]
     answer = SweepAnswer(headline=headline(folder), asked=lines)
-    write_json(file, msgspec.to_builtins(answer))
+    write_json(folder.file(SWEEP_ANSWER), msgspec.to_builtins(answer))
     if with_report:
         report(folder, folder.path / "report.html")

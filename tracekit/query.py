@@ -185,6 +185,13 @@ FILES_OF_VIEWS = {
     "sweep_operation_files": "files/operations/*.parquet",
 }
 
+_FINDING = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_TAKEN = {
+    *(table.name for table in TABLES),
+    *VIEWS_SQL,
+    *(Path(view).name for views in VIEWS_SQL.values() for view in views),
+}
+"""Names of tables and views that are no findings."""
 _EXPLAIN = re.compile(
     r"\s*explain\s+(analyze\s+)?(\([^()]*\)\s*)?(?P<statement>.*)", re.IGNORECASE | re.DOTALL
 )
@@ -214,7 +221,7 @@ def _open(
     """Return the connection with a view for each table of the folder, and their files."""
     folder.check_tables(MADE_BY)
     connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
-    tables = _tables(_plain_path(connection, folder.path))
+    tables = _tables(folder, _plain_path(connection, folder.path))
     for name, files in tables.items():
         add_view(connection, name, *files)
     return connection, [file for files in tables.values() for file in files]
@@ -228,13 +235,29 @@ def _execute(connection: DuckDBPyConnection, name: str, **values: Any) -> None:
         )
 
 
-def _tables(root: Path) -> dict[str, list[Path]]:
-    """Return the files of the tables that the folder holds now, by the name of their view."""
-    places = [f"{table.place}.parquet" for table in TABLES]
-    found = {file.stem: [file] for place in places if (file := root / place).exists()}
-    found |= {file.stem: [file] for file in sorted(root.glob("findings/*.parquet"))}
-    of_each = {name: sorted(root.glob(pattern)) for name, pattern in FILES_OF_VIEWS.items()}
-    return found | {name: files for name, files in of_each.items() if files}
+def _tables(folder: TraceFolder, root: Path) -> dict[str, list[Path]]:
+    """Return the files of the tables that the folder holds now, by the name of their view.
+
+    The database opens them by their path; that no link leads there is seen right before.
+    """
+    places = [table.place for table in TABLES if folder.has(table.place)]
+    found = {Path(place).name: [root / f"{place}.parquet"] for place in places}
+    for file in folder.files("findings/*.parquet"):
+        _check_name(file)
+        found[file.stem] = [root / file.relative_to(folder.path)]
+    for name, pattern in FILES_OF_VIEWS.items():
+        if files := folder.files(pattern):
+            found[name] = [root / file.relative_to(folder.path) for file in files]
+    return found
+
+
+def _check_name(finding: Path) -> None:
+    """Raise InputError for a finding that would stand for a table or a view of another name."""
+    if finding.stem in _TAKEN or not _FINDING.fullmatch(finding.stem):
+        raise InputError(
+            f"{finding}: a finding cannot have the name {finding.stem!r}",
+            hint=f"remove it: rm {shlex.quote(str(finding))}",
+        )
 
 
 def _plain_path(connection: DuckDBPyConnection, path: Path) -> Path:
@@ -297,7 +320,7 @@ class Database:
 
     def connection(self) -> DuckDBPyConnection:
         """Return the connection, with a view for each table that the folder holds now."""
-        tables = _tables(self._root)
+        tables = _tables(self._folder, self._root)
         if tables != self._known:
             self._folder.check_tables(MADE_BY)
         for name, files in tables.items():

@@ -35,7 +35,16 @@ from tracekit.durable import (
 )
 from tracekit.errors import InputError, TracekitError, UsageError, named_for
 from tracekit.locks import folder_lock
-from tracekit.metadata import TABLES, Source, TraceInfo, check_table, read_object, validate
+from tracekit.metadata import (
+    TABLES,
+    Kind,
+    Source,
+    TraceInfo,
+    check_table,
+    read_object,
+    validate,
+)
+from tracekit.safe_open import check_inside
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 from tracekit.version import __version__
 
@@ -68,16 +77,40 @@ WRITE_BATCH_ROWS = 1 << 16
 
 
 class TraceFolder:
-    """A trace on disk: `trace.json`, `requests.parquet`, and the tables that stages added."""
+    """A trace on disk: `trace.json`, `requests.parquet`, and the tables that stages added.
+
+    Whoever sent it chose its names and files: links and what is neither a regular file nor a folder
+    are rejected where they are read or would be written.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open an existing folder; raise InputError if it is not a trace folder of this schema."""
         self.path = path
         self.content, self.info = _read_info(path)
 
+    def file(self, place: str) -> Path:
+        """Return the path of a file, there or not; raise InputError for a link or no file."""
+        return check_inside(self.path, place)
+
+    def subfolder(self, place: str) -> Path:
+        """Return the path of a folder, there or not; raise InputError for a link."""
+        return self.file(f"{place}/{INFO_NAME}").parent
+
+    def files(self, pattern: str) -> list[Path]:
+        """Return the files whose places match, such as `simulations/*.json`, in order."""
+        found = sorted(self.path.glob(pattern))
+        return [self.file(str(file.relative_to(self.path))) for file in found]
+
+    def result(self, place: str, kind: type[Kind], *, hint: str) -> Kind | None:
+        """Return what a stage left in a JSON file, None where it is not there."""
+        file = self.file(place)
+        if not file.exists():
+            return None
+        return validate(read_object(file, hint=hint), kind, file=file, hint=hint)
+
     def table(self, name: str) -> Path:
-        """Return the path of a table such as `requests` or `findings/totals`."""
-        return self.path / f"{name}.parquet"
+        """Return the path of a table such as `requests` or `findings/totals`, as `file`."""
+        return self.file(f"{name}.parquet")
 
     def has(self, name: str) -> bool:
         """Say whether a stage has written the table."""
@@ -104,7 +137,7 @@ class TraceFolder:
         for place in TABLES:
             if self.has(place):
                 self.require(place, made_by=made_by[place.rpartition("/")[2]])
-        for file in self.path.glob("replays/*/completions.parquet"):
+        for file in self.files("replays/*/completions.parquet"):
             self.require("requests", made_by="parse")
             hint = f"replay again, or remove {file.parent}"
             check_table(file, COMPLETIONS, hint=hint, may_have_nulls=True)
@@ -113,7 +146,7 @@ class TraceFolder:
         """Set fields of trace.json; the file is replaced in one step, other keys stay."""
         self.info = replace(self.info, **changes)
         self.content = {**self.content, **to_builtins(changes)}
-        write_json(self.path / INFO_NAME, self.content)
+        write_json(self.file(INFO_NAME), self.content)
 
 
 def measurement_folder(path: Path) -> TraceFolder:
@@ -134,8 +167,8 @@ def measurement_folder(path: Path) -> TraceFolder:
 
 
 def _read_info(path: Path) -> tuple[dict[str, Any], TraceInfo]:
-    file = path / INFO_NAME
-    if not file.is_file():
+    file = check_inside(path, INFO_NAME) if path.is_dir() else path / INFO_NAME
+    if not file.exists():
         raise InputError(
             f"{path} is not a trace folder: it has no {INFO_NAME}",
             hint="make one with: tracekit parse CAPTURE -o FOLDER",
@@ -385,7 +418,7 @@ def write_results(
     """
     with ExitStack() as stack:
         # What is entered first gets its name last.
-        text = stack.enter_context(beside(folder.path / place))
+        text = stack.enter_context(beside(folder.file(place)))
         text.write_text(_json_text(to_builtins(result)))
         for name, table in tables.items():
             part = stack.enter_context(beside(folder.table(name)))

@@ -152,7 +152,7 @@ class Tables:
         from tracekit.store import write_json
 
         content = {**to_builtins(summary), "asked": list(asked())}
-        write_json(self.path / place, content)
+        write_json(self.folder.file(place), content)
         return content
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class Findings(Mapping[str, Relation]):
         return self._trace.table(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (file.stem for file in sorted(self._trace.path.glob("findings/*.parquet")))
+        return (file.stem for file in self._trace.folder.files("findings/*.parquet"))
 
     def __len__(self) -> int:
         return len(list(iter(self)))

@@ -9,6 +9,7 @@ import typer
 
 from tracekit.choices import ResultFormat
 from tracekit.errors import UsageError
+from tracekit.safe_open import read_given
 from tracekit.units import memory_mib
 
 
@@ -68,6 +69,6 @@ def _statement(statement: str | None, file: Path | None, *, interactive: bool) -
     if file is None:
         return statement
     try:
-        return file.read_text()
+        return read_given(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read as text: {error}") from None

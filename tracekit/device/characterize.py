@@ -307,7 +307,7 @@ def _profile(
     if not missing:
         what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
-        write_profile(folder.path / PROFILE, name, values=values, about=about)
+        write_profile(folder.file(PROFILE), name, values=values, about=about)
     return name, taken, missing
 
 
@@ -403,7 +403,7 @@ def characterize(
     folder = measurement_folder(output)
     if (place / RESULT_FILE).exists():
         shutil.rmtree(place)
-    place.mkdir(exist_ok=True)
+    folder.subfolder(PLACE).mkdir(exist_ok=True)
     wanted = [
         step
         for step in steps(options.amounts, target.size_bytes)

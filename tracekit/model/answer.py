@@ -14,7 +14,7 @@ from msgspec import structs
 from tracekit.arrow import Integers
 from tracekit.devices import DevicePair, Profile
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import Record, read_object, validate
+from tracekit.metadata import Record
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, to_ns
 from tracekit.store import TraceFolder, command_line
@@ -233,11 +233,11 @@ class Recommendation(Record, kw_only=True):
 
 def read_recommendation(folder: TraceFolder) -> Recommendation:
     """Return recommendation.json; raise InputError when `recommend` has not run."""
-    file = folder.path / RESULT
     hint = f"run: {command_line('recommend', folder.path)}"
-    if not file.is_file():
+    found = folder.result(RESULT, Recommendation, hint=hint)
+    if found is None:
         raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
-    return validate(read_object(file, hint=hint), Recommendation, file=file, hint=hint)
+    return found
 
 
 def choose_answer(advice: Recommendation, wanted: str) -> Answer:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from msgspec import structs, to_builtins
 
 from tracekit import query
-from tracekit.arrow import Integers, name_codes, numbers, read_columns
+from tracekit.arrow import Integers, name_codes, numbers, read_columns, regular_file
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
@@ -311,7 +311,8 @@ def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list
     """Return what `recommend` would put on NVM of this capacity, a row a placement."""
     file = folder.require("simulations/placement", made_by="recommend")
     rows: list[dict[str, Any]] = pq.read_table(
-        file, filters=[("capacity_bytes", "=", capacity_bytes), ("placement", "!=", "base")]
+        regular_file(file),
+        filters=[("capacity_bytes", "=", capacity_bytes), ("placement", "!=", "base")],
     ).to_pylist()
     found = [row for row in rows if row["placement"] == "optimal" or row["coverage"] == coverage]
     if capacity_bytes and not found:

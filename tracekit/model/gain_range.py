@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from tracekit._native import placement as native
 from tracekit._native.placement import HELD_ALL, HELD_NONE, HELD_SOME, PLACED_ROLES, Rows
-from tracekit.arrow import Integers, ints, row_count
+from tracekit.arrow import Integers, ints, open_table, row_count
 from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
 from tracekit.errors import UsageError
 from tracekit.model.answer import (
@@ -146,7 +146,7 @@ def windows(folder: TraceFolder, cut: Cut) -> Iterator[tuple[list[tuple[Window, 
     cutter = Cutter(cut)
     with TemporaryDirectory(prefix=f".{folder.path.name}.", dir=folder.path.parent) as place:
         files: dict[int, Path] = {}
-        with pq.ParquetFile(requests) as source, ExitStack() as stack:
+        with open_table(requests) as source, ExitStack() as stack:
             writers: dict[int, Any] = {}
             for batch in source.iter_batches():
                 queued, issued = (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from tracekit.arrow import open_table
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import Answer, Recommendation, charged_trace
@@ -46,11 +46,19 @@ def first_requests(folder: TraceFolder, count: int) -> Iterator[TraceFolder]:
     with TemporaryDirectory(prefix=f".{folder.path.name}.", dir=folder.path.parent) as place:
         part = Path(place)
         for name in NEEDED:
-            (part / name).symlink_to((folder.path / name).resolve())
-        with pq.ParquetFile(requests) as source:
+            _give(folder.file(name), part / name)
+        with open_table(requests) as source:
             batches = _first(source.iter_batches(), count)
             write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
         yield TraceFolder(part)
+
+
+def _give(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the system has none for it."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _first(batches: Iterator[Any], left: int) -> Iterator[Any]:
@@ -88,7 +96,7 @@ def predict(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> P
 
 def span_ns(requests: Path) -> int:
     """Return the time from the first request to the last, by the file's own statistics."""
-    with pq.ParquetFile(requests) as source:
+    with open_table(requests) as source:
         column = source.schema_arrow.get_field_index("queue_ns")
         groups = [
             source.metadata.row_group(number).column(column).statistics

@@ -77,7 +77,7 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
     """Read a what-if file; InputError names file, table, key and value for what is wrong in it."""
     if file is None:
         return WhatIf()
-    content = load_toml(file)
+    content = load_toml(file)[1]
     check_keys(content, KEYS, place=f"{file}")
     tables, prices, given, nvram = (
         _table(content.get(key, {}), f"{file}: {key}", hint=f"write it as [{key}]")

@@ -21,6 +21,7 @@ from tracekit.readers.metadata import line_counts
 from tracekit.readers.stream import Feed, finish_feeds, progress_of, stop_feeds
 from tracekit.readers.text import BadLines
 from tracekit.readers.units import Columns, Import, ImportOptions, OnBytes, Units, listed
+from tracekit.safe_open import read_regular
 from tracekit.store import write_batches
 from tracekit.tables import REQUESTS
 
@@ -78,9 +79,9 @@ def dropped_events(folder: Path) -> int:
     0 where there is no such summary, or none that can be read.
     """
     try:
-        summary = json.loads((folder / SUMMARY_NAME).read_bytes())
+        summary = json.loads(read_regular(folder / SUMMARY_NAME))
         return max(int(summary.get("droppedEvents", 0)), 0)
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError, InputError):
         return 0
 
 

@@ -11,9 +11,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
-from tracekit.arrow import Integers, codes, count_rejected, flags, numbers
+from tracekit.arrow import (
+    Integers,
+    codes,
+    count_rejected,
+    flags,
+    numbers,
+    open_table,
+    read_whole,
+)
 from tracekit.errors import InputError
 from tracekit.plans import file_plan
 from tracekit.plans.file_plan import CODES, NONE, UNTIMED, FileTable
@@ -171,7 +178,7 @@ def _heads(path: str) -> list[str]:
 
 def build_tree(folder: TraceFolder) -> Tree:
     """Read the table `files`: paths become relative to `/`, folders come before what they hold."""
-    rows = pq.read_table(folder.require("files", made_by=MADE_BY)).to_pylist()
+    rows = read_whole(folder.require("files", made_by=MADE_BY)).to_pylist()
     rows = [row for row in rows if row["kind"] != "other" and row["path"] != "/"]
     for row in rows:
         row["path"] = row["path"].removeprefix("/")
@@ -216,7 +223,7 @@ def read_rows(folder: TraceFolder, tree: Tree, *, limit: int | None) -> tuple[Ro
     skipped: dict[str, int] = {}
     kept: list[Rows] = []
     left = MOST_OPERATIONS + 1 if limit is None else limit
-    with pq.ParquetFile(folder.require("file_operations", made_by=MADE_BY)) as table:
+    with open_table(folder.require("file_operations", made_by=MADE_BY)) as table:
         for batch in table.iter_batches(BATCH_ROWS):
             rows = _chosen(batch, tree, skipped)[:left]
             kept.append(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,6 +39,7 @@ from tracekit.replay.summary import (
     content_of,
     parse_budget,
 )
+from tracekit.safe_open import copy_regular
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -204,7 +204,7 @@ def replay(
     _refuse_own_files(folder, player.target)
     checked_program()
     folder.require("requests", made_by="parse")
-    replays = folder.path / "replays"
+    replays = folder.subfolder("replays")
     rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
     with _place(replays, options, SUMMARY, is_dry_run=options.is_dry_run) as place:
         plan, records = place / PLAN, place / partial_results.RECORDS
@@ -252,8 +252,8 @@ def _plan(
         placed = None if options.placement is None else place_answer(folder, options.placement)
         chosen = PlanOptions(options.level, options.own_labels, options.limit, placed)
         return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
-    before, compiled, first = partial_results.resumed(folder.path / "replays", options.resume)
-    shutil.copyfile(before / PLAN, plan)
+    before, compiled, first = partial_results.resumed(folder.subfolder("replays"), options.resume)
+    copy_regular(before / PLAN, plan)
     return compiled, first
 
 
@@ -330,7 +330,7 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
     PartialError, and keeps nothing, when it was interrupted before the first operation.
     """
     checked_program()
-    replays = folder.path / "replays"
+    replays = folder.subfolder("replays")
     rescued = partial_results.rescue(replays, {options.name})
     with _place(replays, options, FILE_SUMMARY) as place:
         plan, results = place / PLAN, place / partial_results.FILE_RECORDS

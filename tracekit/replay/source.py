@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
-from tracekit.arrow import flag_bytes, ints, name_codes
+from tracekit.arrow import flag_bytes, ints, name_codes, open_table
 from tracekit.errors import InputError
 from tracekit.plans.block_plan import FLAG_BITS
 
@@ -81,7 +80,7 @@ class Source:
 
     def _batches(self) -> Iterator[tuple[Rows, int]]:
         """Yield rows as they stand, and the time up to which no later row can come."""
-        with pq.ParquetFile(self.path) as table:
+        with open_table(self.path) as table:
             times = ["queue_ns", "issue_ns"] if self.level == "issued" else self._times(table)
             columns = [*dict.fromkeys((*times, "complete_ns")), *COLUMNS, *FLAG_BITS]
             if self.level == "issued":

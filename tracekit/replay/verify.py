@@ -263,7 +263,7 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     """Move a replay to the trace that it is of; return its summary."""
-    place = folder.path / "replays" / name
+    place = folder.subfolder(f"replays/{name}")
     with new_folder(place, overwrite=True, marker=SUMMARY) as made:
         for file in (part.path / "replays" / name).iterdir():
             shutil.move(file, made)

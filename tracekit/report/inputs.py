@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracekit import query
+from tracekit.arrow import open_table, read_whole
 from tracekit.errors import InputError
 from tracekit.metadata import read_object
 from tracekit.store import TraceFolder, command_line
@@ -68,7 +67,7 @@ class Inputs:
     @property
     def has_file_replays(self) -> bool:
         """Return whether file operations were replayed."""
-        return any(self.folder.path.glob("replays/*/file_completions.parquet"))
+        return bool(self.folder.files("replays/*/file_completions.parquet"))
 
     @property
     def has_trace(self) -> bool:
@@ -132,8 +131,8 @@ class Inputs:
 
         InputError when it has not the `needed` keys.
         """
-        file = self.folder.path / place
-        return _read_json(file, *needed) if file.is_file() else None
+        file = self.folder.file(place)
+        return _read_json(file, *needed) if file.exists() else None
 
     def result(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
         """Return NAME.json and the table NAME that a command wrote together, or None."""
@@ -149,17 +148,15 @@ class Inputs:
     @functools.cached_property
     def simulations_run(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Return each simulation that was run, and its options."""
-        files = sorted((self.folder.path / "simulations").glob("*.json"))
+        files = self.folder.files("simulations/*.json")
         return [(file.stem, _read_json(file).get("asked", [])) for file in files]
 
     @functools.cached_property
     def replays(self) -> tuple[Replay, ...]:
         """The replays that left completions, by name, each with its summary."""
-        files = sorted(self.folder.path.glob("replays/*/completions.parquet"))
-        return tuple(
-            Replay(file.parent.name, _read_json(file.with_name("summary.json"), *SUMMARY_KEYS))
-            for file in files
-        )
+        names = [file.parent.name for file in self.folder.files("replays/*/completions.parquet")]
+        places = {name: self.folder.file(f"replays/{name}/summary.json") for name in names}
+        return tuple(Replay(name, _read_json(places[name], *SUMMARY_KEYS)) for name in names)
 
 
 def _of_query(source: query.Query, table: pd.DataFrame, parameters: Mapping[str, int]) -> Evidence:
@@ -181,11 +178,7 @@ def _is_current(evidence: Evidence) -> bool:
 
 
 def _read_table(file: Path) -> pd.DataFrame:
-    try:
-        table = pq.read_table(file)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{file} cannot be read: {error}", hint="make it again") from None
-    return plain(table.to_pandas(integer_object_nulls=True))
+    return plain(read_whole(file).to_pandas(integer_object_nulls=True))
 
 
 def _with_lists(table: pd.DataFrame) -> pd.DataFrame:
@@ -196,8 +189,11 @@ def _with_lists(table: pd.DataFrame) -> pd.DataFrame:
 
 def _parameters(file: Path) -> Mapping[str, int]:
     """Return the values that the query ran with, which `analyze` stores in the table."""
-    stored = (pq.read_schema(file).metadata or {}).get(b"parameters", b"{}")
-    values = json.loads(stored)
+    stored = open_table(file).schema_arrow.metadata or {}
+    try:
+        values = json.loads(stored.get(b"parameters", b"{}"))
+    except (ValueError, RecursionError):
+        return {}
     return values if isinstance(values, dict) else {}
 
 

@@ -324,10 +324,10 @@ def sweep(
     a folder that is another thing, and for a target whose name was another place there.
     """
     folder = measurement_folder(output)
-    place = folder.path / RUNS
+    place = folder.subfolder(RUNS)
     place.mkdir(parents=True, exist_ok=True)
     check_places(read_runs(folder), runs)
-    needed = [place, *([folder.path / PLACE] if keeps_operations else [])]
+    needed = [place, *([folder.subfolder(PLACE)] if keeps_operations else [])]
     wanted = [run for run in runs if again or not _is_there(run, needed)]
     missing = _run_all(
         folder, wanted, tell=tell, replace=replace, keeps_operations=keeps_operations
@@ -367,16 +367,16 @@ def _run_all(
             if result is None:
                 return missing + [f"{words(one)}: interrupted" for one in runs[number - 1 :]]
             if done:
-                table = folder.path / PLACE / f"{run.run_id}.parquet"
+                table = folder.table(f"{PLACE}/{run.run_id}")
                 write_operations(table, done, steps=run.personality.labels)
-            write_json(folder.path / RUNS / f"{run.run_id}.json", msgspec.to_builtins(result))
+            write_json(folder.file(f"{RUNS}/{run.run_id}.json"), msgspec.to_builtins(result))
     return missing
 
 
 def read_runs(folder: TraceFolder) -> list[RunRecord]:
     """Return the runs of the folder, in order of their names."""
     hint = "remove the file and sweep again"
-    files = sorted((folder.path / RUNS).glob("*.json"))
+    files = folder.files(f"{RUNS}/*.json")
     return [
         validate(read_object(file, hint=hint), RunRecord, file=file, hint=hint) for file in files
     ]

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tracekit.devices import load_toml
 from tracekit.errors import InputError, UsageError
 from tracekit.units import parse_duration, parse_size
-
-
-def load(file: Path) -> tuple[str, dict[str, Any]]:
-    """Return text and content of a TOML file; raise InputError when it is none."""
-    try:
-        text = file.read_text(encoding="utf-8")
-        return text, tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is not valid TOML: {error}") from None
 
 
 def has_flow(file: Path) -> bool:
@@ -30,7 +19,7 @@ def has_flow(file: Path) -> bool:
 
     Raise InputError when it is no TOML.
     """
-    return "operation" in load(file)[1]
+    return "operation" in load_toml(file)[1]
 
 
 def cumulated(weights: Sequence[float]) -> tuple[float, ...]:

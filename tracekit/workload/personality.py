@@ -11,9 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tracekit.devices import load_toml
 from tracekit.errors import InputError, UsageError
 from tracekit.units import SECTOR_BYTES, parse_size
-from tracekit.workload.keys import Keys, load
+from tracekit.workload.keys import Keys
 
 ACTIONS = (
     "create",
@@ -122,7 +123,8 @@ def is_personality(name: str) -> bool:
     """Say whether it is a shipped personality, or a TOML file with what only these have."""
     file = Path(name)
     return name in shipped() or (
-        file.is_file() and not load(file)[1].keys().isdisjoint(("parameters", "files", "operation"))
+        file.is_file()
+        and not load_toml(file)[1].keys().isdisjoint(("parameters", "files", "operation"))
     )
 
 
@@ -142,7 +144,7 @@ def open_personality(
             f"there is no personality '{name}'",
             hint=f"shipped are {', '.join(shipped())}; or name a TOML file",
         )
-    content = load(file)[1]
+    content = load_toml(file)[1]
     top = Keys(content, str(file), known=TOP)
     place = f"{file}, [parameters]"
     values = _parameters(content.get("parameters", {}), place)

@@ -9,11 +9,12 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+from tracekit.devices import load_toml
 from tracekit.errors import InputError, UsageError
 from tracekit.tables import ROLES
 from tracekit.units import SECTOR_BYTES
 from tracekit.workload import model
-from tracekit.workload.keys import Keys, load
+from tracekit.workload.keys import Keys
 from tracekit.workload.model import ONE, Arrival, Distribution, Locality, Profile, Request, Stream
 
 GAPS = ("constant", "exponential", "gamma", "weibull", "lognormal", "measured")
@@ -200,7 +201,7 @@ def find_definition(name: str) -> Path:
 
 def read_profile(file: Path) -> Profile:
     """Return the profile of a file; raise InputError naming file, place, key and value."""
-    text, content = load(file)
+    text, content = load_toml(file)
     own_keys = ("stream",) if "stream" in content else STREAM_KEYS
     keys = Keys(content, f"{file}", known=(*PROFILE_KEYS, *own_keys))
     target_bytes, sector_bytes = keys.size("target_size"), keys.size("sector", SECTOR_BYTES)

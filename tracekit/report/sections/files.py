@@ -214,7 +214,7 @@ def call_times(inputs: Inputs, shown: pd.DataFrame, *, steps: pd.DataFrame) -> l
 
     `shown` are the points that the section shows, `steps` their steps; no figure without rows.
     """
-    if not any(inputs.folder.path.glob("files/operations/*.parquet")):
+    if not inputs.folder.files("files/operations/*.parquet"):
         return []
     calls = inputs.computed("files/call_distribution")
     known = calls.table.merge(shown[[*POINT, "kind"]], on=POINT)
