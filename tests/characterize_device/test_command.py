@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,14 @@ fua_us = 300.0
 parallelism = 5
 price_per_gb = 6.0
 """
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which the commands of a test remember what they made."""
+    home = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    return home / "tracekit"
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +237,127 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(steps) == 5 + result["steps"] - 4
     assert any("in 2 parts" in line for line in result["warnings"])
     assert not target.exists()
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a measurement of new.img that was interrupted."""
+    with monkeypatch.context() as patch:
+        interrupt_in_step(patch, 3, is_partial=True)
+        with pytest.raises(PartialError) as caught:
+            characterize(tmp_path / "out", options(tmp_path / "new.img"))
+    assert caught.value.hint.endswith("new.img stays until then")
+    return tmp_path / "out"
+
+
+def test_a_moved_folder_goes_on_and_nothing_is_left(interrupted: Path, state: Path) -> None:
+    # GIVEN a trace folder that got another name after its measurement was interrupted
+    folder, target = interrupted.rename(interrupted.with_name("moved")), interrupted.parent
+    (entry,) = (state / "made").iterdir()
+    assert (state.stat().st_mode & 0o777, entry.parent.stat().st_mode & 0o777) == (0o700, 0o700)
+    # WHEN the same is asked
+    result = characterize(folder, options(target / "new.img"))
+    # THEN it goes on, and neither the file nor its entry stays
+    assert result["resumed"] == 1
+    assert not (target / "new.img").exists()
+    assert list((state / "made").iterdir()) == []
+
+
+def test_a_folder_does_not_say_what_was_made_for_it(interrupted: Path, tmp_path: Path) -> None:
+    # GIVEN a folder with the state of a measurement of a precious file, as somebody else sent it
+    precious = tmp_path / "precious.img"
+    precious.write_bytes(b"precious" * (1 << 20))
+    sent = tmp_path / "sent"
+    shutil.copytree(interrupted, sent)
+    content = json_of(sent / "device/state.json")
+    inode = [precious.stat().st_dev, precious.stat().st_ino]
+    content["asked"]["target"] = str(precious)
+    content["made"] = {"path": str(precious), "inode": inode}
+    (sent / "device/state.json").write_text(json.dumps(content))
+    # WHEN it is gone on with, THEN that is rejected
+    with pytest.raises(UsageError, match="the file that the interrupted measurement made is gone"):
+        characterize(sent, options(precious))
+    # AND begun anew, the file is read as any other, and stays
+    result = characterize(sent, options(precious, overwrite=True))
+    assert not result["may_write"]
+    assert precious.read_bytes() == b"precious" * (1 << 20)
+    # AND what another folder's measurement made is not its own
+    assert (tmp_path / "new.img").exists()
+
+
+def test_begun_anew_what_was_made_goes_away(interrupted: Path, tmp_path: Path) -> None:
+    result = characterize(interrupted, options(tmp_path / "other.img", overwrite=True))
+    assert (result["kind"], result["resumed"]) == ("made file", 0)
+    assert list(tmp_path.glob("*.img")) == []
+
+
+def test_entries_whose_file_is_gone_are_dropped(
+    interrupted: Path, tmp_path: Path, state: Path
+) -> None:
+    # GIVEN an entry of a file that the user removed, and a torn one
+    (tmp_path / "new.img").unlink()
+    (state / "made/torn.json").write_bytes(bytes(100))
+    assert len(list((state / "made").iterdir())) == 2
+    # WHEN another measurement makes a file and is done
+    characterize(tmp_path / "b", options(tmp_path / "b.img"))
+    # THEN no entry is left
+    assert interrupted.exists()
+    assert list((state / "made").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (bytes(600), "not valid JSON"),
+        (b"{}", "asked is missing"),
+        ((b'"requests": 8', b'"requests": 9'), "cannot be"),
+        ((b'"all"', b'"most"'), "cannot be"),
+    ],
+)
+def test_a_damaged_state_is_named_and_force_begins_anew(
+    interrupted: Path, tmp_path: Path, changed: Any, message: str
+) -> None:
+    file = interrupted / "device/state.json"
+    whole = file.read_bytes()
+    content = changed if isinstance(changed, bytes) else whole.replace(*changed)
+    assert content != whole
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        characterize(interrupted, options(tmp_path / "new.img"))
+    assert str(file) in str(caught.value)
+    assert caught.value.hint == "pass --force to begin anew"
+    result = characterize(interrupted, options(tmp_path / "new.img", overwrite=True))
+    assert (result["resumed"], result["kind"]) == (0, "made file")
+
+
+def test_results_behind_a_link_are_rejected(tmp_path: Path) -> None:
+    # GIVEN a trace folder whose device folder is a link to a project with a file of the same name
+    folder = tmp_path / "out"
+    characterize(folder, CharacterizeOptions(target=TargetOptions(device="ssd-emlc"), amounts=TINY))
+    shutil.rmtree(folder / "device")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/state.json").write_text("{}")
+    (folder / "device").symlink_to("../project")
+    # WHEN it is measured anew THEN that is rejected, and the file stays
+    with pytest.raises(InputError, match="device is a link"):
+        characterize(folder, options(tmp_path / "new.img", overwrite=True))
+    assert (tmp_path / "project/state.json").read_text() == "{}"
+
+
+def test_a_state_folder_of_somebody_else_is_named_before_anything_is_made(
+    tmp_path: Path, state: Path
+) -> None:
+    state.write_text("")
+    with pytest.raises(InputError, match="cannot keep what is made for a run") as caught:
+        characterize(tmp_path / "out", options(tmp_path / "new.img"))
+    assert caught.value.hint == "set XDG_STATE_HOME to a folder of your own"
+    if os.geteuid() == 0:
+        state.unlink()
+        state.mkdir()
+        os.chown(state, 65534, 65534)
+        with pytest.raises(InputError, match="is not a folder of yours"):
+            characterize(tmp_path / "out", options(tmp_path / "new.img"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_replaced_target_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def exact(step: Step, cost: Any, lanes: int) -> dict[str, Any]:
     share = step.write_ratio
     mean_s = (share * cost(step, "write") + (1 - share) * cost(step, "read")) / 1e9
     return {
-        "step": step.as_dict(),
+        "step": asdict(step),
         "elapsed_ns": 10**9,
         "iops": min(step.depth, lanes) / mean_s,
         "usual_iops": min(step.depth, lanes) / mean_s,

@@ -10,19 +10,21 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from tracekit._native.players import checked_program, run_program
+from tracekit.device import made_file
 from tracekit.device.fit import Fitted, checked_name, compare, complete, fit, write_profile
-from tracekit.device.latencies import ALL, bucket_low, read_latencies
+from tracekit.device.latencies import ALL, bucket_low, bucket_of, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
 from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, PartialError, UsageError
-from tracekit.metadata import Record, read_object, validate
+from tracekit.metadata import LARGEST, Count, Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
 from tracekit.replay.player import Schedule
 from tracekit.store import (
@@ -176,73 +178,103 @@ def _pauses(results: Sequence[Result]) -> Iterator[str]:
 
 
 FORCE_HINT = "pass --force to begin anew"
+Time = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+BUCKET_MAX = int(bucket_of(np.array([LARGEST]))[0]) - 1
+"""The last whose upper end a column can hold."""
+Bucket = tuple[Annotated[int, msgspec.Meta(ge=0, le=BUCKET_MAX)], Count, Count]
 
 
-class MadeFile(Record):
-    """The file that was made for the measurement, by what it is and not by its name alone."""
+class OperationTimes(Record):
+    """What the requests of one operation took in a step; a bucket has its count and its largest."""
 
-    path: str
-    inode: tuple[int, int]
+    requests: Count
+    failed: Count
+    mean_ns: Time
+    deviation_ns: Time
+    min_ns: Count
+    p50_ns: Count
+    p99_ns: Count
+    p99_9_ns: Count
+    max_ns: Count
+    histogram: list[Bucket]
+
+    def __post_init__(self) -> None:
+        """Check what one number says of another."""
+        if self.requests != sum(count for _, count, _ in self.histogram):
+            raise ValueError("the histogram does not hold all requests")
+
+
+class StepResult(Record):
+    """A step that is done."""
+
+    step: Step
+    elapsed_ns: Count
+    iops: Time
+    usual_iops: Time
+    engine: str
+    is_direct: bool
+    steal_ratio: Share
+    overruns: Count
+    operations: dict[str, OperationTimes]
+
+    def __post_init__(self) -> None:
+        """Check that there is a sum over the operations."""
+        if ALL not in self.operations:
+            raise ValueError("there is no sum over the operations")
 
 
 class State(Record):
-    """The content of state.json: the steps that are done, and the options that they had."""
+    """The content of state.json: the steps that are done, and the options that they had.
+
+    The options are compared and never followed: a file or folder is found by what the command
+    names, and by what `made_file` remembers.
+    """
 
     asked: dict[str, Any]
-    made: MadeFile | None
-    """The file that was made for the measurement."""
-    resumed: int
-    results: list[dict[str, Any]]
+    is_made: bool
+    """Whether the target is a file that was made for the measurement."""
+    resumed: Count
+    results: list[StepResult]
 
-    def done(self, number: int, step: Mapping[str, Any]) -> bool:
+    def done(self, number: int, step: Step) -> bool:
         """Say whether step `number` is done and is this very one."""
-        return number < len(self.results) and self.results[number]["step"] == step
-
-    def made_file(self) -> Path | None:
-        """Return the file that was made for the measurement, if it still is that very one."""
-        if self.made is None:
-            return None
-        path = Path(self.made.path)
-        try:
-            info = path.lstat()
-        except OSError:
-            return None
-        return path if (info.st_dev, info.st_ino) == self.made.inode else None
-
-    def remove_made(self) -> None:
-        """Remove the file that was made for the measurement."""
-        path = self.made_file()
-        if path is not None:
-            path.unlink()
-        self.made = None
+        return number < len(self.results) and self.results[number].step == step
 
 
-def open_state(file: Path, options: dict[str, Any], *, anew: bool) -> State:
-    """Return what is done already, or nothing; UsageError when it had other options."""
-    if file.is_file():
-        content = read_object(file, hint=FORCE_HINT)
-        state = validate(content, State, file=file, hint=f"remove {file.parent}")
-        if not anew:
-            _check_same(state, options, file.parent)
-            state.resumed += 1
-            return state
-        state.remove_made()
-        file.unlink()
-    return State(asked=options, made=None, resumed=0, results=[])
+def open_state(output: Path, options: CharacterizeOptions) -> tuple[State, Path | None]:
+    """Return what is done already, or nothing, and the file that was made for it.
+
+    Raises UsageError when it had other options.
+    """
+    asked = _identity(options)
+    file = output / PLACE / STATE
+    new = State(asked=asked, is_made=False, resumed=0, results=[])
+    if not os.path.lexists(file) or options.overwrite:
+        if os.path.lexists(file):
+            made_file.forget(output, removes=True)
+            file.unlink()
+        return new, None
+    content = read_object(file, hint=FORCE_HINT)
+    state = validate(content, State, file=file, hint=FORCE_HINT)
+    _check_same(state, asked, file.parent)
+    made = made_file.recall(output) if state.is_made else None
+    target = options.target.path
+    if state.is_made and (made is None or target is None or made.path != os.path.realpath(target)):
+        raise UsageError(
+            f"{target}: the file that the interrupted measurement made is gone", hint=FORCE_HINT
+        )
+    state.resumed += 1
+    return state, None if made is None else Path(made.path)
 
 
-def _check_same(state: State, options: dict[str, Any], place: Path) -> None:
-    other = [key for key in options if state.asked.get(key) != options[key]]
+def _check_same(state: State, asked: dict[str, Any], place: Path) -> None:
+    other = [key for key in asked if state.asked.get(key) != asked[key]]
     if other:
         raise UsageError(
             f"{place}: an interrupted measurement was asked with another {other[0]}:"
-            f" {state.asked.get(other[0])!r}, not {options[other[0]]!r}",
+            f" {state.asked.get(other[0])!r}, not {asked[other[0]]!r}",
             hint=f"ask as before to go on, or {FORCE_HINT}",
-        )
-    if state.made is not None and state.made_file() is None:
-        raise UsageError(
-            f"{state.made.path}: the file that the interrupted measurement made is gone",
-            hint=FORCE_HINT,
         )
 
 
@@ -254,7 +286,8 @@ def _write_answer(
     folder: TraceFolder, state: State, target: Target, options: CharacterizeOptions
 ) -> dict[str, Any]:
     """Write tables, profile and device.json; return the content of the last."""
-    fitted, results = fit(state.results), state.results
+    results = msgspec.to_builtins(state.results)
+    fitted = fit(results)
     emulated = options.target.profile()
     if emulated is not None:
         compare(fitted, emulated)
@@ -395,11 +428,15 @@ def characterize(
     """
     checked_program()
     place = output / PLACE
+    if place.is_symlink():
+        raise InputError(f"{place} is a link: it leads out of the trace folder", hint="remove it")
     if (place / RESULT_FILE).exists() and not options.overwrite:
         raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
-    state = open_state(place / STATE, _identity(options), anew=options.overwrite)
+    state, made = open_state(output, options)
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
-        target = open_target(options.target, Path(name), made=state.made_file())
+        target = open_target(options.target, Path(name), made=made)
+    if target.is_ours:
+        made_file.state_folder()
     folder = measurement_folder(output)
     if (place / RESULT_FILE).exists():
         shutil.rmtree(place)
@@ -410,26 +447,26 @@ def characterize(
         if target.may_write or not step.writes
     ]
     with scratch_folder(place / "run") as scratch:
-        run = _Run(place / STATE, state, target, scratch, options)
+        run = _Run(output, state, target, scratch, options)
         try:
             for number, step in enumerate(wanted):
                 if on_step is not None:
                     on_step(step.label, number, len(wanted))
-                if not state.done(number, step.as_dict()):
+                if not state.done(number, step):
                     run.measure(number, step)
         finally:
-            if not state.results and not options.keeps_file:
-                state.remove_made()
+            if not state.results:
+                made_file.forget(output, removes=not options.keeps_file)
+    del state.results[len(wanted) :]
     result = _write_answer(folder, state, run.target, options)
-    if not options.keeps_file:
-        state.remove_made()
+    made_file.forget(output, removes=not options.keeps_file)
     (place / STATE).unlink()
     return result
 
 
 @dataclass
 class _Run:
-    file: Path
+    output: Path
     state: State
     target: Target
     scratch: Path
@@ -461,37 +498,37 @@ class _Run:
             reason = ", ".join(failed) or "all were left out"
             raise InputError(f"not one request of '{step.label}' was done: {reason}")
         self.state.results.append(
-            {
-                "step": step.as_dict(),
-                "elapsed_ns": pace.elapsed_ns,
-                "iops": latencies[ALL].count / max(pace.elapsed_ns, 1) * 1e9,
-                "usual_iops": pace.usual_iops,
-                "engine": outcome.summary["engine"]["used"],
-                "is_direct": outcome.summary["targets"][0]["is_direct"],
-                "steal_ratio": outcome.summary["fidelity"]["steal_ratio"],
-                "overruns": outcome.summary["engine"]["overruns"],
-                "operations": {name: one.as_dict() for name, one in latencies.items()},
-            }
+            StepResult(
+                step=step,
+                elapsed_ns=pace.elapsed_ns,
+                iops=latencies[ALL].count / max(pace.elapsed_ns, 1) * 1e9,
+                usual_iops=pace.usual_iops,
+                engine=outcome.summary["engine"]["used"],
+                is_direct=outcome.summary["targets"][0]["is_direct"],
+                steal_ratio=outcome.summary["fidelity"]["steal_ratio"],
+                overruns=outcome.summary["engine"]["overruns"],
+                operations={
+                    name: OperationTimes(**one.as_dict()) for name, one in latencies.items()
+                },
+            )
         )
-        write_json(self.file, msgspec.to_builtins(self.state))
+        write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
 
     def _keep_file(self) -> None:
         """After the first step the file that was made for the run exists."""
-        if self.target.is_ours and self.state.made is None and self.target.path is not None:
-            info = self.target.path.lstat()
-            made = os.path.realpath(self.target.path)
-            self.state.made = MadeFile(path=made, inode=(info.st_dev, info.st_ino))
+        if self.target.is_ours and not self.state.is_made and self.target.path is not None:
+            made_file.record(self.output, self.target.path)
+            self.state.is_made = True
             self.target = self.target.confirmed()
 
     def _check(self, summary: dict[str, Any], step: Step) -> None:
         if summary["outcome"] != "interrupted":
             return
-        made = self.state.made_file()
-        is_kept = made is not None and bool(self.state.results)
+        made = made_file.recall(self.output) if self.state.results else None
         raise PartialError(
             f"interrupted in '{step.label}': {len(self.state.results)} steps are done and kept",
             hint="run the same command again to go on"
-            + (f"; {made} stays until then" if is_kept else ""),
+            + (f"; {made.path} stays until then" if made else ""),
         )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -53,10 +52,6 @@ class Step:
         """The name in the progress line."""
         kind, length = self.kind.replace("_", " "), self.length_bytes // 1024
         return f"{kind}, {length} KiB, {self.write_ratio:.0%} writes, depth {self.depth}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the step as JSON has it, to know it again."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
