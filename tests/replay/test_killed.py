@@ -163,6 +163,76 @@ def test_a_new_replay_of_the_name_throws_nothing_away(tmp_path: Path, killed: Tr
     assert len(ids_of(folder / "replays/latest/completions.parquet")) == COUNT
 
 
+def left_in(folder: Path) -> Path:
+    """Return the hidden folder that the killed replay left."""
+    (left,) = (folder / "replays").glob(".latest.*")
+    return left
+
+
+def test_a_killed_run_does_not_say_where_its_files_are(tmp_path: Path, killed: TraceFolder) -> None:
+    # GIVEN a folder whose note names completions and a plan outside, as somebody else wrote it
+    folder = shutil.copytree(killed.path, tmp_path / "trace")
+    precious = write_records(tmp_path / "precious", [0, 1])
+    content = precious.read_bytes()
+    note = json.loads((left_in(folder) / "unfinished.json").read_text())
+    note |= {"plan": "../../../precious", "records": "../../../precious"}
+    (left_in(folder) / "unfinished.json").write_text(json.dumps(note))
+    # WHEN its name is replayed again
+    succeed("replay", folder, *FAST)
+    # THEN what was outside is there, and what is inside was taken
+    assert precious.read_bytes() == content
+    assert len(ids_of(folder / "replays/latest.unfinished/unfinished.parquet")) > 10
+
+
+def test_a_torn_note_loses_only_how_far_it_came(tmp_path: Path, killed: TraceFolder) -> None:
+    # GIVEN a note that a power loss left as zeros
+    folder = shutil.copytree(killed.path, tmp_path / "trace")
+    (left_in(folder) / "unfinished.json").write_bytes(bytes(1 << 16))
+    # WHEN its name is replayed again
+    succeed("replay", folder, *FAST)
+    # THEN what completed is kept, and what is lost is said there and when it is to be gone on with
+    kept = folder / "replays/latest.unfinished"
+    assert len(ids_of(kept / "unfinished.parquet")) > 10
+    about = json.loads((kept / "unfinished.json").read_text())
+    assert "tracekit was killed, and what it was doing is lost" in about["error"]
+    again = invoke("replay", folder, *FAST, "--resume", "latest.unfinished", "--name", "rest")
+    refused(again, "--resume latest.unfinished: how far it came is lost")
+
+
+@pytest.mark.parametrize("name", ["plan.bin", "records"])
+@pytest.mark.parametrize("kind", ["zeros", "cut", "link", "pipe", "gone"])
+def test_what_cannot_be_read_is_an_unfinished_copy(
+    tmp_path: Path, killed: TraceFolder, name: str, kind: str
+) -> None:
+    # GIVEN a killed replay whose plan or completions are damaged, or no files
+    folder = shutil.copytree(killed.path, tmp_path / "trace")
+    left = left_in(folder)
+    file = left / name if name == "plan.bin" else next(left.glob("completions.bin*"))
+    whole = file.read_bytes()
+    file.unlink()
+    if kind == "zeros":
+        file.write_bytes(bytes(len(whole)))
+    elif kind == "cut":
+        file.write_bytes(whole[:40])
+    elif kind == "link":
+        (tmp_path / "whole").write_bytes(whole)
+        file.symlink_to(tmp_path / "whole")
+    elif kind == "pipe":
+        os.mkfifo(file)
+    # WHEN its name is replayed again
+    done = succeed("replay", folder, *FAST, "--json")
+    # THEN it works, nothing is kept, and what a link names stays
+    assert "rescued" not in [one["code"] for one in json.loads(done.stdout)["warnings"]]
+    assert [path.name for path in (folder / "replays").iterdir()] == ["latest"]
+    assert kind != "link" or (tmp_path / "whole").read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["../latest", "/latest", "..", ".latest", ""])
+def test_a_path_is_no_name_of_a_replay(tmp_path: Path, name: str) -> None:
+    folder = steady(tmp_path / "trace", 3, 10)
+    refused(invoke("replay", folder.path, *FAST, "--resume", name), "--resume", "not a plain name")
+
+
 @needs_root
 def test_what_completed_is_kept_on_a_disk_that_became_full(tmp_path: Path) -> None:
     # GIVEN a trace on a disk of 4 MiB, of which plan and completions would take more

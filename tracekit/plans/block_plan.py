@@ -11,7 +11,8 @@ from typing import IO, Any
 import numpy as np
 
 from tracekit._native.workload import tally
-from tracekit.plans import Records, bytes_of, layout, write_header
+from tracekit.errors import InputError
+from tracekit.plans import Records, bytes_of, layout, open_plain, write_header
 from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"
@@ -194,6 +195,22 @@ def index_of(records: Records) -> Records:
     blocks = [records[first : first + STRIDE] for first in range(0, len(records), STRIDE)]
     rows = [(one["intended_ns"][0], zlib.crc32(bytes_of(one)), len(one)) for one in blocks]
     return np.array(rows, INDEX)
+
+
+def map_records(plan: Path) -> Records:
+    """Return the records of a plan, mapped; InputError for a file that is not a whole plan."""
+    with open_plain(plan) as file:
+        head = file.read(HEADER.itemsize)
+        header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
+        offset, count = int(header["records_offset"]), int(header["record_count"])
+        is_whole = (
+            (header["magic"], header["version"]) == (MAGIC, VERSION)
+            and header["header_crc32"] == zlib.crc32(head[:-4])
+            and offset + count * RECORD.itemsize <= os.fstat(file.fileno()).st_size
+        )
+        if not is_whole:
+            raise InputError(f"{plan} is no whole plan of this version", hint="replay again")
+        return np.memmap(file, RECORD, "r", offset=offset, shape=(count,))
 
 
 def open_new(path: Path) -> IO[bytes]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tracekit._native.players import columns_of, read_results
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import InputError
+from tracekit.plans import open_plain
 from tracekit.replay.captured import NO_ID
 from tracekit.store import write_batches
 from tracekit.tables import COMPLETIONS, FILE_COMPLETIONS, FILE_OPERATION_NAMES
@@ -80,8 +81,9 @@ def read_records(records: Path) -> Iterator[Any]:
     The last record of a program that was killed may be cut off, and is left out. Raises InputError
     for another file.
     """
-    with records.open("rb") as file:
-        header = np.frombuffer(file.read(HEADER.itemsize), HEADER)[0]
+    with open_plain(records) as file:
+        head = file.read(HEADER.itemsize).ljust(HEADER.itemsize, b"\0")
+        header = np.frombuffer(head, HEADER)[0]
         if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:
             raise InputError(f"{records} is no file of completions of this version")
         while data := file.read(CHUNK_RECORDS * RECORD.itemsize):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit import store
-from tracekit.errors import TracekitError, UsageError
-from tracekit.metadata import Record, read_object, validate
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.metadata import Count, Record, read_object, validate
 from tracekit.plans import block_plan
 from tracekit.replay import completions
 from tracekit.replay.compiler import PlanReport
@@ -33,9 +34,7 @@ def first_without_completion(plan: Path, records: Path, *, begin: int, from_ns: 
     the program's file; its last record may be cut off. Records behind the one that is returned may
     be completed too, since requests complete in any order.
     """
-    header = np.fromfile(plan, block_plan.HEADER, 1)[0]
-    offset, count = int(header["records_offset"]), int(header["record_count"])
-    rows = np.memmap(plan, block_plan.RECORD, "r", offset=offset, shape=(count,))
+    rows = block_plan.map_records(plan)
     at = max(begin, int(np.searchsorted(rows["intended_ns"], from_ns)) if from_ns else 0)
     ahead = np.zeros(0, np.uint64)
     for chunk in completions.read_records(records):
@@ -119,14 +118,27 @@ class StartedRun:
         return completions.write_completions(records, folder / TABLE, is_timed=self.is_timed)
 
 
+class StartedNote(Record):
+    """The content of unfinished.json while the program runs.
+
+    It names no file: the plan and the completions are found by their own names beside it.
+    """
+
+    compiled: dict[str, Any]
+    first: Count
+    from_ns: Count
+    is_timed: bool
+
+
 class PartialRun(Record):
     """The content of unfinished.json; `next` is the resume point, null for file operations."""
 
     outcome: str
     error: str
-    completions: int | None
-    next: int | None
+    completions: Count | None
+    next: Count | None
     compiled: dict[str, Any]
+    """Empty where it was lost: then `next` is null, too."""
 
 
 @contextmanager
@@ -141,7 +153,9 @@ def keeping(results: Path, run: StartedRun) -> Iterator[None]:
     """
     place = results.with_name(f"{results.name}{SUFFIX}")
     about = run.plan.parent / ABOUT
-    started = {**asdict(run), "plan": run.plan.name, "records": run.records.name}
+    started = StartedNote(
+        compiled=dict(run.compiled), first=run.first, from_ns=run.from_ns, is_timed=run.is_timed
+    )
     about.write_bytes(msgspec.json.encode(started).ljust(RESERVE_BYTES))
     try:
         yield
@@ -168,15 +182,26 @@ def rescue(replays: Path, names: set[str]) -> list[Path]:
 
 
 def _rescue(left: Path, place: Path) -> Path | None:
-    if not (left / ABOUT).is_file() or not (left / PLAN).is_file():
+    """Keep what a killed replay left; None where it left nothing that can be read.
+
+    A folder may come from somebody else: links, and files by other names, are not touched.
+    """
+    plan, names = left / PLAN, (RECORDS, FILE_RECORDS)
+    records = next((found for name in names if (found := _records_of(left / name))), None)
+    if records is None or not _is_plain(left / ABOUT) or not _is_plain(plan):
         return None
-    started = msgspec.json.decode((left / ABOUT).read_bytes())
-    records = _records_of(left / started["records"])
-    if records is None:
+    error = "tracekit was killed"
+    try:
+        note = validate(
+            read_object(left / ABOUT, hint=HINT), StartedNote, file=left / ABOUT, hint=HINT
+        )
+        about = msgspec.structs.asdict(note)
+    except InputError as torn:
+        about, error = {"compiled": {}}, f"{error}, and what it was doing is lost: {torn}"
+    try:
+        _keep(place, records, StartedRun(plan, records, **about), error=error)
+    except InputError:
         return None
-    (left / ABOUT).unlink()
-    run = StartedRun(**{**started, "plan": left / PLAN, "records": records})
-    _keep(place, records, run, error="tracekit was killed")
     shutil.rmtree(left, ignore_errors=True)
     return place
 
@@ -184,23 +209,30 @@ def _rescue(left: Path, place: Path) -> Path | None:
 def _records_of(whole: Path) -> Path | None:
     """Return the program's file, whole or not, if it holds completions."""
     least_bytes = completions.HEADER.itemsize
-    files = [whole, *whole.parent.glob(f"{whole.name}.*.part")]
-    return next((f for f in files if f.is_file() and f.stat().st_size > least_bytes), None)
+    files = [whole, *sorted(whole.parent.glob(f"{whole.name}.*.part"))]
+    return next((f for f in files if _is_plain(f) and f.stat().st_size > least_bytes), None)
+
+
+def _is_plain(file: Path) -> bool:
+    """Say whether it is a file, and no link to one."""
+    return file.is_file() and not file.is_symlink()
 
 
 def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None:
-    """Move the program's file to `place` and make a table of it; return its rows if it fits."""
+    """Move the plan to `place`, and the program's file or a table of it; return the table's rows.
+
+    Until `place` is whole all stays where it is, unless the file system has no hard links.
+    """
     with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
-        resume_point = run.resume_point(part)
-        moved = part.rename(folder / (FILE_RECORDS if run.is_of_files else RECORDS))
-        run.plan.rename(folder / PLAN)
+        resume_point = run.resume_point(part) if run.compiled else None
         rows: int | None = None
         try:
-            rows = run.write_table(moved, folder)
-            moved.unlink()
+            rows = run.write_table(part, folder)
         except OSError:
             for table in folder.glob("*.parquet"):
                 table.unlink()
+            _move(part, folder / (FILE_RECORDS if run.is_of_files else RECORDS))
+        _move(run.plan, folder / PLAN)
         about = PartialRun(
             outcome="unfinished",
             error=error,
@@ -212,6 +244,13 @@ def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None
     return rows
 
 
+def _move(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target, follow_symlinks=False)
+    except OSError:
+        file.rename(target)
+
+
 def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
     """Return the folder of the replay to resume, its plan, and how many records are done.
 
@@ -220,7 +259,7 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
     before = replays / name
     if (before / SUMMARY).is_file() and (before / PLAN).is_file():
         summary = read_summary(before / SUMMARY)
-        return before, summary.compiled, _requests_handled(summary)
+        return before, summary.compiled, _requests_handled(summary, name)
     places = (before, replays / f"{name}{SUFFIX}")
     left = next((place for place in places if (place / ABOUT).is_file()), None)
     if left is None or not (left / PLAN).is_file():
@@ -230,22 +269,25 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
         raise UsageError(f"--resume {name}: {before} holds no replay", hint=hint)
     about = validate(read_object(left / ABOUT, hint=HINT), PartialRun, file=left / ABOUT, hint=HINT)
     if about.next is None:
-        raise UsageError(
-            f"--resume {name}: it was of file operations; their files are gone", hint=HINT
-        )
-    return left, msgspec.convert(about.compiled, PlanReport), about.next
+        reason = "it was of file operations; their files are gone"
+        reason = reason if about.compiled else "how far it came is lost"
+        raise UsageError(f"--resume {name}: {reason}", hint=HINT)
+    compiled = validate(about.compiled, PlanReport, file=left / ABOUT, hint=HINT)
+    return left, compiled, about.next
 
 
-def _requests_handled(summary: ReplaySummary) -> int:
+def _requests_handled(summary: ReplaySummary, name: str) -> int:
     """Return how many requests of the plan an earlier run left behind it, its own start included.
 
     In a closed loop requests go out in another order than the plan's: what stands behind the first
     one that is left is done again. Raises UsageError when it was not interrupted.
     """
     counts, window = summary.counts, summary.window
+    if ABSENT in (counts, window, summary.compiled):
+        raise UsageError(f"--resume {name}: its summary is not whole", hint=HINT)
     if summary.outcome != "interrupted" or not counts.not_reached:
         raise UsageError(
-            f"--resume {summary.name}: that replay reached its end, nothing is left to do",
+            f"--resume {name}: that replay reached its end, nothing is left to do",
             hint=HINT,
         )
     # Summaries before the look-ahead of closed loops have no "next".

@@ -48,6 +48,12 @@ FILE_SUMMARY = "file_summary.json"
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
+def check_name(name: str, *, option: str) -> None:
+    """Raise UsageError for what is not the name of results, such as a path."""
+    if not name or "/" in name or name.startswith(".") or not name.isprintable():
+        raise UsageError(f"{option} {name!r}: not a plain name")
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeepOptions:
     """What both kinds of replay have: how much to replay, and the name of the results."""
@@ -62,9 +68,7 @@ class KeepOptions:
 
     def __post_init__(self) -> None:
         """Check what the program cannot check."""
-        name = self.name
-        if not name or "/" in name or name.startswith(".") or not name.isprintable():
-            raise UsageError(f"--name {name!r}: not a plain name")
+        check_name(self.name, option="--name")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: not a number of {self.counted}")
 
@@ -92,6 +96,8 @@ class ReplayOptions(KeepOptions):
         super().__post_init__()
         check_choice(self.level, Level, option="--level")
         parse_budget(self.budget)
+        if self.resume is not None:
+            check_name(self.resume, option="--resume")
         if self.resume in (self.name, f"{self.name}{SUFFIX}"):
             raise UsageError(
                 f"--resume {self.resume}: its own results would be replaced",
