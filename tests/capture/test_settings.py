@@ -58,6 +58,42 @@ def test_the_next_capture_repairs_what_a_killed_one_left(tmp_path: Path) -> None
     assert not (state / "state.json").exists()
 
 
+def test_a_folder_in_the_place_of_the_left_one_is_not_deleted(tmp_path: Path) -> None:
+    # GIVEN a killed capture whose folder was replaced by another one of its name
+    leftover = tmp_path / ".trace.part"
+    leftover.mkdir()
+    Settings(tmp_path / "state.json").leave(leftover)
+    leftover.rename(tmp_path / "elsewhere")
+    leftover.mkdir()
+    # WHEN another begins, THEN it stays
+    with only_capture(tmp_path, tmp_path) as (_, notes):
+        assert len(notes) == 1
+        assert leftover.exists()
+
+
+@pytest.mark.parametrize("content", [b"", bytes(50), b'{"changed": [["/x"]], "held": []}'])
+def test_a_torn_state_stops_no_capture(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "state.json").write_bytes(content)
+    with only_capture(tmp_path, tmp_path) as (_, notes):
+        assert "what a killed capture left changed is lost" in notes[0]
+    with only_capture(tmp_path, tmp_path) as (_, notes):
+        assert notes == []
+
+
+@pytest.mark.parametrize("kind", ["link", "writable"])
+def test_a_state_folder_of_others_is_rejected(tmp_path: Path, kind: str) -> None:
+    state, other = tmp_path / "state", tmp_path / "other"
+    other.mkdir()
+    if kind == "link":
+        state.symlink_to(other)
+    else:
+        state.mkdir()
+        state.chmod(0o777)
+    refused = pytest.raises(TracekitError, match="is not a folder of this user alone")
+    with refused, only_capture(tmp_path, state):
+        pass
+
+
 def test_without_a_killed_capture_nothing_is_cleaned_up(tmp_path: Path) -> None:
     with only_capture(tmp_path, tmp_path / "state") as (_, notes):
         assert notes == []

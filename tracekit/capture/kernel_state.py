@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from tracekit.capture.layout import read_mounts
 from tracekit.capture.tracefs import mount, read_setting
-from tracekit.errors import TracekitError
+from tracekit.errors import InputError, TracekitError
+from tracekit.metadata import Record, read_object, validate
 
 DEBUGFS = Path("/sys/kernel/debug")
 PATIENCE_S = 3.0
@@ -119,6 +123,29 @@ def tracers(device: str) -> list[int]:
     return found
 
 
+class Leftover(Record):
+    """A folder that is to be deleted after a kill, by what it is and not by its name alone."""
+
+    path: str
+    device: int
+    inode: int
+
+    def remove(self) -> None:
+        """Delete it, if what is there by now still is that very folder."""
+        with suppress(OSError, ValueError):
+            info = os.lstat(self.path)
+            if (info.st_dev, info.st_ino) == (self.device, self.inode):
+                shutil.rmtree(self.path, ignore_errors=True)
+
+
+class KernelState(Record):
+    """The content of state.json: what one capture changed and holds; only root writes it."""
+
+    changed: list[tuple[str, str]]
+    held: list[tuple[Literal["mount", "trace"], str]]
+    leftover: Leftover | None
+
+
 LET_GO: dict[str, Callable[[str], None]] = {"mount": unmount, "trace": tear_down}
 """How each sort of thing that is held is let go, by its name in the state file."""
 
@@ -133,11 +160,14 @@ class Settings:
         self._state = state
         self._changed: list[tuple[Path, str]] = []
         self._held: list[tuple[str, str]] = []
-        self._leftover: Path | None = None
+        self._leftover: Leftover | None = None
 
     def leave(self, folder: Path) -> None:
         """Name a folder that is to be deleted if this process is killed."""
-        self._leftover = folder
+        info = folder.lstat()
+        self._leftover = Leftover(
+            path=str(folder.absolute()), device=info.st_dev, inode=info.st_ino
+        )
         self._write_state()
 
     def change(self, values: dict[Path, str]) -> None:
@@ -192,27 +222,32 @@ class Settings:
         self._state.unlink(missing_ok=True)
 
     def _write_state(self) -> None:
-        state = {"changed": self._changed, "held": self._held, "leftover": self._leftover}
+        state = {
+            "changed": [(str(path), value) for path, value in self._changed],
+            "held": self._held,
+            "leftover": self._leftover,
+        }
         part = self._state.with_suffix(".part")
-        part.write_text(json.dumps(state, default=str))
+        part.write_bytes(msgspec.json.encode(state))
         part.replace(self._state)
 
     @classmethod
     def of_dead_capture(cls, state: Path) -> Settings | None:
-        """Return what a killed capture left changed, or None."""
+        """Return what a killed capture left changed, or None; InputError where that is torn."""
         if not state.exists():
             return None
         settings = cls(state)
-        found = json.loads(state.read_text())
-        settings._changed = [(Path(path), value) for path, value in found["changed"]]
-        settings._held = [(kind, what) for kind, what in found["held"]]
-        settings._leftover = Path(found["leftover"]) if found["leftover"] else None
+        hint = "look at the settings of the tracer"
+        found = validate(read_object(state, hint=hint), KernelState, file=state, hint=hint)
+        settings._changed = [(Path(path), value) for path, value in found.changed]
+        settings._held = list(found.held)
+        settings._leftover = found.leftover
         return settings
 
     def remove_leftover(self) -> None:
         """Delete the half-written folder of a killed capture."""
         if self._leftover is not None:
-            shutil.rmtree(self._leftover, ignore_errors=True)
+            self._leftover.remove()
 
 
 def _write(path: Path, value: str) -> None:
@@ -232,6 +267,7 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
     Raise TracekitError when another capture runs. The settings are given back on leaving.
     """
     state_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    _check_is_ours(state_folder)
     holder = state_folder / "pid"
     with opened(tracefs) as lock:
         try:
@@ -251,9 +287,21 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
             settings.restore()
 
 
+def _check_is_ours(folder: Path) -> None:
+    """Raise TracekitError for a folder in which somebody else can write what is to be restored."""
+    info = folder.lstat()
+    is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not is_private or info.st_uid != os.geteuid():
+        raise TracekitError(f"{folder} is not a folder of this user alone", hint="remove it")
+
+
 def _clean_up(state: Path) -> list[str]:
     """Give back what a killed capture left changed; return what there is to say about it."""
-    dead = Settings.of_dead_capture(state)
+    try:
+        dead = Settings.of_dead_capture(state)
+    except InputError as error:
+        state.unlink()
+        return [f"what a killed capture left changed is lost: {error}; {error.hint}"]
     if dead is None:
         return []
     notes = ["gave back the kernel settings of a capture that was killed"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import time
@@ -11,8 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracekit.errors import TracekitError, UsageError
+from msgspec import to_builtins
+
+from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.lab.image import QEMU, Image, cache_folder
+from tracekit.metadata import Record, read_object, validate
 from tracekit.store import scratch_folder, write_json
 from tracekit.units import MIB, parse_duration, parse_size
 
@@ -141,16 +143,24 @@ def tail(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.strip().splitlines()[-TAIL_LINES:])
 
 
+class KvmProbe(Record):
+    """The content of kvm.json: whether a guest booted under KVM since this boot of the host."""
+
+    boot_id: str
+    works: bool
+
+
 def kvm_works(image: Image) -> bool:
     """Say whether a guest boots under KVM: found by booting one, once for each boot of the host."""
     kept = cache_folder() / "kvm.json"
     boot_id = BOOT_ID.read_text().strip()
-    with suppress(OSError, ValueError):
-        known = json.loads(kept.read_text())
-        if known["boot_id"] == boot_id:
-            return bool(known["works"])
+    with suppress(InputError):
+        hint = "remove the file"
+        known = validate(read_object(kept, hint=hint), KvmProbe, file=kept, hint=hint)
+        if known.boot_id == boot_id:
+            return known.works
     works = _boots(Machine(image, "kvm", memory_mib=512, cpus=1, kernel_words="lab.probe"))
-    write_json(kept, {"boot_id": boot_id, "works": works})
+    write_json(kept, to_builtins(KvmProbe(boot_id=boot_id, works=works)))
     return works
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
@@ -21,6 +20,7 @@ from tracekit.lab import machine
 from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
 from tracekit.lab.machine import Disk, Machine
 from tracekit.layout import CaptureSummary
+from tracekit.metadata import read_object
 from tracekit.store import scratch_folder
 from tracekit.units import MIB
 
@@ -259,7 +259,7 @@ def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -
     devices = {path.name.partition(".blktrace.")[0] for path in relay.glob("*.blktrace.*")}
     if not devices or len(totals) != len(devices):
         raise TracekitError(f"blktrace left no whole trace in the guest:\n{log.strip()}")
-    layout = json.loads((ended.folder / "layout.json").read_text())
+    layout = read_object(ended.folder / "layout.json", hint="run it again")
     summary = CaptureSummary(
         source="lab-blktrace", command=list(job.command), lab=_settings(ended, job)
     )
