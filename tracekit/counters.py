@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
 import signal
@@ -22,6 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.helper_programs import find_helper, run_helper, start_helper, why_missing, withheld
+from tracekit.invoking_user import User, make_folder
 from tracekit.metadata import Record, read_object, validate
 from tracekit.safe_open import read_given
 from tracekit.store import TraceFolder, measurement_folder, write_json, write_results
@@ -268,7 +269,6 @@ def _separator(line: str) -> str:
 
 
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-PLAIN = {**os.environ, "LC_ALL": "C"}
 NO_PERMISSION = "no permission: "
 LAST_LINES = 3
 
@@ -284,10 +284,10 @@ class Ran:
 
 def checked_perf() -> str:
     """Return the path of perf; TracekitError says how to get it."""
-    path = shutil.which("perf")
+    path = find_helper("perf")
     if path is None:
         raise TracekitError(
-            "perf is not installed, nothing can be counted",
+            why_missing("perf", "is not installed, nothing can be counted"),
             hint="install it: linux-perf of Debian, linux-tools-generic of Ubuntu, perf elsewhere;"
             " or give recorded files with --from",
         )
@@ -370,10 +370,8 @@ def _why(perf: str, event: str) -> str:
 def _perf(
     perf: str, events: Sequence[str], command: Sequence[str]
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [perf, "stat", "-j", *events, "--", *command],
-        capture_output=True, text=True, check=False, env=PLAIN,
-    )  # fmt: skip
+    words = [perf, "stat", "-j", *events, "--", *command]
+    return run_helper(words, variables={"LC_ALL": "C"}, capture_output=True, text=True)
 
 
 def _paranoid() -> str:
@@ -383,7 +381,13 @@ def _paranoid() -> str:
         return "not known"
 
 
-def count(command: Sequence[str], groups: Sequence[Sequence[str]], *, usable: set[str]) -> Ran:
+def count(
+    command: Sequence[str],
+    groups: Sequence[Sequence[str]],
+    *,
+    usable: set[str],
+    user: User | None = None,
+) -> Ran:
     """Run the command once and return what was counted; TracekitError when it failed.
 
     Whatever ends us ends the command, too.
@@ -391,11 +395,14 @@ def count(command: Sequence[str], groups: Sequence[Sequence[str]], *, usable: se
     perf = checked_perf()
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
         counts, printed = Path(name) / "counts.json", Path(name) / "output"
-        words = [perf, "stat", "-j", "-o", str(counts), *arguments(groups, usable), "--", *command]
+        words = [perf, "stat", "-j", "-o", str(counts), *arguments(groups, usable), "--"]
         with printed.open("wb") as output:
             start_ns = time.monotonic_ns()
-            child = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            child = start_helper(
+                [*words, *_as_user(command, user)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
             try:
                 code = child.wait()
@@ -407,6 +414,21 @@ def count(command: Sequence[str], groups: Sequence[Sequence[str]], *, usable: se
             last = "; ".join(text.splitlines()[-LAST_LINES:])
             raise TracekitError(f"{command[0]} ended with code {code}: {last or 'it said nothing'}")
         return Ran(parse_counts(counts.read_text(), place="perf"), elapsed_ns, text)
+
+
+def _as_user(command: Sequence[str], user: User | None) -> list[str]:
+    """Return a command that takes the rights of the user, sets what perf did not get, and runs it.
+
+    These two programs are counted, too: perf goes on with its own rights and begins with the first.
+    """
+    words = []
+    if user is not None:
+        ids = (f"--reuid={user.uid}", f"--regid={user.gid}", "--inh-caps=-all")
+        groups = ",".join(map(str, user.groups))
+        words += ["setpriv", *ids, f"--groups={groups}", "--"]
+    if variables := withheld() | (user.variables if user else {}):
+        words += ["env", *(f"{name}={text}" for name, text in variables.items())]
+    return [*words, *command]
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -772,6 +794,8 @@ class CountersOptions:
     rule: Rule = field(default_factory=Rule)
     groups: tuple[tuple[str, ...], ...] = GROUPS
     overwrite: bool = False
+    user: User | None = None
+    """Who the command runs as; None: with the rights of this process."""
     asked: tuple[str, ...] = ()
     """The command line."""
 
@@ -808,6 +832,7 @@ def count_events(
         # All are read before anything is written.
         recorded = [_taken(text, options.rule) for text in options.recorded]
     folder = measurement_folder(output)
+    make_folder(folder.path / PLACE)
     file = _file(folder, options.name)
     state = _state(file, options)
     state.asked = list(options.asked)
@@ -890,7 +915,7 @@ def _run(
     for number in range(len(state.runs), options.runs):
         if on_run is not None:
             on_run(options.name, number, options.runs)
-        ran = count(options.command, options.groups, usable=usable)
+        ran = count(options.command, options.groups, usable=usable, user=options.user)
         rate = options.rule.of_run(ran.output, ran.elapsed_ns)
         run = Run(
             source=" ".join(options.command),

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.device.steps import Step, write_plan
 from tracekit.errors import TracekitError
+from tracekit.helper_programs import find_helper, run_helper, why_missing
 from tracekit.lab.image import find_image, reason_not_to_run
 from tracekit.paths import data_folder
 from tracekit.store import write_table
@@ -73,9 +73,9 @@ class Check:
 
     def finding(self) -> Finding:
         """Return what the probe finds; an error that it does not expect is a finding too."""
-        if self.program and shutil.which(self.program) is None:
+        if self.program and find_helper(self.program) is None:
             remedy = f"apt install {PACKAGES[self.program]}"
-            return Finding("missing", f"{self.program} is not on PATH", remedy)
+            return Finding("missing", why_missing(self.program), remedy)
         if self.needs_root and os.geteuid() != 0:
             return Finding("missing", "not tried: needs root", "run: sudo tracekit doctor")
         try:
@@ -99,13 +99,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program; raise TracekitError with its complaint if it does not end well and in time."""
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
+        done = run_helper(
+            command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
         complaint = f"no answer within {TIMEOUT_S:.0f} s"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.machine import Disk, skip_unless_it_can_trace, small_disk, tracer_turn
+from tests.privileges.others import other_folder
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +28,10 @@ def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """Return a folder of another user."""
+    with other_folder() as folder:
+        yield folder

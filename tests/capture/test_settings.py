@@ -162,3 +162,47 @@ def test_one_capture_at_a_time_also_from_another_container(tmp_path: Path) -> No
     refused = pytest.raises(TracekitError, match=r"another capture is running$")
     with only_capture(tmp_path, tmp_path / "a"), refused, only_capture(tmp_path, tmp_path / "b"):
         pass
+
+
+def test_the_state_is_root_s_alone(tmp_path: Path) -> None:
+    # GIVEN a folder of an older version, which others may enter, and a umask that closes nothing
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        with only_capture(tmp_path, state) as (settings, _):
+            settings.change({})
+            # THEN nobody else can enter it or read its files
+            modes = {path.name: path.stat().st_mode & 0o777 for path in [state, *state.iterdir()]}
+    finally:
+        os.umask(before)
+    assert modes == {"state": 0o700, "pid": 0o600, "state.json": 0o600}
+
+
+def test_no_link_in_the_place_of_the_state_is_followed(tmp_path: Path) -> None:
+    # GIVEN links where the folder and its files are to be
+    precious = tmp_path / "precious"
+    precious.write_text("root's")
+    state, other = tmp_path / "state", tmp_path / "other"
+    other.mkdir()
+    state.symlink_to(other)
+    refused = pytest.raises(NotADirectoryError)
+    with refused, only_capture(tmp_path, state):
+        pass
+    (other / "pid").symlink_to(precious)
+    refused_file = pytest.raises(OSError, match="Too many levels of symbolic links")
+    with refused_file, only_capture(tmp_path, other):
+        pass
+    # THEN what they name is as it was
+    assert precious.read_text() == "root's"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a folder of somebody else")
+def test_a_folder_of_somebody_else_holds_no_state(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    os.chown(state, 12345, 12345)
+    refused = pytest.raises(TracekitError, match=f"{state} belongs to another user")
+    with refused, only_capture(tmp_path, state):
+        pass

@@ -62,7 +62,6 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
     monkeypatch.setenv("COUNTER", str(tmp_path / "n"))
-    monkeypatch.setattr(MODULE, "PLAIN", dict(os.environ))
 
 
 def count(out: Path, *words: str | Path) -> Result:
@@ -157,7 +156,6 @@ def test_where_perf_may_count_nothing_it_is_said_what_to_change(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORBIDDEN", "1")
-    monkeypatch.setattr(MODULE, "PLAIN", dict(os.environ))
     ran = invoke("counters", "-o", out, "--", "true")
     refused(ran, "no permission", error=TracekitError)
     assert "sysctl kernel.perf_event_paranoid=1" in getattr(ran.exception, "hint", "")

@@ -173,6 +173,7 @@ def counters(
     command: Sequence[str] = (),
     *,
     output: PathLike,
+    user: str | int | None = None,
     recorded: Texts | None = None,
     workload: str = "",
     repeat: int = 5,
@@ -184,9 +185,11 @@ def counters(
 ) -> results.Counters:
     """Count cache, TLB and software events of a command, and which go with its throughput."""
     from tracekit.counters import CountersOptions, Rule, count_events, parse_groups
+    from tracekit.invoking_user import chosen_user
 
     options = CountersOptions(
         command=tuple(command),
+        user=chosen_user(user),
         recorded=values.texts(recorded),
         workload=workload,
         runs=repeat,

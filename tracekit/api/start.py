@@ -215,6 +215,7 @@ def capture(
     output: PathLike,
     *,
     command: Sequence[str] = (),
+    user: str | int | None = None,
     duration: Duration | None = None,
     source: choices.CaptureSource | None = None,
     compress: choices.Compression = "none",
@@ -225,13 +226,16 @@ def capture(
     """Record disks' block events and layout while a command runs, for some time, or until Ctrl-C.
 
     `quiet` keeps the command's output off stdout; `untraced` runs it untraced before, to measure
-    what tracing costs; `buffer` is the kernel's of each CPU. Needs root.
+    what tracing costs; `buffer` is the kernel's of each CPU. Needs root, whose rights the command
+    does not get where somebody used sudo, or with `user`.
     """
     from tracekit.capture.session import CaptureOptions
     from tracekit.capture.session import capture as run_capture
+    from tracekit.invoking_user import chosen_user
 
     options = CaptureOptions(
         command=tuple(command),
+        user=chosen_user(user),
         is_stdout_ours=quiet,
         duration_s=_capture_seconds(duration),
         source=source,
@@ -315,6 +319,7 @@ def capture_files(
     command: Sequence[str],
     output: PathLike,
     *,
+    user: str | int | None = None,
     below: PathLike | None = None,
     hash_names: bool = False,
     untraced: bool = False,
@@ -324,9 +329,11 @@ def capture_files(
     """Record the file operations of a command and its children into a trace; needs strace."""
     from tracekit.capture.files import FileOptions
     from tracekit.capture.files import capture_files as run_capture
+    from tracekit.invoking_user import chosen_user
 
     options = FileOptions(
         command=tuple(command),
+        user=chosen_user(user),
         below=values.maybe_path(below),
         hashes_names=hash_names,
         is_stdout_ours=quiet,

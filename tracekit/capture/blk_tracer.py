@@ -101,7 +101,7 @@ class BlkTracer:
         self._files.close()
 
     def _open(self, path: Path, flags: int) -> int:
-        number = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        number = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self._files.callback(os.close, number)
         return number
 

@@ -21,6 +21,7 @@ from tracekit.capture.programs import STOP_S, Program, ProgramSource
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.capture.tracefs import mount, online_cpus, read_setting
 from tracekit.errors import TracekitError
+from tracekit.helper_programs import find_helper, why_missing
 from tracekit.units import SECTOR_BYTES
 
 REMEDY = "apt install blktrace, run as root, on a kernel that is not locked down"
@@ -159,8 +160,8 @@ def why_not(disk: Path | None) -> str | None:
     For a disk the kernel's trace is set up and its relay file opened, as blktrace would do.
     """
     for program, package in (("blktrace", "blktrace"), ("setpriv", "util-linux")):
-        if shutil.which(program) is None:
-            return f"{program} is not installed (Debian: {package})"
+        if find_helper(program) is None:
+            return why_missing(program, f"is not installed (Debian: {package})")
     if disk is None:
         return None
     if read_setting(disk / "trace/enable") != "0":

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.invoking_user import User, popen_options
 
 STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 3.0
@@ -59,19 +61,20 @@ def run(
     command: Sequence[str],
     stop: Stop,
     *,
+    popen: Mapping[str, Any],
     is_stdout_ours: bool,
     each: Callable[[], object] = lambda: None,
     pause_s: float = 0.02,
 ) -> Ran:
     """Run the command to its end, or end it when a signal comes; call `each` between pauses.
 
-    With `is_stdout_ours`, what it prints goes to stderr.
+    With `is_stdout_ours`, what it prints goes to stderr; `popen` says by whose rights it runs.
     """
     began_s = time.perf_counter()
     stdout = sys.stderr.fileno() if is_stdout_ours else None
     try:
         # In a group of its own, so that a signal reaches what it started.
-        child = subprocess.Popen(command, process_group=0, stdout=stdout)
+        child = subprocess.Popen(command, process_group=0, stdout=stdout, **popen)
     except OSError as error:
         raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from None
     try:
@@ -90,13 +93,13 @@ def run(
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def run_untraced(command: Sequence[str], *, is_stdout_ours: bool) -> float:
+def run_untraced(command: Sequence[str], *, user: User | None, is_stdout_ours: bool) -> float:
     """Run the command as it is, waited for as under a trace; return how long it took.
 
     Raise TracekitError when a signal ends it or it fails: its time would say nothing.
     """
     with signals_held() as stop:
-        ran = run(command, stop, is_stdout_ours=is_stdout_ours)
+        ran = run(command, stop, popen=popen_options(user), is_stdout_ours=is_stdout_ours)
     if stop.name:
         raise TracekitError(f"the untraced run was ended by {stop.name}")
     if ran.exit_status:

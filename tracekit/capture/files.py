@@ -25,10 +25,19 @@ from numpy.typing import NDArray
 from tracekit import metadata
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
 from tracekit.arrow import count_names, number_column, text_column, word_array
-from tracekit.capture.command import run, run_untraced, signals_held
+from tracekit.capture.command import Ran, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import opened
 from tracekit.capture.programs import probe_failure
+from tracekit.capture.recording import closed_to_others
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.helper_programs import (
+    find_helper,
+    helper_environment,
+    run_helper,
+    why_missing,
+    withheld,
+)
+from tracekit.invoking_user import User
 from tracekit.metadata import Record, TraceInfo
 from tracekit.store import new_folder, write_batches, write_info, write_table
 from tracekit.tables import EVIDENCE, FILE_KINDS, FILE_OPERATION_NAMES, FILE_OPERATIONS, FILES
@@ -222,13 +231,22 @@ class Cost:
     """How much longer its own duration looks in the trace."""
 
 
-def command(output: Path, traced: Sequence[str]) -> list[str]:
-    """Return the command that runs `traced` and writes its calls to `output`."""
-    program = shutil.which(NAME)
+def command(output: Path, traced: Sequence[str], *, user: User | None = None) -> list[str]:
+    """Return the command that runs `traced` as the user and writes its calls to `output`."""
+    program = find_helper(NAME)
     if program is None:
-        raise TracekitError(f"{NAME} is not on PATH", hint=REMEDY)
+        raise TracekitError(why_missing(NAME), hint=REMEDY)
     calls = ",".join(f"?{name}" for name in (*FOLLOWED, *COUNTED))
-    return [program, *OPTIONS, "-o", str(output), "-e", f"trace={calls}", "--", *traced]
+    words = [program, *OPTIONS, "-o", str(output), "-e", f"trace={calls}"]
+    if user is not None:
+        if user.name is None:
+            raise UsageError(
+                f"--files as user {user.uid}: strace knows users by name, and this one has none",
+                hint="give another --user, or --user root",
+            )
+        words.append(f"--user={user.name}")
+    variables = withheld() | (user.variables if user else {})
+    return [*words, *(f"--env={name}={text}" for name, text in variables.items()), "--", *traced]
 
 
 def probe() -> str | None:
@@ -242,7 +260,7 @@ def probe() -> str | None:
 
 def tracing_cost() -> Cost | None:
     """Measure what tracing a call costs; None where dd(1) is missing or cannot be traced."""
-    if shutil.which("dd") is None:
+    if find_helper("dd") is None:
         return None
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         text = Path(folder) / "text"
@@ -261,7 +279,7 @@ def _copy(count: int) -> list[str]:
 
 def _seconds(program: Sequence[str]) -> float:
     began_s = time.perf_counter()
-    subprocess.run(program, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    run_helper(program, stdin=subprocess.DEVNULL, capture_output=True)
     return time.perf_counter() - began_s
 
 
@@ -284,6 +302,8 @@ class FileOptions:
     runs_untraced: bool = False
     """Run the command untraced first, to measure what tracing costs it."""
     overwrite: bool = False
+    user: User | None = None
+    """Who the command runs as; None: with the rights of this process."""
 
 
 @dataclass(frozen=True)
@@ -480,11 +500,12 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
     if reason is not None:
         raise TracekitError(f"file operations cannot be captured: {reason}", hint=REMEDY)
     cost = tracing_cost()
-    ours = options.is_stdout_ours
-    with new_folder(output, overwrite=options.overwrite) as part:
+    with new_folder(output, overwrite=options.overwrite) as part, closed_to_others(part):
         untraced_s = None
         if options.runs_untraced:
-            untraced_s = run_untraced(options.command, is_stdout_ours=ours)
+            untraced_s = run_untraced(
+                options.command, user=options.user, is_stdout_ours=options.is_stdout_ours
+            )
         known = files_below(below) if below else ()
         began = Start(
             folder=str(Path.cwd()),
@@ -496,14 +517,25 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
         )
         time.sleep(TICK_S)
         text = part / "strace.txt"
-        traced = command(text, options.command)
-        with signals_held() as stop:
-            ran = run(traced, stop, is_stdout_ours=ours, each=lambda: _reject_full(part))
+        ran, stopped_by = _traced(options, text)
         decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
         text.unlink()
-        found = FileCapture(decoded, ran.command_s, untraced_s, cost, ran.exit_status, stop.name)
+        found = FileCapture(decoded, ran.command_s, untraced_s, cost, ran.exit_status, stopped_by)
         write_info(part, trace_info(found, options))
     return found
+
+
+def _traced(options: FileOptions, text: Path) -> tuple[Ran, str | None]:
+    """Run the command under strace; return how it ended, and the signal that ended it early."""
+    with signals_held() as stop:
+        ran = run(
+            command(text, options.command, user=options.user),
+            stop,
+            popen={"env": helper_environment()},
+            is_stdout_ours=options.is_stdout_ours,
+            each=lambda: _reject_full(text.parent),
+        )
+    return ran, stop.name
 
 
 def _reject_full(folder: Path) -> None:

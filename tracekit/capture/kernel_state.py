@@ -7,7 +7,6 @@ import fcntl
 import os
 import shutil
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ import msgspec
 from tracekit.capture.layout import read_mounts
 from tracekit.capture.tracefs import mount, read_setting
 from tracekit.errors import InputError, TracekitError
+from tracekit.helper_programs import run_helper
 from tracekit.metadata import Record, read_object, validate
 
 DEBUGFS = Path("/sys/kernel/debug")
@@ -37,7 +37,7 @@ def mounted_debugfs() -> Path | None:
 
 def unmount(point: str) -> None:
     """Take a mount away; one that another program uses by now is left to it."""
-    subprocess.run(["umount", point], capture_output=True, check=False)
+    run_helper(["umount", point], capture_output=True)
 
 
 @contextmanager
@@ -228,7 +228,7 @@ class Settings:
             "leftover": self._leftover,
         }
         part = self._state.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(state))
+        _write_own(part, msgspec.json.encode(state).decode())
         part.replace(self._state)
 
     @classmethod
@@ -259,6 +259,28 @@ def _write(path: Path, value: str) -> None:
         raise TracekitError(f"{path}: cannot be set to {value}: {error.strerror}") from None
 
 
+def _make_own(folder: Path) -> None:
+    """Make the folder of the state, which root alone may enter; it is no link to another."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(folder, flags)
+    try:
+        found = os.fstat(descriptor)
+        # Somebody else could have written there what is restored.
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise TracekitError(f"{folder} is not a folder of this user alone", hint="remove it")
+        os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
+
+
+def _write_own(path: Path, text: str) -> None:
+    """Write a file of the state; a link in its place is not followed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "w") as file:
+        file.write(text)
+
+
 @contextmanager
 def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, list[str]]]:
     """Hold the capture lock; yield fresh settings, and what was done about a killed capture.
@@ -266,8 +288,7 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
     The lock is on tracefs itself, which all containers of a kernel share as they share its tracer.
     Raise TracekitError when another capture runs. The settings are given back on leaving.
     """
-    state_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    _check_is_ours(state_folder)
+    _make_own(state_folder)
     holder = state_folder / "pid"
     with opened(tracefs) as lock:
         try:
@@ -276,7 +297,7 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
             pid = f" (pid {holder.read_text()})" if holder.exists() else ""
             hint = "the kernel's tracer is one for the whole machine: wait for it, or stop it"
             raise TracekitError(f"another capture is running{pid}", hint=hint) from None
-        holder.write_text(str(os.getpid()))
+        _write_own(holder, str(os.getpid()))
         state = state_folder / "state.json"
         notes = _clean_up(state)
         settings = Settings(state)
@@ -285,14 +306,6 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
         finally:
             holder.unlink(missing_ok=True)
             settings.restore()
-
-
-def _check_is_ours(folder: Path) -> None:
-    """Raise TracekitError for a folder in which somebody else can write what is to be restored."""
-    info = folder.lstat()
-    is_private = stat.S_ISDIR(info.st_mode) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if not is_private or info.st_uid != os.geteuid():
-        raise TracekitError(f"{folder} is not a folder of this user alone", hint="remove it")
 
 
 def _clean_up(state: Path) -> list[str]:

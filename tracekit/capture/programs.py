@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -27,6 +26,7 @@ from msgspec import UNSET
 from tracekit.capture.recording import CHUNK_BYTES, CaptureFiles, CaptureFolder
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
+from tracekit.helper_programs import find_helper, run_helper, start_helper, why_missing
 
 EVENTS = (
     *("bio_queue", "bio_remap", "bio_backmerge", "bio_frontmerge", "bio_complete", "split"),
@@ -75,12 +75,13 @@ class Program:
     ) -> subprocess.Popen[bytes]:
         """Start it, with pipes as its input and output or else without an input."""
         with self.log.open("wb") as log:
-            self._running = subprocess.Popen(
+            self._running = start_helper(
                 command,
+                variables=variables,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if pipes else log,
                 stderr=log,
-                env={**os.environ, **(variables or {})},
+                umask=0o077,
                 process_group=0,
             )
         return self._running
@@ -210,10 +211,10 @@ class TextRecording(ABC):
 
         Raise TracekitError that begins with `failure` when it fails.
         """
-        plain = {**os.environ, "LC_ALL": "C"}
+        plain = {"LC_ALL": "C"}
         with (
             self.log.open("wb") as log,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=plain) as running,
+            start_helper(command, variables=plain, stdout=subprocess.PIPE, stderr=log) as running,
         ):
             rest = b""
             while data := pipe_of(running.stdout).read(CHUNK_BYTES):
@@ -246,17 +247,16 @@ def first_line(text: str, *, noise: str = "", otherwise: str = NO_REASON) -> str
 def probe_failure(command: Sequence[str], *, within_s: float, noise: str = "") -> str | None:
     """Run a command that shows whether a program works; return why it fails, or None."""
     name = Path(command[0]).name
-    if shutil.which(command[0]) is None:
-        return f"{name} is not installed"
+    if find_helper(command[0]) is None:
+        return why_missing(name, "is not installed")
     try:
-        ran = subprocess.run(
+        ran = run_helper(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=within_s,
-            check=False,
         )
     except OSError as error:
         return f"{name}: {error}"
@@ -434,4 +434,4 @@ class Lines(TextRecording):
 
 def _path_of(program: str) -> str:
     """Return a program's whole path: bpftrace takes no name that PATH has twice."""
-    return shutil.which(program) or program
+    return find_helper(program) or program

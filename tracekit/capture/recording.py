@@ -6,9 +6,11 @@ import lzma
 import os
 import re
 import shutil
+import stat
 import struct
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -20,6 +22,16 @@ from msgspec.structs import replace
 
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
+
+
+@contextmanager
+def closed_to_others(folder: Path) -> Iterator[None]:
+    """Let nobody else into a folder while it is being written: it may hold what others do."""
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    folder.chmod(stat.S_IRWXU)
+    yield
+    folder.chmod(mode)
+
 
 MAGIC = 0x65617407
 CHUNK_BYTES = 1 << 20

@@ -18,9 +18,10 @@ from tracekit.capture import blk_tracer, blktrace, programs
 from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
-from tracekit.capture.recording import CaptureFiles, CaptureFolder, Recording
+from tracekit.capture.recording import CaptureFiles, CaptureFolder, Recording, closed_to_others
 from tracekit.capture.tracefs import read_setting, tracefs_folder
 from tracekit.errors import TracekitError, UsageError, named_for
+from tracekit.invoking_user import User, popen_options
 from tracekit.layout import CaptureSummary, DiskCounters, Reading
 from tracekit.store import new_folder
 
@@ -159,6 +160,8 @@ class CaptureOptions:
 
     command: tuple[str, ...] = ()
     """Run this and capture until it ends; without it, until `duration_s` or a signal."""
+    user: User | None = None
+    """Who it runs as; None: with the rights of this process."""
     is_stdout_ours: bool = False
     """Send what the command prints to stderr, because stdout is for the result."""
     duration_s: float | None = None
@@ -208,13 +211,12 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         only_capture(tracefs, STATE_FOLDER) as (settings, notes),
         named_for(output),
         new_folder(output) as part,
+        closed_to_others(part),
     ):
         settings.leave(part)
         with settings.holding(*held_by_probes([f"/dev/{disk.name}" for disk in disks])):
             choice = choose(options.source, tracefs=tracefs, disks=disks)
-        untraced_s = None
-        if options.runs_untraced:
-            untraced_s = run_untraced(options.command, is_stdout_ours=options.is_stdout_ours)
+        untraced_s = _untraced_s(options)
         source = _source(choice.name, disks, part, settings=settings, options=options)
         mounts = read_mounts()
         layout = read_layout(disks, mounts)
@@ -233,6 +235,13 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         kept = recorded.write(folder)
     status, said = ran.exit_status if ran else None, (*notes, *choice.notes)
     return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
+
+
+def _untraced_s(options: CaptureOptions) -> float | None:
+    """Return how long the command takes untraced; None where that is not asked for."""
+    if not options.runs_untraced:
+        return None
+    return run_untraced(options.command, user=options.user, is_stdout_ours=options.is_stdout_ours)
 
 
 def _source(
@@ -295,9 +304,13 @@ def _record(
         begin = read_all(disks)
         ran = None
         if options.command:
-            ours = options.is_stdout_ours
             ran = run(
-                options.command, stop, is_stdout_ours=ours, each=drain, pause_s=options.poll_s
+                options.command,
+                stop,
+                popen=popen_options(options.user),
+                is_stdout_ours=options.is_stdout_ours,
+                each=drain,
+                pause_s=options.poll_s,
             )
         else:
             _drain_until_done(drain, options, stop)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 from tracekit.errors import TracekitError
+from tracekit.helper_programs import run_helper
 
 FOLDERS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 MOST_SAVED_NAMES = 32768
@@ -33,7 +33,7 @@ def tracefs_folder() -> Path:
 def mount(filesystem: str, point: Path, *, hint: str = "") -> None:
     """Mount a file system of the kernel; raise TracekitError with the reason when it cannot be."""
     command = ["mount", "-t", filesystem, filesystem, str(point)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_helper(command, capture_output=True, text=True)
     if done.returncode != 0:
         message = f"{filesystem} cannot be mounted on {point}: {done.stderr.strip()}"
         raise TracekitError(message, hint=hint)

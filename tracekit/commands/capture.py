@@ -46,6 +46,7 @@ CLASS = DevicesAndCommand
     tk.capture,
     tk.capture_files,
     output="New folder, on a disk that is not traced.",
+    user=options.USER,
     duration=option("Capture for so long: 90 (seconds), 90s, 500ms, 5min.", metavar="TIME"),
     source="How to record; tracefs-blk is the kernel's tracer, of perf and bpftrace the text is"
     " kept. [default: the first that works here]",

@@ -14,6 +14,7 @@ from tracekit.commands.options import option
 @options.of(
     tk.counters,
     output="Folder for the results: a new one, or that of a trace.",
+    user=options.USER,
     recorded=option(
         "Recorded `perf stat -j` or `-x` of one run, in place of a command, with its throughput."
         " Can be repeated.",

@@ -63,6 +63,11 @@ PLACEMENT = option(
 )
 
 # Of those that run something.
+USER = option(
+    "Who the command runs as, by name or number, when this is root.",
+    show_default="who used sudo",
+    metavar="USER",
+)
 CONFIRM = (
     "Confirm that this existing target may be written: the absolute path of a file, or what a run"
     " without it shows for a device. Without it writes are skipped. Can be repeated."

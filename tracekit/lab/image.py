@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.helper_programs import find_helper, run_helper, start_helper
 from tracekit.store import new_folder, write_json
 from tracekit.units import SECTOR_BYTES
 
@@ -100,12 +101,11 @@ def make_initramfs(target: Path, *, modules: list[Path], busybox: Path, init: Pa
     (tree / "modules/order").write_text(order)
     members = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
     # The guest's own program packs it: the host needs no cpio.
-    done = subprocess.run(
+    done = run_helper(
         [str(tree / "bin/busybox"), "cpio", "-o", "-H", "newc"],
         input="".join(f"{name}\n" for name in members).encode(),
         cwd=tree,
         capture_output=True,
-        check=False,
     )
     if done.returncode != 0:
         raise TracekitError(f"busybox cpio: {done.stderr.decode(errors='replace').strip()}")
@@ -171,7 +171,7 @@ PATIENCE_S = 600.0
 
 def find_tool(name: str) -> str | None:
     """Return the path of a program, also where a plain user's PATH does not look."""
-    return shutil.which(name) or shutil.which(name, path=ADMIN_PATH)
+    return find_helper(name) or shutil.which(name, path=ADMIN_PATH)
 
 
 def missing_tools(names: Iterable[str]) -> list[str]:
@@ -182,14 +182,13 @@ def missing_tools(names: Iterable[str]) -> list[str]:
 def run_tool(*command: str, folder: Path | None = None) -> str:
     """Run a program and return what it printed; raise TracekitError with its complaint."""
     try:
-        done = subprocess.run(
+        done = run_helper(
             [find_tool(command[0]) or command[0], *command[1:]],
             cwd=folder,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=PATIENCE_S,
-            check=False,
         )
     except subprocess.TimeoutExpired:
         raise TracekitError(f"{command[0]} did not end within {PATIENCE_S:.0f} s") from None
@@ -199,7 +198,8 @@ def run_tool(*command: str, folder: Path | None = None) -> str:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
         hint = "apt-get update, and the network, may help" if command[0] == "apt-get" else ""
         raise TracekitError(f"{command[0]}: {lines[-1]}", hint=hint)
-    return done.stdout
+    printed: str = done.stdout
+    return printed
 
 
 def download(packages: Sequence[str], archives: Path) -> list[Path]:
@@ -237,12 +237,9 @@ def download_kernel(package: str, archives: Path) -> Path:
 def unpack(archive: Path, root: Path) -> None:
     """Unpack the files of a package below `root`; none of its scripts runs."""
     tar = ["tar", "-x", "--keep-directory-symlink", "--no-same-owner", "-C", str(root)]
-    with subprocess.Popen(
-        ["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE
-    ) as package:
-        done = subprocess.run(
-            tar, stdin=package.stdout, capture_output=True, text=True, check=False
-        )
+    packed = ["dpkg-deb", "--fsys-tarfile", str(archive)]
+    with start_helper(packed, stdout=subprocess.PIPE) as package:
+        done = run_helper(tar, stdin=package.stdout, capture_output=True, text=True)
     if done.returncode or package.returncode:
         raise TracekitError(f"{archive} cannot be unpacked: {done.stderr.strip()}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from msgspec import to_builtins
 
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.helper_programs import find_helper, start_helper
 from tracekit.lab.image import QEMU, Image, cache_folder
 from tracekit.metadata import Record, read_object, validate
 from tracekit.store import scratch_folder, write_json
@@ -107,12 +107,12 @@ def _ran(machine: Machine, console: Path, *, end_s: float, patience_s: float) ->
     That is at `end_s`, or after `patience_s` in which it did not come up.
     """
     command = machine.command(console)
-    if shutil.which("setpriv"):
+    if find_helper("setpriv"):
         # The guest ends with this process, even when that is killed.
         command = ["setpriv", "--pdeathsig", "KILL", *command]
     console.unlink(missing_ok=True)
     with console.with_name("qemu.log").open("w+") as talk:
-        guest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=talk, stderr=talk)
+        guest = start_helper(command, stdin=subprocess.DEVNULL, stdout=talk, stderr=talk)
         patience_end_s = min(end_s, time.monotonic() + patience_s)
         try:
             while guest.poll() is None:

@@ -25,7 +25,10 @@ from tracekit.store import scratch_folder
 from tracekit.units import MIB
 
 PACKAGE = Path(__file__).resolve().parents[1]
-LAYOUT_MODULES = ("errors.py", "units.py", "capture/layout.py", "capture/tracefs.py")
+LAYOUT_MODULES = (
+    *("errors.py", "helper_programs.py", "units.py"),
+    *("capture/layout.py", "capture/tracefs.py"),
+)
 """What the guest needs to describe its disks as `tracekit capture` does; it has no packages."""
 LIBRARY = re.compile(r"(/\S+) \(0x")
 

@@ -9,6 +9,7 @@ import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
+from tracekit.invoking_user import become_invoking_user
 
 
 @options.of(
@@ -18,6 +19,7 @@ from tracekit.commands import options
 )
 def build(*, as_json: options.Json = False, **chosen: Any) -> None:
     """Make a guest from packages of Debian, without root, and keep it in the user's cache."""
+    become_invoking_user()
     made = lab.build(**chosen)
     if as_json:
         typer.echo(json.dumps(made, indent=2))

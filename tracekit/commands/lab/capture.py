@@ -10,6 +10,7 @@ import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
+from tracekit.invoking_user import become_invoking_user
 
 
 @options.of(
@@ -23,6 +24,7 @@ from tracekit.commands import options
 )
 def capture(command: options.GuestCommand, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Record the block events of a command in a virtual machine, with blktrace and the layout."""
+    become_invoking_user()
     guest = lab.capture(command, **chosen)
     sys.stderr.write(guest.stdout + guest.stderr)
     done = guest.summary

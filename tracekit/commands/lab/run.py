@@ -10,6 +10,7 @@ import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
+from tracekit.invoking_user import become_invoking_user
 
 
 @options.of(
@@ -22,6 +23,7 @@ from tracekit.commands import options
 )
 def run(command: options.GuestCommand, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Run a command in a virtual machine; bring back what it prints and writes."""
+    become_invoking_user()
     guest = lab.run(command, **chosen)
     if as_json:
         talk = {"stdout": guest.stdout, "stderr": guest.stderr}
