@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from tracekit.durable import make_folder
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.helper_programs import find_helper, run_helper, start_helper, why_missing, withheld
-from tracekit.invoking_user import User, make_folder
+from tracekit.invoking_user import User
 from tracekit.metadata import Record, read_object, validate
 from tracekit.safe_open import read_given
 from tracekit.store import TraceFolder, measurement_folder, write_json, write_results

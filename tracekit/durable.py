@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from tracekit.invoking_user import hand_over
+
 Identity = tuple[int, int]
 """Device and inode."""
 UNKNOWN = (errno.EINVAL, errno.ENOSYS)
@@ -144,9 +146,10 @@ def sync_tree(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, if it is missing."""
+    """Make a folder, and those above it, where they are missing; they are the invoking user's."""
     if path.is_dir():
         return
     make_folder(path.parent)
     path.mkdir(exist_ok=True)
+    hand_over(path)
     sync(path.parent)

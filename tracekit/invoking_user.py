@@ -6,7 +6,6 @@ import os
 import pwd
 import stat
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -101,19 +100,6 @@ def become_invoking_user() -> None:
                 f"{file} cannot be read by user {user.name or user.uid}, who used sudo",
                 hint="install tracekit where they can read it; or, as root, unset SUDO_UID",
             )
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, where they are missing; they are the invoking user's."""
-    missing = list(takewhile(lambda one: not one.exists(), (path, *path.parents)))
-    path.mkdir(parents=True, exist_ok=True)
-    if (user := invoking_user()) is not None:
-        for folder in missing:
-            descriptor = _opened(folder, None)
-            try:
-                _give(descriptor, user)
-            finally:
-                os.close(descriptor)
 
 
 def hand_over(path: Path) -> None:

@@ -34,6 +34,7 @@ from tracekit.durable import (
     unnamed,
 )
 from tracekit.errors import InputError, TracekitError, UsageError, named_for
+from tracekit.invoking_user import hand_over
 from tracekit.locks import folder_lock
 from tracekit.metadata import (
     TABLES,
@@ -160,7 +161,7 @@ def measurement_folder(path: Path) -> TraceFolder:
         raise UsageError(
             f"{path} exists already and is no trace folder", hint="choose another --output"
         )
-    path.mkdir(parents=True, exist_ok=True)
+    make_folder(path)
     source = Source(format="measurements", kernel=os.uname().release)
     write_info(path, TraceInfo(source=source))
     return TraceFolder(path)
@@ -213,6 +214,7 @@ def new_folder(
     with named_for(place), _claimed(place, Path.mkdir, earlier) as part:
         with unnamed(part):
             yield part
+            hand_over(part)
         if earlier is None or not _exchanged(part, place, earlier, marker):
             _give_name(part, place)
 
@@ -272,6 +274,7 @@ def beside(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     make_folder(place.parent)
     with named_for(place), _claimed(place, _make_file) as part:
         yield part
+        hand_over(part)
         sync(part)
         _give_name(part, place, overwrite=overwrite)
 

@@ -7,8 +7,9 @@ import pytest
 
 from tests.command_line import invoke, succeed
 from tests.privileges.others import NOBODY, OTHER, as_other, forked, mode, owners
+from tracekit.durable import make_folder
 from tracekit.errors import TracekitError, UsageError
-from tracekit.invoking_user import chosen_user, hand_over, invoking_user, make_folder
+from tracekit.invoking_user import chosen_user, hand_over, invoking_user
 from tracekit.lab import image
 from tracekit.store import write_json
 

@@ -23,6 +23,7 @@ from tracekit.device.latencies import ALL, bucket_low, bucket_of, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
 from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
+from tracekit.durable import make_folder
 from tracekit.errors import InputError, PartialError, UsageError
 from tracekit.metadata import LARGEST, Count, Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
@@ -440,7 +441,7 @@ def characterize(
     folder = measurement_folder(output)
     if (place / RESULT_FILE).exists():
         shutil.rmtree(place)
-    folder.subfolder(PLACE).mkdir(exist_ok=True)
+    make_folder(folder.subfolder(PLACE))
     wanted = [
         step
         for step in steps(options.amounts, target.size_bytes)

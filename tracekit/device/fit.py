@@ -28,6 +28,7 @@ from tracekit.devices import (
 )
 from tracekit.errors import UsageError, escape
 from tracekit.metadata import Record
+from tracekit.store import beside
 from tracekit.units import MIB, PAGE_BYTES
 
 RATE_MAX_MIB_S = 1e7
@@ -263,5 +264,6 @@ def write_profile(file: Path, name: str, *, values: Mapping[str, float], about: 
     rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
     whole = {key: int(value) for key, value in rounded.items() if value.is_integer()}
     content = {name: {"about": escape(about), **rounded, **whole}}
-    file.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
+    with beside(file) as part:
+        part.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
     return load_profiles(file)[name]

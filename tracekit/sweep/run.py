@@ -25,6 +25,7 @@ from tracekit._native.players import (
     run_files,
 )
 from tracekit.arrow import text_column
+from tracekit.durable import make_folder
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.session import Ended, Job, session
 from tracekit.metadata import Record, read_object, validate
@@ -110,7 +111,7 @@ PLACE = "files/operations"
 
 def write_operations(path: Path, results: Path, *, steps: Sequence[str]) -> None:
     """Write the rows of a results file; `steps` are the labels of the plan, in its order."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_batches(path, _batches(results, steps), schema=SWEEP_OPERATIONS)
 
 
@@ -325,7 +326,7 @@ def sweep(
     """
     folder = measurement_folder(output)
     place = folder.subfolder(RUNS)
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     check_places(read_runs(folder), runs)
     needed = [place, *([folder.subfolder(PLACE)] if keeps_operations else [])]
     wanted = [run for run in runs if again or not _is_there(run, needed)]

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from tracekit._native.workload import NEVER_NS, Workload
 from tracekit.arrow import ahead
+from tracekit.durable import make_folder
 from tracekit.errors import InputError, UsageError
 from tracekit.free_space import Need, check_room, check_rooms
+from tracekit.invoking_user import hand_over
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import RECORD, FinalPlanWriter
 from tracekit.store import beside
@@ -207,9 +209,10 @@ def filled_file(path: Path, size_bytes: int, *, keep: bool) -> Iterator[Path]:
     Raise InputError before anything is written when the disk has no free space for it.
     """
     check_rooms([target_need(path, size_bytes)], spare_bytes=FREE_BYTES)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     try:
         _fill(path, size_bytes)
+        hand_over(path)
         yield path
     except BaseException:
         path.unlink(missing_ok=True)
