@@ -104,8 +104,16 @@ def become_invoking_user() -> None:
 
 def hand_over(path: Path) -> None:
     """Give what root has just made, a file or a folder with all in it, to the invoking user."""
-    if (user := invoking_user()) is not None:
+    if (user := _owner_of_new(path)) is not None:
         _hand_over(str(path), None, user)
+
+
+def _owner_of_new(path: Path) -> User | None:
+    """Return to whom a new file belongs; None: to root, as what is in root's own home does."""
+    user, home = invoking_user(), pwd.getpwuid(0).pw_dir
+    if user is not None and home != "/" and path.parent.resolve().is_relative_to(home):
+        return None
+    return user
 
 
 def _hand_over(name: str, parent: int | None, user: User) -> None:

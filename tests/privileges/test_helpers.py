@@ -2,11 +2,12 @@
 
 import ast
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.house.tree import nodes, place, product
+from tests.house.tree import ROOT, nodes, place, product
 from tests.privileges.others import OTHER, as_other
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import find_helper, helper_environment, run_helper, why_missing
@@ -104,3 +105,10 @@ def test_every_program_is_started_in_one_of_three_places() -> None:
         and (node.func.attr in STARTERS or node.func.attr.startswith(("exec", "spawn", "posix_")))
     }
     assert found == ALLOWED
+
+
+def test_no_name_in_a_shared_folder_can_be_guessed() -> None:
+    # Those of tempfile are random; the guest's scripts are alone in their machine.
+    sources = [*product(), *(ROOT / "replayer").rglob("*.[ch]")]
+    shared = re.compile(r"""["'](/tmp|/var/tmp|/dev/shm|/var/lock|/run/lock)\b""")
+    assert [str(path) for path in sources if shared.search(path.read_text())] == []

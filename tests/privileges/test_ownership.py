@@ -1,6 +1,7 @@
 """What root makes for somebody belongs to them, and nothing else is given away."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_without_sudo_they_are_roots(theirs: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("SUDO_UID", raising=False)
     write_json(theirs / "folder/file.json", {})
     assert owners(theirs / "folder") == {(0, 0)}
+
+
+def test_what_root_keeps_at_home_stays_roots(
+    sudo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a state file in the home folder of root, to which another name leads
+    root = pwd.getpwuid(0)
+    changed = [str(tmp_path) if one == root.pw_dir else one for one in root]
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: pwd.struct_passwd(changed))
+    (sudo / "home").symlink_to(tmp_path)
+    write_json(sudo / "home/.local/state/file.json", {})
+    assert owners(tmp_path) == {(0, 0)}
 
 
 def test_what_is_there_is_not_given_away(sudo: Path, tmp_path: Path) -> None:
