@@ -26,7 +26,6 @@ from tracekit.replay.completions import RECORD as COMPLETION
 from tracekit.replay.completions import ROW_BYTES
 from tracekit.replay.player import PlayerOptions, Schedule
 from tracekit.replay.run import ReplayOptions, repeats, replay
-from tracekit.report.page import report
 from tracekit.store import INFO_NAME, TraceFolder, write_json
 from tracekit.sweep.run import Swept
 from tracekit.sweep.summary import headline
@@ -215,8 +214,15 @@ def _requests_within(folder: TraceFolder, seconds: float) -> int | None:
 
 
 def _report(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
-    report(folder, result.report)
+    _write_report(folder, result.report)
     return f"{result.report.stat().st_size / 1e6:.1f} MB"
+
+
+def _write_report(folder: TraceFolder, path: Path) -> None:
+    # Its figures take seconds to load, which a sweep or bench without a report need not.
+    from tracekit.report.page import report
+
+    report(folder, path)
 
 
 STAGES: tuple[tuple[str, Stage], ...] = (
@@ -305,7 +311,7 @@ def bench(
         classify(folder, ClassifyOptions())
         analyze(folder)
         result.report = folder.path / "report.html"
-        report(folder, result.report)
+        _write_report(folder, result.report)
     return result
 
 
@@ -383,4 +389,4 @@ def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> No
     answer = SweepAnswer(headline=headline(folder), asked=lines)
     write_json(folder.file(SWEEP_ANSWER), msgspec.to_builtins(answer))
     if with_report:
-        report(folder, folder.path / "report.html")
+        _write_report(folder, folder.path / "report.html")
