@@ -13,9 +13,9 @@ def main() -> None:
     None of them becomes garbage while they are loaded, those of the command line included.
     """
     gc.set_threshold(OBJECTS_A_COLLECTION)
-    from tracekit.cli import main as run
+    from tracekit.cli import program
 
-    run()
+    program()
 
 
 if __name__ == "__main__":

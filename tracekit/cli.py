@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, NoReturn
 
 import typer
@@ -119,6 +122,28 @@ def main() -> None:
         if known is None:
             raise
         _fail(known)
+
+
+def program() -> None:
+    """Run the program as a process of its own, which ends with it."""
+    try:
+        main()
+    except SystemExit as ended:
+        _leave(ended.code)
+
+
+def _leave(code: str | int | None) -> NoReturn:
+    """End the process once what is left to do at exit is done and the output is written.
+
+    Taking apart all that was loaded would cost a short command a tenth of a second.
+    """
+    if isinstance(code, int) and threading.active_count() == 1:
+        atexit._run_exitfuncs()
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    sys.exit(code)  # Python waits for threads, and reports what could not be written
 
 
 def _give_up_output() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tracekit.commands import COMMANDS, GROUPS
+from tracekit.version import __version__
 
 HELP_LIMIT_S = 0.2
 RUNS = 7
@@ -102,3 +103,28 @@ def test_numpy_starts_no_threads_and_programs_of_the_user_see_nothing_of_it(
     )  # fmt: skip
     # THEN one thread is asked for, unless the user said so or the command runs his programs
     assert begun.stdout.splitlines()[-1] == threads
+
+
+END = """
+import atexit, sys
+from tracekit.__main__ import main
+class Kept:
+    def __del__(self):
+        print("taken apart")
+kept = Kept()
+atexit.register(print, "removed")
+main()
+"""
+
+
+@pytest.mark.parametrize(("option", "code"), [("--version", 0), ("--no-such-option", 2)])
+def test_a_command_ends_at_once_and_leaves_nothing_undone(option: str, code: int) -> None:
+    # GIVEN something to do at exit, and an object that Python would take apart after that
+    done = subprocess.run(
+        [sys.executable, "-c", END, option], check=False, capture_output=True, text=True
+    )
+    # THEN the first is done, all output is written, and nothing is taken apart
+    assert done.returncode == code
+    shown = [f"tracekit {__version__}"] if code == 0 else []
+    assert done.stdout.splitlines() == [*shown, "removed"]
+    assert ("No such option" in done.stderr) == (code == 2)
