@@ -4,6 +4,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Modules are compiled once, not in each of the programs that tests start.
+unexport PYTHONDONTWRITEBYTECODE
 
 SAMPLE := sample-traces/oltp
 DEMO := out/demo
