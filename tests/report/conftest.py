@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.folder import make_folder
+from tests.report.folder import HOSTILE, make_folder
+from tests.report.golden import make_full_folder
+from tracekit.report.page import report
 from tracekit.store import TraceFolder
 
 
@@ -18,3 +20,23 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
 def parsed(tmp_path: Path) -> TraceFolder:
     """Return a folder as `parse` leaves it: requests, and nothing that a later stage makes."""
     return make_folder(tmp_path / "trace", stages=())
+
+
+@pytest.fixture(scope="session")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the page that has every section."""
+    place = tmp_path_factory.mktemp("full")
+    made = report(make_full_folder(place / "trace"), place / "report.html")
+    assert made.missing == {}
+    return made.path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report of a trace whose names somebody hostile chose."""
+    place = tmp_path_factory.mktemp("hostile")
+    warning = {"code": HOSTILE[0], "message": HOSTILE[1], "advice": HOSTILE[2]}
+    folder = make_folder(place / "<b>folder", processes=HOSTILE, warnings=[warning])
+    guess = {"what": HOSTILE[0], "value": HOSTILE[1], "evidence": HOSTILE[3]}
+    folder.save_info(inferences=[guess], hotness={HOSTILE[0]: [HOSTILE[1]]})
+    return report(folder, place / "report.html").path

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from tests.analyzers.folder import OF_EACH, PLACES, table
 from tests.traces import Row, disk, filled, partition, write_folder
 from tracekit.analyze import analyze
 from tracekit.report.inputs import Inputs
-from tracekit.report.page import report
-from tracekit.report.section import Missing, Section
+from tracekit.report.page import render
+from tracekit.report.section import BuildSection, Section
 from tracekit.store import TraceFolder, write_json, write_table
 from tracekit.tables import BLOCKS, COMPLETIONS, PLACEMENT, WORKING_SET
 from tracekit.units import MIB
@@ -40,12 +40,12 @@ def frame(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def page_of(folder: TraceFolder) -> str:
-    """Write the report beside the trace folder and return it."""
-    return report(folder, folder.path.with_name("report.html")).path.read_text(encoding="utf-8")
+def page_of(folder: TraceFolder, *builds: BuildSection) -> str:
+    """Return a page of these sections only, which must be there: figures take long to draw."""
+    return render(title="t", sections=[section_of(one, folder) for one in builds], missing={})
 
 
-def section_of(build: Callable[[Inputs], Section | Missing | None], folder: TraceFolder) -> Section:
+def section_of(build: BuildSection, folder: TraceFolder) -> Section:
     """Build a section, which must be there."""
     section = build(Inputs(folder))
     assert isinstance(section, Section)

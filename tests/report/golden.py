@@ -111,12 +111,7 @@ def text_of(page: str) -> str:
     return re.sub(r"(libraries \| ).*", r"\1X", text)
 
 
-def golden_text(place: Path) -> str:
-    """Make the folder and its report below `place`, and return the text."""
-    folder = make_full_folder(place / "trace")
-    return text_of(report(folder, place / "report.html").path.read_text(encoding="utf-8"))
-
-
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as made:
-        GOLDEN.write_text(golden_text(Path(made)), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as place:
+        made = report(make_full_folder(Path(place) / "trace"), Path(place) / "report.html")
+        GOLDEN.write_text(text_of(made.path.read_text(encoding="utf-8")), encoding="utf-8")

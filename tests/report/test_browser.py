@@ -1,15 +1,12 @@
 """The report as a reader sees it: quiet, self-contained, readable in every size and scheme."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-
-from tests.report.folder import HOSTILE, make_folder
-from tracekit.report.page import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 ARGUMENTS = (
@@ -26,34 +23,42 @@ DESKTOP = (1280, 900)
 PHONE = (375, 812)
 
 
-@contextmanager
-def opened(
-    file: Path, *, size: tuple[int, int] = DESKTOP, scheme: Scheme = "light"
-) -> Iterator[tuple[Any, list[str], list[str]]]:
-    """Yield the page, what it printed to the console, and the addresses that it asked for."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme
-        )
-        page = context.new_page()
-        said: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        try:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+
+
+Opened = tuple[Any, list[str], list[str]]
+Open = Callable[..., AbstractContextManager[Opened]]
+
+
+@pytest.fixture
+def opened(browser: Any, hostile: Path) -> Open:
+    """Return how to open the hostile report for a while."""
+
+    @contextmanager
+    def opened(size: tuple[int, int] = DESKTOP, scheme: Scheme = "light") -> Iterator[Opened]:
+        """Yield the page, what it printed to the console, and the addresses that it asked for."""
+        viewport = {"width": size[0], "height": size[1]}
+        with browser.new_context(viewport=viewport, color_scheme=scheme) as context:
+            page = context.new_page()
+            said: list[str] = []
+            asked: list[str] = []
+            page.on("console", lambda message: said.append(message.text))
+            page.on("pageerror", lambda error: said.append(str(error)))
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(hostile.as_uri())
             yield page, said, asked
-        finally:
-            browser.close()
+
+    return opened
 
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
+    pytest.mark.xdist_group("report"),
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
 
@@ -102,24 +107,19 @@ SMALL_TEXT = """() => [...document.querySelectorAll("figure svg text")]
   })"""
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a report that shows everything, hostile names and warnings included."""
-    place = tmp_path_factory.mktemp("browser")
-    warning = {"code": "lost_records", "message": "12 records were lost", "advice": "capture again"}
-    folder = make_folder(place / "trace", processes=HOSTILE, warnings=[warning])
-    return report(folder, place / "report.html").path
-
-
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_quiet_and_readable(file: Path, size: tuple[int, int], scheme: Scheme) -> None:
-    with opened(file, size=size, scheme=scheme) as (page, said, asked):
+def test_the_page_is_quiet_and_readable(
+    opened: Open, hostile: Path, size: tuple[int, int], scheme: Scheme
+) -> None:
+    with opened(size=size, scheme=scheme) as (page, said, asked):
         # WHEN all that is folded away is opened
         page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
         # THEN nothing complains, nothing is fetched, nothing hostile ran
         assert said == []
-        assert [address for address in asked if not address.startswith("data:")] == [file.as_uri()]
+        assert [address for address in asked if not address.startswith("data:")] == [
+            hostile.as_uri()
+        ]
         # AND nothing makes the page scroll sideways
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         assert page.evaluate(STICKING_OUT) == []
@@ -140,24 +140,24 @@ def visible_variants(page: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(("size", "variant"), [(DESKTOP, "wide"), (PHONE, "narrow")])
-def test_each_screen_gets_its_own_figure(file: Path, size: tuple[int, int], variant: str) -> None:
-    with opened(file, size=size) as (page, _, _):
+def test_each_screen_gets_its_own_figure(opened: Open, size: tuple[int, int], variant: str) -> None:
+    with opened(size=size) as (page, _, _):
         assert visible_variants(page) == {variant}
 
 
-def test_the_scheme_changes_the_colours_of_the_figures(file: Path) -> None:
+def test_the_scheme_changes_the_colours_of_the_figures(opened: Open) -> None:
     schemes: tuple[Scheme, ...] = ("light", "dark")
     colours = {}
     for scheme in schemes:
-        with opened(file, scheme=scheme) as (page, _, _):
+        with opened(scheme=scheme) as (page, _, _):
             colours[scheme] = page.evaluate(
                 "getComputedStyle(document.querySelector('#totals .wide .fill-blue')).fill"
             )
     assert colours == {"light": "rgb(0, 114, 178)", "dark": "rgb(79, 176, 238)"}
 
 
-def test_the_coverage_is_chosen_without_a_script(file: Path) -> None:
-    with opened(file) as (page, _, _):
+def test_the_coverage_is_chosen_without_a_script(opened: Open) -> None:
+    with opened() as (page, _, _):
         hottest, start = (page.locator(f"#capacity .panel.{name}") for name in ("hottest", "start"))
         assert hottest.is_visible()
         assert not start.is_visible()
@@ -166,14 +166,14 @@ def test_the_coverage_is_chosen_without_a_script(file: Path) -> None:
         assert not hottest.is_visible()
 
 
-def test_the_contents_are_folded_on_a_phone_only(file: Path) -> None:
+def test_the_contents_are_folded_on_a_phone_only(opened: Open) -> None:
     for size, is_open in ((DESKTOP, True), (PHONE, False)):
-        with opened(file, size=size) as (page, _, _):
+        with opened(size=size) as (page, _, _):
             assert page.locator(".contents details").evaluate("(e) => e.open") is is_open
 
 
-def test_a_table_can_be_downloaded(file: Path, tmp_path: Path) -> None:
-    with opened(file) as (page, said, _):
+def test_a_table_can_be_downloaded(opened: Open, tmp_path: Path) -> None:
+    with opened() as (page, said, _):
         page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
         with page.expect_download() as download:
             page.locator("#totals a.download").click()
@@ -185,8 +185,8 @@ def test_a_table_can_be_downloaded(file: Path, tmp_path: Path) -> None:
     assert lines[1].startswith("fs,160,")
 
 
-def test_paper_is_light_and_shows_both_coverages(file: Path) -> None:
-    with opened(file, scheme="dark") as (page, _, _):
+def test_paper_is_light_and_shows_both_coverages(opened: Open) -> None:
+    with opened(scheme="dark") as (page, _, _):
         page.emulate_media(media="print", color_scheme="dark")
         assert page.locator("#capacity .panel.start").is_visible()
         assert (
@@ -194,8 +194,8 @@ def test_paper_is_light_and_shows_both_coverages(file: Path) -> None:
         )
 
 
-def test_paper_cuts_nothing_off(file: Path) -> None:
+def test_paper_cuts_nothing_off(opened: Open) -> None:
     # GIVEN a page as wide as an A4 sheet with its margins
-    with opened(file, size=(700, 1000)) as (page, _, _):
+    with opened(size=(700, 1000)) as (page, _, _):
         page.emulate_media(media="print")
         assert page.evaluate("document.documentElement.scrollWidth") == 700

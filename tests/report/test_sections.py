@@ -274,7 +274,7 @@ def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "trace")
     file = folder.path / "recommendation.json"
     file.write_text(json.dumps({**json_of(file), "role_sets": SETS}))
-    (text,) = plain([page_of(folder)])
+    (text,) = plain([page_of(folder, placement.capacity)])
     rows = re.findall(r'<th scope="row">([^<]+)</th><td class="wrap">([^<]+)</td>', text)
     assert rows == [
         ("all roles", "1 MiB file system, 1 MiB journal"),
@@ -413,7 +413,7 @@ def test_the_section_tells_of_response_times(folder: TraceFolder) -> None:
 
 
 def test_the_page_has_all_three_times(folder: TraceFolder) -> None:
-    text = page_of(folder)
+    text = page_of(folder, placement.capacity)
     assert "from the first arrival to the last completion" in text
     assert "with a queue for each device" in text
     assert "Elapsed time of all requests" not in text

@@ -75,7 +75,7 @@ def test_the_page_of_a_what_if_has_its_currency_in_every_figure_of_prices(
         'currency = "EUR"\n[price_per_gb]\nssd-pcm = 2\nssd-emlc = 0.5\nhdd-15k = 0.1\n'
     )
     simulate_tiers(parsed, TierOptions(extent_bytes=65536, step_percent=50, what_if=what_if))
-    text = page_of(parsed)
+    text = page_of(parsed, tiers.tiers)
     assert "IOPS per EUR/GB of every mix, static" in text
     assert "IOPS for the price of every mix" not in text
     assert text.count("IOPS per EUR/GB") > 4
@@ -132,7 +132,7 @@ def test_tiers_have_a_section(parsed: TraceFolder, names: tuple[str, ...]) -> No
         extent_bytes=65536, step_percent=10, tiers=names, is_dynamic=True, window_s=1.0
     )
     answer = to_builtins(simulate_tiers(parsed, options))
-    text = page_of(parsed)
+    text = page_of(parsed, tiers.tiers)
     # THEN the answer and the figures are there
     assert answer["headline"][0] in text
     for figure in ("tiers-key", "tiers-skew", "tiers-sensitivity"):
@@ -256,7 +256,7 @@ def test_the_plane_of_times_has_a_unit_that_fits(longest_ns: float, unit: str) -
 def test_the_page_has_figures(tmp_path: Path, options: CacheOptions, figures: list[str]) -> None:
     folder = make_trace(tmp_path / "t", MIXED)
     simulate_cache(folder, options)
-    page = page_of(folder)
+    page = page_of(folder, caches.cache)
     for name in figures:
         full = f"cache-{'curve-' if name in ('shared', 'own') else ''}{name}"
         assert f'id="{full}' in page
@@ -368,7 +368,7 @@ def test_the_curves_are_those_of_the_table(size: charts.Size) -> None:
 def test_row_buffers_have_a_section(tmp_path: Path, options: BufferOptions) -> None:
     folder = make_folder(tmp_path / "trace", stages=("classify", "analyze"))
     answer = to_builtins(simulate_buffer(folder, options))
-    page = page_of(folder)
+    page = page_of(folder, buffer.buffer)
     assert answer["headline"][0] in page
     for name in ("hits", "sizes", "rates"):
         assert f'id="figure-buffer-{name}"' in page
@@ -405,7 +405,7 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
         ["as asked", 128, 40.0],
         ["fast-pcm", 128, 22.5],
     ]
-    page = page_of(folder)
+    page = page_of(folder, buffer.buffer)
     assert "If the memory were another" in page
     assert "fast-pcm" in page
 
