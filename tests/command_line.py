@@ -1,12 +1,17 @@
 """The command line inside the test's own process, and the disk that it finds."""
 
+import io
 import os
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from tracekit.cli import app
+from tracekit.cli import app, main
 from tracekit.errors import UsageError
 
 
@@ -20,6 +25,22 @@ def succeed(*words: str | Path) -> Result:
     result = invoke(*words)
     assert result.exit_code == 0, result.output
     return result
+
+
+def typed(*words: str) -> tuple[int, str]:
+    """Run `tracekit WORDS` to its end as the program does; return exit code and all it prints."""
+    talk, status = io.StringIO(), 0
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    argv = patch.object(sys, "argv", ["tracekit", *words])
+    try:
+        with redirect_stdout(talk), redirect_stderr(talk), argv:
+            main()
+    except SystemExit as end:
+        status = int(end.code or 0)
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    return status, talk.getvalue()
 
 
 def refused(result: Result, *words: str, error: type[Exception] = UsageError) -> None:

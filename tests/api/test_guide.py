@@ -1,5 +1,7 @@
 """docs/python.md is true: its statements print what it shows, in a script and in a notebook."""
 
+import json
+import os
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -10,7 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.docs.guide import GUIDE, examples, printed
+from tests.docs.guide import GUIDE, examples
 from tests.house.tree import ROOT
 
 EXAMPLES = examples(GUIDE.read_text())
@@ -22,30 +24,18 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_statement_prints_what_is_shown(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # GIVEN a folder that looks like a checkout
-    monkeypatch.chdir(checkout)
+def test_every_statement_prints_what_is_shown_and_warns_of_nothing(checkout: Path) -> None:
+    # GIVEN a folder that looks like a checkout, and warnings that are errors
+    command = [sys.executable, "-W", "error", "-m", "tests.docs.guide", "--json"]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT)}
     # WHEN the statements are run one after another
-    found = printed([example.source for example in EXAMPLES])
-    # THEN each prints what the guide shows; if it does not: make docs
-    assert found == [example.shown for example in EXAMPLES]
-    assert len(found) > 20
-
-
-def test_a_script_of_the_guide_warns_of_nothing(checkout: Path) -> None:
-    # GIVEN the statements as a script, and warnings that are errors
-    script = "\n".join(example.source for example in EXAMPLES)
-    # WHEN it runs
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        cwd=checkout, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    # THEN nothing is said of it, and only what it prints itself is printed
+        command, cwd=checkout, env=settings, capture_output=True, text=True, check=False
+    )
+    # THEN each prints what the guide shows, and nothing else does; if it does not: make docs
     assert (done.returncode, done.stderr) == (0, "")
-    prints = [one.shown for one in EXAMPLES if one.source.startswith(("print", "try"))]
-    assert done.stdout == "".join(prints)
+    assert json.loads(done.stdout) == [example.shown for example in EXAMPLES]
+    assert len(EXAMPLES) > 20
 
 
 class Tags(HTMLParser):

@@ -3,7 +3,9 @@
 import contextlib
 import doctest
 import io
+import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,4 +63,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--json"]:
+        made = printed([one.source for one in examples(GUIDE.read_text())])
+        sys.stdout.write(json.dumps(made))
+    else:
+        main()

@@ -1,19 +1,73 @@
-"""What a user reads: one session of commands, refusals among them, compared as a whole."""
+"""What a user reads and gets: one session of commands on the sample, refusals among them."""
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.golden.session import RECORDED, Step, comparable, played, steps
+from tests.house.tree import ROOT
+
+pytestmark = pytest.mark.xdist_group("session")
+QUEUED = re.compile(r"^\| Q queued \| (\d+) \|$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("session")
+
+
+@pytest.fixture(scope="module")
+def session(place: Path) -> list[Step]:
+    """Return the session as recorded, typed again."""
+    return played(place)
 
 
 @pytest.mark.slow
-def test_every_command_prints_what_is_recorded(tmp_path: Path) -> None:
-    # GIVEN the session as recorded; if a sentence changes on purpose: python -m tests.golden
-    recorded = steps(RECORDED.read_text())
-    # WHEN its commands are typed again, THEN they print the same
-    for step, now in zip(recorded, played(tmp_path), strict=True):
+def test_every_command_prints_what_is_recorded(session: list[Step]) -> None:
+    # THEN it prints the same; if a sentence changes on purpose: python -m tests.golden
+    for step, now in zip(steps(RECORDED.read_text()), session, strict=True):
         assert now.output == step.output, step.command
+
+
+def test_the_demo_takes_the_sample_to_a_report_and_an_answer(
+    place: Path, session: list[Step]
+) -> None:
+    # GIVEN the demo of the session, which ended with the path of the report and the answer
+    trace = place / "out" / "demo"
+    (demo,) = (step for step in session if step.command == "make demo")
+    headline = json.loads((trace / "recommendation.json").read_text())["headline"]
+    assert demo.output.splitlines() == ["report: out/demo/report.html", "", *headline]
+    assert len(headline) == 4
+    # THEN the report says that first, and lacks nothing
+    page = (trace / "report.html").read_text()
+    assert "Not in this report yet" not in page
+    shown = re.search(r"<h1>(.*?)</h1>", page)
+    assert shown is not None
+    assert shown[1] == headline[0]
+    # AND every queued request of the capture has its row, as the sample's own table counts them
+    queued = QUEUED.search((ROOT / "sample-traces" / "README.md").read_text())
+    assert queued is not None
+    assert pq.read_metadata(trace / "requests.parquet").num_rows == int(queued[1])
+    # AND the replay really ran: each of its requests was done, once, on the file
+    done = pq.read_table(trace / "replays" / "latest" / "completions.parquet").to_pandas()
+    summary = json.loads((trace / "replays" / "latest" / "summary.json").read_text())
+    assert summary["counts"]["done"] == len(done) > 1000
+    assert done["request_id"].is_unique
+    assert set(done["status"]) == {"done"}
+    assert summary["targets"][0]["kind"] == "made file"
+
+
+@pytest.mark.usefixtures("session")
+def test_the_same_folder_is_reported_in_the_same_bytes_by_two_processes(place: Path) -> None:
+    trace, again = place / "out" / "oltp", place / "again.html"
+    command = [sys.executable, "-m", "tracekit", "report", trace, "-o", again]
+    subprocess.run(command, check=True, capture_output=True)
+    assert again.read_bytes() == (trace / "report.html").read_bytes()
 
 
 def test_only_measured_numbers_are_passed_over() -> None:
