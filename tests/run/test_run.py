@@ -27,23 +27,16 @@ def test_every_stage_runs_in_turn_and_leaves_its_tables(folder: TraceFolder) -> 
     assert [step.stage for step in steps] == [*STAGES, "replay", "report"]
     assert result.steps == steps
     assert len(result.headline) == 4
+    # AND the replay is of the first seconds: requests at 0, 50, 100 and 150 ms are within 0.2 s
+    assert steps[-2].note == "4 of 240 requests, the first 0.1 s, by null on no target"
     assert result.unfinished == []
     assert result.report == folder.path / "report.html"
     text = result.report.read_text()
     assert "Not in this report yet" not in text
+    assert "4\N{NO-BREAK SPACE}requests of the trace&#39;s 240 were replayed" in text
     for name in ("blocks", "findings/totals", "simulations/placement"):
         assert folder.has(name)
     assert folder.has("replays/latest/completions")
-
-
-def test_the_replay_is_of_the_first_seconds(folder: TraceFolder) -> None:
-    result = run([folder.path], None, options=WITHOUT_IO)
-    note = next(step.note for step in result.steps if step.stage == "replay")
-    # Requests at 0, 50, 100 and 150 ms are within 0.2 s.
-    assert note == "4 of 240 requests, the first 0.1 s, by null on no target"
-    assert "4\N{NO-BREAK SPACE}requests of the trace&#39;s 240 were replayed" in (
-        result.report.read_text()
-    )
 
 
 @pytest.mark.parametrize(
@@ -51,12 +44,6 @@ def test_the_replay_is_of_the_first_seconds(folder: TraceFolder) -> None:
 )
 def test_requests_within(folder: TraceFolder, seconds: float, count: int | None) -> None:
     assert _requests_within(folder, seconds) == count
-
-
-def test_without_replay_the_report_says_how_to_get_one(folder: TraceFolder) -> None:
-    result = run([folder.path], None, options=PipelineOptions(replay="none"))
-    assert [step.stage for step in result.steps][-2:] == ["recommend", "report"]
-    assert "<code>tracekit replay trace</code>" in result.report.read_text()
 
 
 def test_a_failed_stage_is_named_and_what_was_done_is_kept(folder: TraceFolder) -> None:
@@ -73,11 +60,16 @@ def test_a_failed_replay_lets_the_report_be_made(folder: TraceFolder) -> None:
     # GIVEN a folder in which no replay can be kept
     (folder.path / "replays").write_text("in the way")
     # WHEN everything is run
-    result = invoke("run", folder.path, "--replay", "null")
+    result = invoke("run", folder.path, "--replay", "null", "--json")
     # THEN the answer and the report are there, and the exit code says that a part is missing
     refused(result, "replay: ", error=PartialError)
     assert PartialError.exit_code == 3
-    assert str(folder.path / "report.html") in result.stdout
+    content = json.loads(result.stdout)
+    assert content["trace"] == str(folder.path)
+    assert content["report"] == str(folder.path / "report.html")
+    assert len(content["headline"]) == 4
+    assert content["steps"][0]["stage"] == "parse"
+    assert [part.split(":")[0] for part in content["unfinished"]] == ["replay"]
     assert "<code>tracekit replay trace</code>" in (folder.path / "report.html").read_text()
 
 
@@ -113,18 +105,11 @@ def test_options_are_checked_before_any_stage(options: dict[str, object], messag
         PipelineOptions(**options)  # type: ignore[arg-type]
 
 
-def test_the_command_prints_the_report_and_the_three_lines(folder: TraceFolder) -> None:
+def test_the_command_prints_the_report_and_the_answer(folder: TraceFolder) -> None:
     result = succeed("run", folder.path, "--replay", "none")
     lines = result.stdout.splitlines()
     headline = json.loads((folder.path / "recommendation.json").read_text())["headline"]
     assert lines == [f"report: {folder.path / 'report.html'}", "", *headline]
     assert [line.split()[0] for line in result.stderr.splitlines()] == [*STAGES, "report"]
-
-
-def test_the_result_as_json(folder: TraceFolder) -> None:
-    content = json.loads(succeed("run", folder.path, "--replay", "none", "--json").stdout)
-    assert content["trace"] == str(folder.path)
-    assert content["report"] == str(folder.path / "report.html")
-    assert len(content["headline"]) == 4
-    assert content["steps"][0]["stage"] == "parse"
-    assert content["unfinished"] == []
+    # AND the report says how to get what was left out
+    assert "<code>tracekit replay trace</code>" in (folder.path / "report.html").read_text()
