@@ -110,13 +110,13 @@ def test_waiting_for_a_pipe_amid_a_trace_can_be_stopped(tmp_path: Path, verb: st
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     command = [sys.executable, "-m", "tracekit", verb, str(pipe), "-o", str(tmp_path / "out")]
-    line = b"  8,0    1        1     0.000000001  1  Q   R 8 + 8 [dd]\n"
+    line = b"  8,0    1        1     0.000000001  1  Q   R %d + 8 [dd]\n"
     with (
         subprocess.Popen(["env", "--default-signal", *command], stderr=subprocess.PIPE) as running,
         pipe.open("wb") as writer,
     ):
         if verb == "import":
-            writer.write(line * 50_000)
+            writer.writelines(line % (8 * number) for number in range(50_000))
             writer.flush()
         _await(tmp_path, ".out.*/.requests.parquet.*")
         time.sleep(WAITING_S)
