@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -91,9 +91,10 @@ def elapsed_ps(
 ) -> int:
     """Charge each request in the order given, with these blocks on NVM: the model in ten lines."""
     total, ends = 0, dict[str, tuple[Request, Block]]()
+    owned = blocks_by_role(requests)
     for request in requests:
         if request.operation == "flush" or request.is_preflush:
-            total += _flush(requests, request.role, on_nvm, flush_ps)
+            total += _flush(owned[request.role], on_nvm, flush_ps)
         if not request.is_transfer:
             continue
         op = int(request.operation == "write")
@@ -111,10 +112,15 @@ def elapsed_ps(
     return total
 
 
-def _flush(
-    requests: Sequence[Request], role: str, on_nvm: set[Block], flush_ps: tuple[int, int]
-) -> int:
-    blocks = set(hottest_first(requests, role))
+def blocks_by_role(requests: Iterable[Request]) -> defaultdict[str, set[Block]]:
+    """All blocks that each role touches."""
+    found: defaultdict[str, set[Block]] = defaultdict(set)
+    for request in requests:
+        found[request.role].update(request.blocks if request.is_transfer else ())
+    return found
+
+
+def _flush(blocks: set[Block], on_nvm: set[Block], flush_ps: tuple[int, int]) -> int:
     if not blocks & on_nvm:
         return flush_ps[0]
     return flush_ps[1] if blocks <= on_nvm else max(flush_ps)
@@ -179,6 +185,8 @@ def model(
     """
     result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
     heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
+    owned = blocks_by_role(trace or requests)
+    known = {one.device for one in trace or requests if one.is_transfer}
     for request in requests:
         is_flush = request.operation == "flush" or request.is_preflush
         if not (is_flush or request.is_transfer):
@@ -189,7 +197,9 @@ def model(
             clock = max(clock, (came_ns - start) * 1000)
         jobs = []
         if is_flush:
-            jobs.append(_flush_parts(trace or requests, request, on_nvm, devices))
+            # What is only flushed is not among the trace's devices: together it is one more.
+            place = request.device if request.device in known else "only flushed"
+            jobs.append(_flush_parts(place, owned[request.role], on_nvm, devices))
         if request.is_transfer:
             jobs.append(_transfer(request, on_nvm, devices, heads, ends))
         done = 0
@@ -217,16 +227,9 @@ def _serve(
 
 
 def _flush_parts(
-    requests: Sequence[Request],
-    request: Request,
-    on_nvm: set[Block],
-    devices: tuple[Profile, Profile],
+    place: str, blocks: set[Block], on_nvm: set[Block], devices: tuple[Profile, Profile]
 ) -> dict[str, int]:
-    blocks = set(hottest_first(requests, request.role))
     base, nvm = (round(device.flush_us * US) for device in devices)
-    # What is only flushed is not among the trace's devices: together it is one more.
-    is_known = any(one.is_transfer and one.device == request.device for one in requests)
-    place = request.device if is_known else "only flushed"
     if not blocks & on_nvm:
         return {place: base}
     return {"NVM": nvm} if blocks <= on_nvm else {place: base, "NVM": nvm}
