@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tracekit import query
 from tracekit.errors import UsageError
-from tracekit.store import TraceFolder, write_table
+from tracekit.store import TraceFolder, changed_folder, write_table
 from tracekit.tables import MADE_BY
 
 # The order in which they run, and in which their tables are listed.
@@ -102,6 +103,7 @@ def analyze(
 ) -> Analysis:
     """Run the analyses named in `only`, or all and the checks, and write a table for each.
 
+    The findings change as a whole, when all have run; those of other analyses stay.
     `parameters` go to every query that has them. `on_start` is told the name, the number from 0 and
     the total before each query. The database keeps within `memory_mib`. Raises UsageError for an
     unknown name or parameter and InputError for a table that is missing, both before anything is
@@ -115,16 +117,19 @@ def analyze(
             folder.require(table, made_by=MADE_BY[table])
     findings: list[Finding] = []
     failures: list[Failure] = []
-    with query.connect(folder, memory_mib=memory_mib) as connection:
+    with (
+        changed_folder(folder.path / "findings") as place,
+        query.connect(folder, memory_mib=memory_mib) as connection,
+    ):
         for number, name in enumerate((*names, *checks)):
             if on_start is not None:
                 on_start(name, number, len(names) + len(checks))
             if name in values:
-                findings.append(_find(connection, folder, name, values[name]))
+                findings.append(_find(connection, place, name, values[name]))
             else:
                 failures += _check(connection, name)
-    if checks:
-        write_table(folder.table("findings/checks"), _checks_table(failures))
+        if checks:
+            write_table(place / "checks.parquet", _checks_table(failures))
     return Analysis(tuple(findings), tuple(failures))
 
 
@@ -151,11 +156,11 @@ def _split(names: Sequence[str], given: Mapping[str, int]) -> dict[str, dict[str
     }
 
 
-def _find(connection: Any, folder: TraceFolder, name: str, values: dict[str, int]) -> Finding:
+def _find(connection: Any, place: Path, name: str, values: dict[str, int]) -> Finding:
     begin_ns = time.monotonic_ns()
     described = query.read(name)
     table = _describe(query.run(connection, name, **values), described, values)
-    write_table(folder.table(f"findings/{described.table}"), table)
+    write_table(place / f"{described.table}.parquet", table)
     return Finding(name, described.table, table.num_rows, time.monotonic_ns() - begin_ns)
 
 

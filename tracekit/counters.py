@@ -24,6 +24,7 @@ from tracekit.durable import make_folder
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.helper_programs import find_helper, run_helper, start_helper, why_missing, withheld
 from tracekit.invoking_user import User
+from tracekit.locks import folder_lock
 from tracekit.metadata import Record, read_object, validate
 from tracekit.safe_open import read_given
 from tracekit.store import TraceFolder, measurement_folder, write_json, write_results
@@ -833,18 +834,19 @@ def count_events(
         # All are read before anything is written.
         recorded = [_taken(text, options.rule) for text in options.recorded]
     folder = measurement_folder(output)
-    make_folder(folder.path / PLACE)
-    file = _file(folder, options.name)
-    state = _state(file, options)
-    state.asked = list(options.asked)
-    if options.command:
-        state.reasons = reasons
-        _run(file, state, options=options, on_run=on_run)
-    else:
-        _reject_known(recorded, state)
-        state.runs += recorded
-        write_json(file, msgspec.to_builtins(state))
-    return _answer(folder, options.name)
+    with folder_lock(folder.path):
+        make_folder(folder.path / PLACE)
+        file = _file(folder, options.name)
+        state = _state(file, options)
+        state.asked = list(options.asked)
+        if options.command:
+            state.reasons = reasons
+            _run(file, state, options=options, on_run=on_run)
+        else:
+            _reject_known(recorded, state)
+            state.runs += recorded
+            write_json(file, msgspec.to_builtins(state))
+        return _answer(folder, options.name)
 
 
 def _reject_known(recorded: Sequence[Run], state: WorkloadRuns) -> None:

@@ -37,22 +37,22 @@ _held = _Held()
 
 
 @contextmanager
-def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock of a folder that is there; yield whether another process had it before.
+def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a folder that is there.
 
     A thread can take again what it has. What a command runs does not wait for that command.
     """
     known = _held.locks.get(_key(folder))
     if known is None:
-        with _first(folder, shared=shared) as waited:
-            yield waited
+        with _first(folder, shared=shared):
+            yield
     elif shared or not known.is_shared:
-        yield False
+        yield
     else:
-        waited = _wait(known.number, folder, shared=False)
+        _wait(known.number, folder, shared=False)
         known.is_shared = False
         try:
-            yield waited
+            yield
         finally:
             known.is_shared = True
             _wait(known.number, folder, shared=True)
@@ -67,24 +67,23 @@ def _key(folder: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def _first(folder: Path, *, shared: bool) -> Iterator[bool]:
-    waited = False
+def _first(folder: Path, *, shared: bool) -> Iterator[None]:
     while (number := _open(folder)) is not None:
         try:
-            waited |= _wait(number, folder, shared=shared)
+            _wait(number, folder, shared=shared)
             found = os.fstat(number)
             key = found.st_dev, found.st_ino
             # Another folder may have got the name meanwhile.
             if _key(folder) == key:
                 _held.locks[key] = _Lock(number, shared)
                 try:
-                    yield waited
+                    yield
                 finally:
                     del _held.locks[key]
                 return
         finally:
             os.close(number)
-    yield waited
+    yield
 
 
 def _open(folder: Path) -> int | None:
@@ -93,26 +92,24 @@ def _open(folder: Path) -> int | None:
     return None
 
 
-def _wait(number: int, folder: Path, *, shared: bool) -> bool:
-    """Lock an open folder; return whether that had to wait, of which one line tells."""
+def _wait(number: int, folder: Path, *, shared: bool) -> None:
+    """Lock an open folder; one line reports that it has to wait."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(number, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        pass
+        holders = _holders(os.fstat(number))
     except OSError:
-        return False
+        return  # a file system without locks
     else:
-        return False
-    holders = _holders(os.fstat(number))
+        return
     if holders & _ancestors():
-        return False
+        return
     whose = f" by process {min(holders)}" if holders else ""
     with hidden():
         sys.stderr.write(f"tracekit: waiting for {escape(str(folder))}, in use{whose}\n")
         sys.stderr.flush()
     fcntl.flock(number, kind)
-    return True
 
 
 def _holders(folder: os.stat_result) -> set[int]:

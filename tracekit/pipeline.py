@@ -17,6 +17,7 @@ from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
+from tracekit.locks import folder_lock
 from tracekit.metadata import Record
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.plans.block_plan import RECORD
@@ -103,17 +104,19 @@ def run(
     with _stage("parse", result, on_stage, on_step) as notes:
         folder = _open(inputs, output, options, notes)
     result.trace, result.report = folder.path, folder.path / "report.html"
-    for name, work in STAGES:
-        if name == "replay" and options.replay == "none":
-            continue
-        try:
-            with _stage(name, result, on_stage, on_step) as notes:
-                notes.append(work(folder, options, result))
-        except TracekitError as error:
-            if name != "replay":
-                error.hint = f"{error.hint or 'mend that'}; what was done is in {folder.path}"
-                raise
-            result.unfinished.append(str(error))
+    with folder_lock(folder.path):
+        folder = TraceFolder(folder.path)  # who had the lock may have changed it
+        for name, work in STAGES:
+            if name == "replay" and options.replay == "none":
+                continue
+            try:
+                with _stage(name, result, on_stage, on_step) as notes:
+                    notes.append(work(folder, options, result))
+            except TracekitError as error:
+                if name != "replay":
+                    error.hint = f"{error.hint or 'mend that'}; what was done is in {folder.path}"
+                    raise
+                result.unfinished.append(str(error))
     return result
 
 
@@ -302,16 +305,17 @@ def bench(
         profile, output, extent=extent, overwrite=options.overwrite, on_rows=on_rows
     )
     result = Result(folder, [])
-    with _target(profile, folder, options) as player:
-        for run in runs:
-            summary, is_partial = replay(folder, replace(run, player=player))
-            result.summaries.append(summary)
-            result.is_partial |= is_partial
-    if options.with_report:
-        classify(folder, ClassifyOptions())
-        analyze(folder)
-        result.report = folder.path / "report.html"
-        _write_report(folder, result.report)
+    with folder_lock(folder.path):
+        with _target(profile, folder, options) as player:
+            for run in runs:
+                summary, is_partial = replay(folder, replace(run, player=player))
+                result.summaries.append(summary)
+                result.is_partial |= is_partial
+        if options.with_report:
+            classify(folder, ClassifyOptions())
+            analyze(folder)
+            result.report = folder.path / "report.html"
+            _write_report(folder, result.report)
     return result
 
 

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.analyze import ANALYSES, CHECKS_TABLE
 from tracekit.errors import TracekitError, UsageError, escape
+from tracekit.locks import folder_lock
 from tracekit.store import TraceFolder, beside, refuse_taken, write_batches
 from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES, Table
 
@@ -110,7 +112,9 @@ def answer(
     """
     if output is not None:
         refuse_taken(output, overwrite=False, can_force=False)
-    with query.connect_locked(folder, memory_mib=memory_mib) as connection:
+    # A dialogue may stay open for days: it would keep all that write waiting.
+    lock = nullcontext() if statement is None else folder_lock(folder.path, shared=True)
+    with lock, query.connect_locked(folder, memory_mib=memory_mib) as connection:
         if statement is None:
             Dialogue(connection, folder, sys.stdout).run()
         else:

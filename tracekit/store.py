@@ -219,6 +219,27 @@ def new_folder(
             _give_name(part, place)
 
 
+@contextmanager
+def changed_folder(path: Path) -> Iterator[Path]:
+    """Yield a copy of a folder, or a new one, that replaces it in one step when the block succeeds.
+
+    Its files are links to the same files: what is changed must be replaced, as `beside` does.
+    """
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    with new_folder(path, overwrite=True, marker=None) as part:
+        if path.is_dir():
+            shutil.copytree(path, part, symlinks=True, copy_function=_link, dirs_exist_ok=True)
+        yield part
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # no links on this file system, or to files of others
+        shutil.copy2(source, target)
+
+
 def _is_ours(folder: Path, marker: str | None) -> bool:
     return folder.is_dir() and (marker is None or (folder / marker).is_file())
 
@@ -261,8 +282,10 @@ def beside(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     The file is on the disk before it has the name. Without `overwrite` a file that is there stays:
     UsageError at the start; if somebody makes one meanwhile, ours gets a free name beside it, which
     the error says. What is no file, such as /dev/null or a pipe, is written to at the end and stays
-    what it is; a disk or a folder is a UsageError.
+    what it is; a disk is a UsageError.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     refuse_taken(path, overwrite=overwrite)
     if path.is_char_device() or path.is_fifo():
         with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:

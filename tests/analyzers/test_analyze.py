@@ -54,6 +54,31 @@ def test_tables_say_where_they_come_from(folder: TraceFolder) -> None:
     assert schema.field("request_bytes").metadata[b"meaning"] == b"bytes of these requests"
 
 
+def test_findings_change_as_a_whole(folder: TraceFolder) -> None:
+    # GIVEN findings, and what somebody has put beside them
+    findings = folder.path / "findings"
+    analyze(folder, only=["throughput"], parameters={"window_count": 3})
+    (findings / "own").mkdir()
+    (findings / "own/note.txt").write_text("mine")
+    (findings / "link").symlink_to("own/note.txt")
+    before = {path: path.read_bytes() for path in findings.rglob("*") if path.is_file()}
+
+    def stop(_name: str, number: int, _total: int) -> None:
+        if number == 6:
+            raise KeyboardInterrupt
+
+    # WHEN the analyses are stopped after six of them, THEN nothing has changed
+    with pytest.raises(KeyboardInterrupt):
+        analyze(folder, on_start=stop)
+    assert {path: path.read_bytes() for path in findings.rglob("*") if path.is_file()} == before
+    # WHEN others run, THEN those that did not are there still
+    analyze(folder, only=["totals"])
+    kept = {path: path.read_bytes() for path in findings.rglob("*") if path.is_file()}
+    assert kept == before | {findings / "totals.parquet": kept[findings / "totals.parquet"]}
+    assert (findings / "link").is_symlink()
+    assert not [path.name for path in folder.path.iterdir() if path.name.startswith(".")]
+
+
 def test_running_twice_gives_the_same_bytes(folder: TraceFolder) -> None:
     analyze(folder)
     first = {file: file.read_bytes() for file in (folder.path / "findings").iterdir()}

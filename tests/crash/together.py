@@ -1,6 +1,5 @@
 """Several commands at once on one folder: who reads sees the old or the new, nothing is lost."""
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

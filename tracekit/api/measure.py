@@ -21,6 +21,7 @@ from tracekit.api.values import (
     keeps_words,
 )
 from tracekit.errors import UsageError
+from tracekit.locks import folder_lock
 from tracekit.progress import row_progress, step_progress
 
 if TYPE_CHECKING:
@@ -160,11 +161,13 @@ def _sweep(
     output: PathLike, planned: Any, first: list[str], *, report: bool, **options: bool
 ) -> results.Sweep:
     from tracekit.pipeline import finish_sweep
+    from tracekit.store import measurement_folder
     from tracekit.sweep.run import sweep as run_sweep
     from tracekit.sweep.summary import describe, show
 
-    swept = run_sweep(Path(output), planned, tell=show, **options)
-    finish_sweep(swept, [*first, *asked()], with_report=report)
+    with folder_lock(measurement_folder(Path(output)).path):
+        swept = run_sweep(Path(output), planned, tell=show, **options)
+        finish_sweep(swept, [*first, *asked()], with_report=report)
     return results.Sweep(Trace(swept.folder), describe(swept))
 
 
@@ -269,10 +272,11 @@ def characterize_device(
 def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy:
     from tracekit.device.characterize import RESULT, characterize
 
-    with step_progress("characterize") as on_step:
-        summary = characterize(output, options, on_step=on_step)
-    trace = Trace(output)
-    return results.DeviceStudy(trace, trace.kept(summary, RESULT))
+    with folder_lock(output):
+        with step_progress("characterize") as on_step:
+            summary = characterize(output, options, on_step=on_step)
+        trace = Trace(output)
+        return results.DeviceStudy(trace, trace.kept(summary, RESULT))
 
 
 def doctor() -> list[Check]:

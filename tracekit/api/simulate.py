@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tracekit import choices
 from tracekit.api import results, values
-from tracekit.api.tables import Tables
+from tracekit.api.tables import Tables, writes
 from tracekit.api.values import Duration, Numbers, PathLike, Size, Sizes, Texts, keeps_words
 from tracekit.errors import UsageError
 from tracekit.progress import row_progress, step_progress
@@ -19,7 +20,12 @@ class Simulate:
 
     trace: Tables
 
+    def locked(self, *, shared: bool = False) -> AbstractContextManager[None]:
+        """Hold the trace folder's lock."""
+        return self.trace.locked(shared=shared)
+
     @keeps_words
+    @writes
     def tiers(
         self,
         *,
@@ -72,6 +78,7 @@ class Simulate:
         )
 
     @keeps_words
+    @writes
     def cache(
         self,
         *,
@@ -122,6 +129,7 @@ class Simulate:
         )
 
     @keeps_words
+    @writes
     def buffer(
         self,
         *,
@@ -153,6 +161,7 @@ class Simulate:
         )
 
     @keeps_words
+    @writes
     def sensitivity(
         self,
         *,
@@ -175,6 +184,7 @@ class Simulate:
         )
 
     @keeps_words
+    @writes
     def endurance(
         self,
         *,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tracekit.api.relation import Relation
 from tracekit.api.values import PathLike, asked
 from tracekit.errors import InputError
+from tracekit.locks import folder_lock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +21,16 @@ if TYPE_CHECKING:
     from tracekit.metadata import TraceInfo
     from tracekit.query import Database
     from tracekit.store import TraceFolder
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class _Lockable(Protocol):
+    def locked(self, *, shared: bool = False) -> AbstractContextManager[None]: ...
+
+
+Locked = TypeVar("Locked", bound=_Lockable)
 
 INFO_KEYS = ("source", "clock", "devices", "counts", "loss", "inferences", "warnings")
 
@@ -35,6 +48,7 @@ class Tables:
         from tracekit.store import TraceFolder
 
         self.folder = folder if isinstance(folder, TraceFolder) else TraceFolder(Path(folder))
+        self._version = _version(self.path)
         self._summary = summary
         self._temporary = temporary
 
@@ -42,6 +56,14 @@ class Tables:
     def path(self) -> Path:
         """The trace folder."""
         return self.folder.path
+
+    @contextmanager
+    def locked(self, *, shared: bool = False) -> Iterator[None]:
+        """Hold the trace folder's lock; read trace.json anew if another process has changed it."""
+        with folder_lock(self.path, shared=shared):
+            if self._version != (now := _version(self.path)):
+                self.folder, self._version = type(self.folder)(self.path), now
+            yield
 
     @property
     def info(self) -> TraceInfo:
@@ -162,6 +184,40 @@ class Tables:
         shown = self.requests._repr_html_() if "requests" in self.tables else ""
         title = f"<strong>Trace {escape(self.path.name)}</strong>"
         return f"<div>{title}<p>{escape(self.headline)}</p>{shown}</div>"
+
+
+def _version(path: Path) -> tuple[int, int]:
+    """Return what differs after trace.json was written."""
+    try:
+        found = (path / "trace.json").stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
+
+
+def reads(
+    call: Callable[Concatenate[Locked, P], Result],
+) -> Callable[Concatenate[Locked, P], Result]:
+    """Let a call share the trace folder's lock."""
+    return _locking(call, shared=True)
+
+
+def writes(
+    call: Callable[Concatenate[Locked, P], Result],
+) -> Callable[Concatenate[Locked, P], Result]:
+    """Let a call have the trace folder's lock for itself."""
+    return _locking(call, shared=False)
+
+
+def _locking(
+    call: Callable[Concatenate[Locked, P], Result], *, shared: bool
+) -> Callable[Concatenate[Locked, P], Result]:
+    @wraps(call)
+    def wrapped(self: Locked, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        with self.locked(shared=shared):
+            return call(self, *args, **kwargs)
+
+    return wrapped
 
 
 class Findings(Mapping[str, Relation]):

@@ -12,7 +12,7 @@ from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.results import Replay
 from tracekit.api.simulate import Simulate
-from tracekit.api.tables import Tables
+from tracekit.api.tables import Tables, reads, writes
 from tracekit.api.values import (
     Duration,
     PathLike,
@@ -39,6 +39,7 @@ class Trace(Tables):
     `output` is in a temporary folder, which goes away with the last object that refers to it.
     """
 
+    @writes
     def classify(
         self,
         *,
@@ -69,6 +70,7 @@ class Trace(Tables):
             summary = classify(self.folder, options, on_rows=on_rows)
         return results.Classification(self, summary)
 
+    @writes
     def analyze(
         self,
         *,
@@ -99,6 +101,7 @@ class Trace(Tables):
             summary[name] = rows
         return results.Analysis(self, summary)
 
+    @writes
     def recommend(
         self,
         *,
@@ -138,6 +141,7 @@ class Trace(Tables):
         return Simulate(self)
 
     @keeps_words
+    @writes
     def replay(
         self,
         target: Texts | None = None,
@@ -207,6 +211,7 @@ class Trace(Tables):
             yield made
 
     @keeps_words
+    @writes
     def replay_files(
         self,
         files: PathLike,
@@ -229,6 +234,7 @@ class Trace(Tables):
         return Replay(self, summary, is_partial)
 
     @keeps_words
+    @writes
     def verify_placement(
         self,
         *,
@@ -257,6 +263,7 @@ class Trace(Tables):
             summary = verify(self.folder, options, on_run=on_run)
         return results.Verification(self, self.kept(summary, RESULT))
 
+    @writes
     def compare(self, *names: str | Replay) -> results.Comparison:
         """Compare latency by role and operation and elapsed time of replays with the first one.
 
@@ -268,6 +275,7 @@ class Trace(Tables):
         summary = compare(self.folder, chosen)
         return results.Comparison(self, {**summary, "rows": read_rows(self.folder)})
 
+    @reads
     def export(
         self,
         output: PathLike,
@@ -286,6 +294,7 @@ class Trace(Tables):
         return results.Export(self, summary)
 
     @keeps_words
+    @writes
     def fit(
         self,
         output: PathLike,
@@ -312,6 +321,7 @@ class Trace(Tables):
             summary = fit(self.folder, Path(output), options=options, on_stage=on_stage)
         return results.Fit(self, summary)
 
+    @writes
     def report(self, output: PathLike | None = None) -> results.Report:
         """Write one self-contained HTML file; by default report.html in the trace folder."""
         from tracekit.report.page import report

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -342,6 +341,8 @@ def _profile(
         what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
         write_profile(folder.file(PROFILE), name, values=values, about=about)
+    else:
+        folder.file(PROFILE).unlink(missing_ok=True)  # of an earlier device
     return name, taken, missing
 
 
@@ -431,7 +432,8 @@ def characterize(
     place = output / PLACE
     if place.is_symlink():
         raise InputError(f"{place} is a link: it leads out of the trace folder", hint="remove it")
-    if (place / RESULT_FILE).exists() and not options.overwrite:
+    is_done = (place / RESULT_FILE).exists() and not (place / STATE).exists()
+    if is_done and not options.overwrite:
         raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
     state, made = open_state(output, options)
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
@@ -439,8 +441,6 @@ def characterize(
     if target.is_ours:
         made_file.state_folder()
     folder = measurement_folder(output)
-    if (place / RESULT_FILE).exists():
-        shutil.rmtree(place)
     make_folder(folder.subfolder(PLACE))
     wanted = [
         step

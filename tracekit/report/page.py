@@ -91,7 +91,8 @@ def report(folder: TraceFolder, output: Path) -> Report:
     table or a summary cannot be read.
     """
     is_ours = output.is_file() and _is_report(output)
-    refuse_taken(output, overwrite=is_ours, can_force=False)
+    if output.is_file():
+        refuse_taken(output, overwrite=is_ours, can_force=False)
     inputs = Inputs(folder)
     shown_path = folder.path.resolve().name
     chosen = SECTIONS if inputs.has_trace else MEASURED
