@@ -185,8 +185,8 @@ def model(
     """
     result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
     heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
-    owned = blocks_by_role(trace or requests)
-    known = {one.device for one in trace or requests if one.is_transfer}
+    whole = trace or requests
+    owned, known = blocks_by_role(whole), {one.device for one in whole if one.is_transfer}
     for request in requests:
         is_flush = request.operation == "flush" or request.is_preflush
         if not (is_flush or request.is_transfer):
@@ -196,8 +196,9 @@ def model(
             start = came_ns if start is None else start
             clock = max(clock, (came_ns - start) * 1000)
         jobs = []
-        if is_flush:
-            # What is only flushed is not among the trace's devices: together it is one more.
+        if (
+            is_flush
+        ):  # What is only flushed is none of the trace's devices: together it is one more.
             place = request.device if request.device in known else "only flushed"
             jobs.append(_flush_parts(place, owned[request.role], on_nvm, devices))
         if request.is_transfer:

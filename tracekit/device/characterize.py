@@ -287,8 +287,7 @@ def _write_answer(
 ) -> dict[str, Any]:
     """Write tables, profile and device.json; return the content of the last."""
     results = msgspec.to_builtins(state.results)
-    fitted = fit(results)
-    emulated = options.target.profile()
+    fitted, emulated = fit(results), options.target.profile()
     if emulated is not None:
         compare(fitted, emulated)
     name, taken, missing = _profile(folder, fitted, options)
@@ -430,11 +429,7 @@ def characterize(
     """
     checked_program()
     place = output / PLACE
-    if place.is_symlink():
-        raise InputError(f"{place} is a link: it leads out of the trace folder", hint="remove it")
-    is_done = (place / RESULT_FILE).exists() and not (place / STATE).exists()
-    if is_done and not options.overwrite:
-        raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
+    _check_free(place, options)
     state, made = open_state(output, options)
     with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
         target = open_target(options.target, Path(name), made=made)
@@ -465,6 +460,14 @@ def characterize(
     return result
 
 
+def _check_free(place: Path, options: CharacterizeOptions) -> None:
+    if place.is_symlink():
+        raise InputError(f"{place} is a link: it leads out of the trace folder", hint="remove it")
+    is_done = (place / RESULT_FILE).exists() and not (place / STATE).exists()
+    if is_done and not options.overwrite:
+        raise UsageError(f"{place} holds a characterization", hint="pass --force to replace it")
+
+
 @dataclass
 class _Run:
     output: Path
@@ -482,9 +485,10 @@ class _Run:
             plan, records = place / "step.plan", place / "step.completions"
             seed = (self.options.seed, number)
             write_plan(plan, step, size_bytes=self.target.size_bytes, seed=seed)
+            fast = Schedule("fast")
             player = replace(
                 self.target.player,
-                schedule=Schedule("fast"),
+                schedule=fast,
                 depth=step.depth,
                 threads=step.depth,
                 no_calibration=True,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import zlib
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
-
-from tracekit.errors import InputError
 
 Records = npt.NDArray[np.void]
 
@@ -28,19 +23,6 @@ def layout(text: str) -> np.dtype[Any]:
 def bytes_of(records: Records) -> memoryview:
     """Return the bytes of contiguous records, without a copy."""
     return records.view(np.uint8).data
-
-
-def open_plain(file: Path) -> IO[bytes]:
-    """Open a file of a trace folder; InputError for a link, a pipe or anything but a file."""
-    try:
-        number = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    opened = os.fdopen(number, "rb")
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        opened.close()
-        raise InputError(f"{file} is not a file")
-    return opened
 
 
 def write_header(file: IO[bytes], kind: np.dtype[Any], *, values: dict[str, Any]) -> None:

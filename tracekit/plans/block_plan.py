@@ -12,7 +12,8 @@ import numpy as np
 
 from tracekit._native.workload import tally
 from tracekit.errors import InputError
-from tracekit.plans import Records, bytes_of, layout, open_plain, write_header
+from tracekit.plans import Records, bytes_of, layout, write_header
+from tracekit.safe_open import open_regular
 from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"
@@ -199,7 +200,7 @@ def index_of(records: Records) -> Records:
 
 def map_records(plan: Path) -> Records:
     """Return the records of a plan, mapped; InputError for a file that is not a whole plan."""
-    with open_plain(plan) as file:
+    with os.fdopen(open_regular(plan), "rb") as file:
         head = file.read(HEADER.itemsize)
         header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
         offset, count = int(header["records_offset"]), int(header["record_count"])

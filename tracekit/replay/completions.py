@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import pyarrow as pa
 from tracekit._native.players import columns_of, read_results
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import InputError
-from tracekit.plans import open_plain
 from tracekit.replay.captured import NO_ID
+from tracekit.safe_open import open_regular
 from tracekit.store import write_batches
 from tracekit.tables import COMPLETIONS, FILE_COMPLETIONS, FILE_OPERATION_NAMES
 
@@ -81,7 +82,7 @@ def read_records(records: Path) -> Iterator[Any]:
     The last record of a program that was killed may be cut off, and is left out. Raises InputError
     for another file.
     """
-    with open_plain(records) as file:
+    with os.fdopen(open_regular(records), "rb") as file:
         head = file.read(HEADER.itemsize).ljust(HEADER.itemsize, b"\0")
         header = np.frombuffer(head, HEADER)[0]
         if header["magic"] != MAGIC or header["record_bytes"] != RECORD.itemsize:
