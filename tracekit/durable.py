@@ -21,7 +21,7 @@ Identity = tuple[int, int]
 """Device and inode."""
 UNKNOWN = (errno.EINVAL, errno.ENOSYS)
 TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
-_unnamed: set[Path] = set()
+_unsynced: set[Path] = set()
 
 
 def identity(path: Path) -> Identity | None:
@@ -106,19 +106,18 @@ def _exchange_in_steps(one: Path, other: Path) -> None:
 
 
 @contextmanager
-def unnamed(folder: Path) -> Iterator[None]:
-    """Sync what the block writes into a folder only when it succeeds, once and all together."""
-    _unnamed.add(folder)
+def unsynced(folder: Path) -> Iterator[None]:
+    """Sync nothing of a folder in the block: it is synced as a whole later, or not needed."""
+    _unsynced.add(folder)
     try:
         yield
     finally:
-        _unnamed.discard(folder)
-    sync_tree(folder)
+        _unsynced.discard(folder)
 
 
 def sync(path: Path) -> None:
     """Let a file's content or a folder's names outlast a power cut."""
-    if not _unnamed.isdisjoint(path.parents) or path in _unnamed:
+    if not _unsynced.isdisjoint((path, *path.parents)):
         return
     try:
         number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -14,7 +14,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ from tracekit.durable import (
     rename_aside,
     rename_new,
     sync,
-    unnamed,
+    sync_tree,
+    unsynced,
 )
 from tracekit.errors import InputError, TracekitError, UsageError, named_for
 from tracekit.invoking_user import hand_over
@@ -212,9 +213,10 @@ def new_folder(
         raise UsageError(f"{path} exists already", hint=hint)
     make_folder(place.parent)
     with named_for(place), _claimed(place, Path.mkdir, earlier) as part:
-        with unnamed(part):
+        with unsynced(part):
             yield part
             hand_over(part)
+        sync_tree(part)
         if earlier is None or not _exchanged(part, place, earlier, marker):
             _give_name(part, place)
 
@@ -336,9 +338,11 @@ def _resolved(path: Path) -> Path:
     return Path(real)
 
 
-def scratch_folder(path: Path) -> AbstractContextManager[Path]:
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path` that is gone when the block ends."""
-    return _claimed(path, Path.mkdir)
+    with _claimed(path, Path.mkdir) as part, unsynced(part):
+        yield part
 
 
 def left_behind(path: Path) -> Iterator[Path]:

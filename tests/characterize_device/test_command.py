@@ -360,6 +360,29 @@ def test_a_state_folder_of_somebody_else_is_named_before_anything_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_earlier_answer_stays_until_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN an answer, and a file of the user beside it
+    place = tmp_path / "out/device"
+    emulated = TargetOptions(device="ssd-emlc", size_bytes=8 << 20)
+    first = CharacterizeOptions(target=emulated, amounts=TINY)
+    characterize(tmp_path / "out", first)
+    (place / "note.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    # WHEN it is measured again, and interrupted, THEN nothing of it is gone
+    with monkeypatch.context() as patched:
+        interrupt_in_step(patched, 3, is_partial=True)
+        with pytest.raises(PartialError):
+            characterize(tmp_path / "out", replace(first, overwrite=True))
+    after = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    assert before == {name: after[name] for name in before}
+    # AND asked the same, it goes on, and the new answer takes its place
+    assert characterize(tmp_path / "out", first)["resumed"] == 1
+    assert json_of(place / "device.json")["resumed"] == 1
+    assert sorted(path.name for path in place.iterdir()) == sorted(before)
+
+
 def test_a_replaced_target_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "new.img"
     interrupt_in_step(monkeypatch, 3, is_partial=False)
