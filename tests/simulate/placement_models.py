@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -187,11 +187,7 @@ def model(
     heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
     whole = trace or requests
     owned, known = blocks_by_role(whole), {one.device for one in whole if one.is_transfer}
-    for request in requests:
-        is_flush = request.operation == "flush" or request.is_preflush
-        if not (is_flush or request.is_transfer):
-            continue
-        came_ns = request.issue_ns if level == "issued" else request.queue_ns
+    for request, is_flush, came_ns in _arrivals(requests, level):
         if came_ns is not None:
             start = came_ns if start is None else start
             clock = max(clock, (came_ns - start) * 1000)
@@ -212,6 +208,16 @@ def model(
             result.makespan = max(result.makespan, done)
         result.responses.append(done - clock)
     return result
+
+
+def _arrivals(
+    requests: Sequence[Request], level: str
+) -> Iterator[tuple[Request, bool, int | None]]:
+    """Yield what flushes or transfers, whether it flushes, and when it came."""
+    for request in requests:
+        is_flush = request.operation == "flush" or request.is_preflush
+        if is_flush or request.is_transfer:
+            yield request, is_flush, request.issue_ns if level == "issued" else request.queue_ns
 
 
 def _serve(

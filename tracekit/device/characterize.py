@@ -18,7 +18,7 @@ import pyarrow as pa
 from tracekit._native.players import checked_program, run_program
 from tracekit.device import made_file
 from tracekit.device.fit import Fitted, checked_name, compare, complete, fit, write_profile
-from tracekit.device.latencies import ALL, bucket_low, bucket_of, read_latencies
+from tracekit.device.latencies import ALL, Latencies, Pace, bucket_low, bucket_of, read_latencies
 from tracekit.device.steps import Amounts, Step, steps, write_plan
 from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
@@ -502,21 +502,7 @@ class _Run:
             failed = [f"{one['name']} ({one['meaning']})" for one in outcome.summary["errors"]]
             reason = ", ".join(failed) or "all were left out"
             raise InputError(f"not one request of '{step.label}' was done: {reason}")
-        self.state.results.append(
-            StepResult(
-                step=step,
-                elapsed_ns=pace.elapsed_ns,
-                iops=latencies[ALL].count / max(pace.elapsed_ns, 1) * 1e9,
-                usual_iops=pace.usual_iops,
-                engine=outcome.summary["engine"]["used"],
-                is_direct=outcome.summary["targets"][0]["is_direct"],
-                steal_ratio=outcome.summary["fidelity"]["steal_ratio"],
-                overruns=outcome.summary["engine"]["overruns"],
-                operations={
-                    name: OperationTimes(**one.as_dict()) for name, one in latencies.items()
-                },
-            )
-        )
+        self.state.results.append(_step_result(step, outcome.summary, latencies, pace))
         write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
 
     def _keep_file(self) -> None:
@@ -535,6 +521,22 @@ class _Run:
             hint="run the same command again to go on"
             + (f"; {made.path} stays until then" if made else ""),
         )
+
+
+def _step_result(
+    step: Step, summary: Mapping[str, Any], latencies: Mapping[str, Latencies], pace: Pace
+) -> StepResult:
+    return StepResult(
+        step=step,
+        elapsed_ns=pace.elapsed_ns,
+        iops=latencies[ALL].count / max(pace.elapsed_ns, 1) * 1e9,
+        usual_iops=pace.usual_iops,
+        engine=summary["engine"]["used"],
+        is_direct=summary["targets"][0]["is_direct"],
+        steal_ratio=summary["fidelity"]["steal_ratio"],
+        overruns=summary["engine"]["overruns"],
+        operations={name: OperationTimes(**one.as_dict()) for name, one in latencies.items()},
+    )
 
 
 def _identity(options: CharacterizeOptions) -> dict[str, Any]:
