@@ -324,6 +324,18 @@ CHANGES: tuple[tuple[int, Change], ...] = (
 )
 
 
+def keep_few(rng: Random, folder: Path, count: int = 6) -> None:
+    """Remove all results but a few, because a page of all takes many seconds to draw."""
+    base = ("trace.json", "requests.parquet", "blocks.parquet", "working_set.parquet")
+    results = [path for path in files_of(folder) if path.name not in base]
+    whole = {path.parent / path.stem for path in rng.sample(results, min(count, len(results)))}
+    replays = {path.parent for path in whole if path.parent.parent.name == "replays"}
+    for path in results:
+        # A table and the answer beside it have one name; a replay is a folder.
+        if path.parent / path.stem not in whole and path.parent not in replays:
+            path.unlink()
+
+
 def change(rng: Random, folder: Path) -> list[str]:
     """Change a folder at random; return what was done."""
     weights, changes = zip(*CHANGES, strict=True)

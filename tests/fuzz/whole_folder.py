@@ -46,9 +46,7 @@ STAGES: tuple[tuple[str, ...], ...] = (
     ("verify-placement", "trace", "--repeat", "1", "--duration", "10ms"),
     ("counters", "-o", "trace", "--from", "outside/perf.json=5"),
     ("counters", "-o", "trace", "--from", "outside/perf.json=6", "--workload", "other"),
-    ("sweep", "webserver", "--target", "files", "-o", "trace", "--files", "10,20", "--duration",
-     "5ms", "--repeat", "2", "--operations", "--no-report"),
-)  # fmt: skip
+)
 OUTSIDE_NAMES = (
     "made.img", "state.json", "unfinished.json", "completions.bin", "plan.bin", "summary.json",
     "trace.json", "requests.parquet", "device.json", "report.html", "profile.toml", "latest/x",
