@@ -36,7 +36,11 @@ def open_table(path: Path, needed: Sequence[str] = (), *, hint: str = "make it a
     if file.metadata.num_columns > MOST_COLUMNS:
         message = f"{path} has {file.metadata.num_columns:,} columns, more than {MOST_COLUMNS:,}"
         raise InputError(message, hint=hint)
-    missing = [name for name in needed if name not in file.schema_arrow.names]
+    names = file.schema_arrow.names
+    if len(set(names)) < len(names):
+        file.close()
+        raise InputError(f"{path} has two columns of one name", hint=hint)
+    missing = [name for name in needed if name not in names]
     if missing:
         file.close()
         raise InputError(f"{path} lacks the columns {', '.join(missing)}", hint=hint)
