@@ -18,7 +18,7 @@ LOADED = (
     *("tracekit.cli", "tracekit.api.start", "tracekit.api.trace", "tracekit.api.measure"),
     *("tracekit.readers.blktrace", "tracekit.readers.importing", "tracekit.query"),
     *("tracekit.analyze", "tracekit.classify", "tracekit.replay.run", "tracekit.replay.captured"),
-    *("tracekit.sweep.run", "tracekit.capture.files", "tracekit.pipeline"),
+    *("tracekit.sweep.run", "tracekit.capture.files", "tracekit.pipeline", "tracekit.report.page"),
 )
 
 
