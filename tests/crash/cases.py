@@ -113,6 +113,8 @@ class Bases:
             getattr(self, f"_{name}")(base)
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(base, place, symlinks=True)
+        if place.parent != self.folder and not (place.parent / "inputs").exists():
+            (place.parent / "inputs").symlink_to(self.folder / "inputs")
         return place
 
     def _bare(self, base: Path) -> None:

@@ -4,9 +4,11 @@ import random
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.crash.cases import Bases, Case, facts, is_ours, tree
+from tests.crash.ext4 import Ext4
 from tests.crash.power_cut import TORN, Disk
 from tests.crash.watched import Call, Command, Commands
 
@@ -39,11 +41,14 @@ def mixed(here: Mapping[str, str], after: Mapping[str, str]) -> str:
 class Crashes:
     """A case, run once to its end: its calls, and the files before and after; then its crashes."""
 
-    def __init__(self, commands: Commands, bases: Bases, case: Case) -> None:
+    def __init__(
+        self, commands: Commands, bases: Bases, case: Case, disk: Ext4 | None = None
+    ) -> None:
         self.commands = commands
         self.bases = bases
         self.case = case
-        self.place = bases.copy(case.base, bases.folder / "place")
+        self.ext4 = disk
+        self.place = bases.copy(case.base, (disk.place if disk else bases.folder) / "place")
         self.before = tree(self.place)
         self.disk = Disk(self.place)
         ended = commands.watched(Command(case.words, self.place))
@@ -131,18 +136,39 @@ class Crashes:
         """Kill the command before a call is done; return what is wrong then and after the next."""
         self.bases.copy(self.case.base, self.place)
         ended = self.commands.watched(Command(self.case.words, self.place), last=number)
-        wrong = self._found(is_over=ended.code == 0)
+        wrong = self._found(is_over=ended.code == 0) + self._next()
+        return [f"{self._at(number)}: {one}" for one in wrong]
+
+    def lose_power(self, number: int, kept: int) -> list[str]:
+        """Cut the power of the file system before a call; return what is wrong then, as `kill`.
+
+        The number behind the last call is the end of the command, which promises its result.
+        """
+        assert self.ext4 is not None
+        self.bases.copy(self.case.base, self.place)
+        self.ext4.sync()
+        cut = partial(self.ext4.lose_power, kept)
+        command = Command(self.case.words, self.place)
+        ended = self.commands.watched(command, last=number, before_kill=cut)
+        if ended.code == 0:
+            cut()
+        self.ext4.start_again()
+        wrong = self._found(is_over=ended.code == 0) + self._next()
+        return [f"{self._at(number)}, {kept=}: {one}" for one in wrong]
+
+    def _at(self, number: int) -> str:
+        last = number > len(self.calls)
+        named = "its end" if last else f"call {number} ({self.named(self.calls[number - 1])})"
+        return f"{self.case.name}, {named}"
+
+    def _next(self) -> list[str]:
+        """Run the command again, which must end well and leave nothing; return what is wrong."""
         again = self.commands.run(Command(self.case.again(self.place), self.place))
         if again.code != 0:
-            wrong.append(f"the next run ends with {again.code}: {again.errors[-300:]}")
-        else:
-            wrong += [f"after the next run: {one}" for one in self._found(is_over=True)]
-            left = [name for name in tree(self.place) if is_ours(name)]
-            wrong += [f"the next run leaves {name}" for name in left]
-        call = self.calls[number - 1] if number <= len(self.calls) else None
-        return [
-            f"{self.case.name}, call {number} ({call and self.named(call)}): {w}" for w in wrong
-        ]
+            return [f"the next run ends with {again.code}: {again.errors[-300:]}"]
+        wrong = [f"after the next run: {one}" for one in self._found(is_over=True)]
+        left = [name for name in tree(self.place) if is_ours(name)]
+        return wrong + [f"the next run leaves {name}" for name in left]
 
     def _found(self, *, is_over: bool) -> list[str]:
         """Return what is wrong in the files, which may be the old ones unless the command ended."""

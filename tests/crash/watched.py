@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +121,13 @@ class Commands:
         texts = (self.folder / f"{self.number}.out", self.folder / f"{self.number}.err")
         return Running(self.socket, command, texts, watch)
 
-    def watched(self, command: Command, *, last: int | None = None) -> Ended:
+    def watched(
+        self,
+        command: Command,
+        *,
+        last: int | None = None,
+        before_kill: Callable[[], None] = lambda: None,
+    ) -> Ended:
         """Run a command and note its calls; kill all its processes before call `last` is done."""
         address = self.folder / f"{self.number}.watch"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -138,9 +144,8 @@ class Commands:
             pytest.skip(f"calls cannot be watched here: {reason.read_text()}")
         names = {int(line.split()[0]): line.split()[1] for line in text.decode().splitlines()}
         with open(fd, "rb", buffering=0, closefd=True) as notifications:
-            calls = Supervisor(notifications.fileno(), names, command.place).watch(
-                last, running.pid
-            )
+            answering = Supervisor(notifications.fileno(), names, command.place, before_kill)
+            calls = answering.watch(last, running.pid)
         ended = running.wait()
         return Ended(ended.code, ended.output, ended.errors, tuple(calls))
 
@@ -188,7 +193,10 @@ class Running:
 class Supervisor:
     """Answers the notifications of one command's processes."""
 
-    def __init__(self, fd: int, names: dict[int, str], place: Path) -> None:
+    def __init__(
+        self, fd: int, names: dict[int, str], place: Path, before_kill: Callable[[], None]
+    ) -> None:
+        self.before_kill = before_kill
         self.fd = fd
         self.names = names
         self.place = place
@@ -205,6 +213,7 @@ class Supervisor:
                 calls.append(call)
                 if len(calls) == last:
                     # The disk stands still from here on: whoever would change it waits, and dies.
+                    self.before_kill()
                     kill([*family(pid), task])
                     continue
             with contextlib.suppress(OSError):
