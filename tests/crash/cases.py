@@ -46,25 +46,18 @@ class Case:
 
 
 PARSE = ("parse", "../inputs/video", "-o", "out")
-IMPORT = ("import", "../inputs/trace.csv", "--columns", "time,op,offset,length", "-o", "out")
-IMPORT = (*IMPORT, "--unit", "time=ns")
+IMPORT = (
+    *("import", "../inputs/trace.csv", "--columns", "time,op,offset,length"),
+    *("--unit", "time=ns", "-o", "out"),
+)
 ANALYZE = ("analyze", "out", *(f"--only={name}" for name in ("totals", "throughput", "mix")))
 REPLAY = ("replay", "out", "--limit", "100", "--pace", "fast", "--name", "a")
-CAPTURE = (
-    "capture",
-    "--files",
-    "--below",
-    "work",
-    "-o",
-    "out",
-    "--",
-    "grep",
-    "-q",
-    "mine",
-    "work/data",
+CAPTURE = ("capture", "--files", "--below", "work", "-o", "out")
+GREP = ("--", "grep", "-q", "mine", "work/data")
+SWEEP = (
+    *("sweep", "webserver", "--target", "work", "-o", "out", "--files", "2", "--threads", "1"),
+    *("--duration", "5ms", "--repeat", "2", "--cache", "keep", "--no-report"),
 )
-SWEEP = ("sweep", "webserver", "--target", "work", "-o", "out", "--files", "2", "--threads", "1")
-SWEEP = (*SWEEP, "--duration", "5ms", "--repeat", "2", "--cache", "keep", "--no-report")
 FORCE = ("--force",)
 REPLACING = ("parse", "import", "replay", "capture")
 """Commands that replace what is there only with --force."""
@@ -81,14 +74,8 @@ CASES = (
     Case("analyze anew", "analyzed", ANALYZE, "out/findings"),
     Case("replay", "parsed", REPLAY, "out/replays/a", is_measured=True),
     Case("replay --force", "replayed", REPLAY + FORCE, "out/replays/a", is_measured=True),
-    Case("capture --files", "bare", CAPTURE, "out", is_measured=True),
-    Case(
-        "capture --files --force",
-        "parsed",
-        (*CAPTURE[:2], *FORCE, *CAPTURE[2:]),
-        "out",
-        is_measured=True,
-    ),
+    Case("capture --files", "bare", CAPTURE + GREP, "out", is_measured=True),
+    Case("capture --force", "parsed", CAPTURE + FORCE + GREP, "out", is_measured=True),
     Case("sweep", "bare", SWEEP, "out", is_measured=True, is_whole=False),
 )
 
@@ -169,7 +156,7 @@ def facts(folder: Path) -> dict[str, Any]:
     """Return what does not change from run to run of a measured folder, file by file."""
     readers: dict[str, Callable[[Path], Any]] = {".parquet": _columns, ".json": _keys}
     return {
-        str(path.relative_to(folder)): readers.get(path.suffix, lambda _path: "file")(path)
+        str(path.relative_to(folder)): readers.get(path.suffix, _name)(path)
         for path in sorted(folder.rglob("*"))
         if not path.is_dir()
     }
@@ -184,3 +171,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 def _keys(path: Path) -> list[str]:
     return sorted(map(str, json.loads(path.read_text())))
+
+
+def _name(path: Path) -> str:
+    return path.name

@@ -75,10 +75,11 @@ class Crashes:
                 for state in disk.cuts(chance):
                     tried.count += 1
                     found = self._judge(state, old, new)
-                    if number == len(self.calls) and part(state, self.case.output) != part(
-                        new, self.case.output
-                    ):
-                        found.append("the command ended well, and its result is not on the disk")
+                    here = part(state, self.case.output)
+                    if number == len(self.calls) and here != part(new, self.case.output):
+                        found.append(
+                            f"it ended well, but {mixed(here, part(new, self.case.output))}"
+                        )
                     tried.wrong += [f"call {number} ({self.named(call)}): {one}" for one in found]
             before = call
         return tried

@@ -184,10 +184,10 @@ class Disk:
 
     def cut(self, kept: Iterable[Change]) -> dict[str, str]:
         """Return what is there after a power cut that these changes outlived beside the synced."""
-        kept = set(map(id, kept))
+        outlived = set(map(id, kept))
         entries = {node: dict(names) for node, names in self.base.items()}
         for change in self.changes:
-            if change.is_synced or id(change) in kept:
+            if change.is_synced or id(change) in outlived:
                 _enter(entries, change)
         return dict(_walked(self.root, lambda node: entries.get(node, {}), is_synced=True))
 

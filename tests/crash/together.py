@@ -32,7 +32,7 @@ class Together:
     @cached_property
     def alone(self) -> dict[Words, tuple[dict[str, str], str]]:
         """Return the folder that each `parse` makes, and what a reader sees in it."""
-        found = {}
+        found: dict[Words, tuple[dict[str, str], str]] = {}
         for words in (SMALL, LARGE):
             self._start("bare", [words])
             made = tree(self.place / "out")

@@ -263,7 +263,7 @@ class Supervisor:
             return None
         if not any(path.is_relative_to(self.place) for path in paths):
             return None
-        return Call(name, *(paths if len(paths) > 1 else (paths[0], None)), flags=flags)
+        return Call(name, paths[0], paths[1] if len(paths) > 1 else None, flags)
 
 
 def _signed(number: int) -> int:
