@@ -110,28 +110,26 @@ class Crashes:
         paths = [str(path.relative_to(self.place)) for path in (call.path, call.other) if path]
         return f"{call.name} {' '.join(paths)}"
 
-    def points(self, count: int | None, *, seed: int = 0) -> list[int]:
-        """Return the numbers of the calls to kill at: all of them, or so many that are chosen.
-
-        The last ones that change entries of the output are among them, then any others.
-        """
-        everyone = list(range(1, len(self.calls) + 1))
-        if count is None or count >= len(everyone):
-            return everyone
+    def points(self, count: int) -> list[int]:
+        """Return the numbers of so many calls to kill at: half of them change what others see."""
+        everyone = range(1, len(self.calls) + 1)
         seen = [
             number
             for number, call in enumerate(self.calls, 1)
-            if call.name.startswith(ENTRIES)
-            and any(self._is_seen(p) for p in (call.path, call.other))
-        ][-(count // 2) :]
-        others = [number for number in everyone if number not in seen]
-        chance = random.Random(f"{self.case.name} {seed}")  # noqa: S311 - the same each time
-        return sorted([*seen, *chance.sample(others, count - len(seen))])
+            if call.name.startswith(ENTRIES) and self._is_seen(call.path, call.other)
+        ]
+        chance = random.Random(self.case.name)  # noqa: S311 - the same each time
+        chosen = chance.sample(seen, min((count + 1) // 2, len(seen)))
+        others = [number for number in everyone if number not in chosen]
+        return sorted([*chosen, *chance.sample(others, count - len(chosen))])
 
     def _is_seen(self, *paths: Path | None) -> bool:
         """Say whether one of the paths is in the output and not ours alone."""
         output = self.place / self.case.output
-        return any(p and p.is_relative_to(output) and not is_ours(str(p)) for p in paths)
+        return any(
+            path is not None and path.is_relative_to(output) and not is_ours(str(path))
+            for path in paths
+        )
 
     def kill(self, number: int) -> list[str]:
         """Kill the command before a call is done; return what is wrong then and after the next."""

@@ -79,9 +79,9 @@ def watch(library: str, place: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as supervisor:
         supervisor.connect(place)
         error = ctypes.CDLL(library).watch(supervisor.fileno())
-    if error:
-        Path(place).with_suffix(".refused").write_text(os.strerror(error))
-        os._exit(125)
+        if error:
+            Path(place).with_suffix(".refused").write_text(os.strerror(error))
+            os._exit(125)
 
 
 if __name__ == "__main__":

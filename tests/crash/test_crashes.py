@@ -6,12 +6,13 @@ import pytest
 
 from tests.crash.cases import CASES, Bases, Case
 from tests.crash.crashing import Crashes
+from tests.crash.ext4 import LOG_ONLY, NOTHING, file_system
 from tests.crash.power_cut import Disk
 from tests.crash.watched import Call, Commands
 from tracekit.capture import files
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("crash")]
-KILLS = 2
+KILLS = 1
 SHOWN = 5
 
 
@@ -28,6 +29,22 @@ def test_what_a_crash_leaves_is_old_or_new(commands: Commands, bases: Bases, cas
     # AND so it is when it is killed, and the next run ends well and leaves nothing of the killed
     for number in crashes.points(KILLS):
         assert crashes.kill(number) == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kept", [NOTHING, LOG_ONLY], ids=["nothing", "log"])
+def test_a_real_file_system_has_old_or_new(
+    commands: Commands, bases: Bases, tmp_path: Path, kept: int
+) -> None:
+    case = next(case for case in CASES if case.name == "parse --force")
+    with file_system(tmp_path) as disk:
+        # GIVEN a command that replaces a folder on an ext4
+        crashes = Crashes(commands, bases, case, disk)
+        (exchange,) = (n for n, call in enumerate(crashes.calls, 1) if call.name == "renameat2")
+        # WHEN the power is cut behind the exchange, or at the end of the command
+        for number in (exchange + 1, len(crashes.calls) + 1):
+            # THEN the disk has the old or the new folder, at the end the new one
+            assert crashes.lose_power(number, kept) == []
 
 
 def disk_after(place: Path, *calls: Call) -> Disk:

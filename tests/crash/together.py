@@ -126,12 +126,11 @@ class Together:
 SCENES = ("new", "replaced", "replayed", "staged")
 
 
-def rounds(together: Together, scene: str, *, number: int) -> Tried:
-    """Run so many rounds of a scene, with two and eight commands at once in turn."""
+def rounds(together: Together, scene: str, counts: Sequence[int]) -> Tried:
+    """Run a round of a scene for each count of commands at once."""
     act: Callable[[int], None] = getattr(together, scene)
     tried = Tried()
-    for one in range(number):
-        count = 8 if one % 2 else 2
+    for count in counts:
         act(count)
         tried.count += 1
         tried.wrong += [f"{scene}, {count} at once: {wrong}" for wrong in together.wrong]

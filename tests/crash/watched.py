@@ -137,13 +137,13 @@ class Commands:
             running = self.start(command, (str(self.library), str(address)))
             supervisor, _ = listener.accept()
         with supervisor:
-            text, (fd,), _, _ = socket.recv_fds(supervisor, 1 << 16, 1)
+            text, listeners, _, _ = socket.recv_fds(supervisor, 1 << 16, 1)
         address.unlink()
-        reason = address.with_suffix(".refused")
-        if reason.exists():
-            pytest.skip(f"calls cannot be watched here: {reason.read_text()}")
+        if not listeners:
+            reason = address.with_suffix(".refused").read_text()
+            pytest.skip(f"calls cannot be watched here: {reason}")
         names = {int(line.split()[0]): line.split()[1] for line in text.decode().splitlines()}
-        with open(fd, "rb", buffering=0, closefd=True) as notifications:
+        with open(listeners[0], "rb", buffering=0) as notifications:
             answering = Supervisor(notifications.fileno(), names, command.place, before_kill)
             calls = answering.watch(last, running.pid)
         ended = running.wait()
