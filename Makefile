@@ -19,7 +19,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
         --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab-test check setup setup-dev format docs bench fuzz sanitize wheel lock clean $(CHECKS)
+.PHONY: help demo test lab-test check setup setup-dev format docs bench fuzz crash sanitize wheel lock clean $(CHECKS)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ fuzz: ## Fuzz decoder and readers of texts under sanitizers, a minute each; FUZZ
 	tests/fuzz/run columns $(FUZZ_S)
 	tests/fuzz/run octf $(FUZZ_S)
 	tests/fuzz/run calls $(FUZZ_S)
+
+crash: setup-dev ## Kill commands and cut the power at every call that changes files; ARGS="parse --stride 9" chooses
+	python -m tests.crash $(ARGS)
 
 sanitize: setup-dev ## Run the replayer's tests under TSan, ASan with UBSan, and valgrind
 	tests/sanitize/run thread
