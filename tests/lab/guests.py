@@ -1,15 +1,25 @@
 """What the tests that boot a guest share: when they run, and how they call the lab."""
 
 import os
+import shutil
+import site
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.house.tree import ROOT
 from tracekit.lab.image import reason_not_to_run
 
 CHOSEN = "TRACEKIT_LAB"
+GUEST_PYTHON = (3, 11)
+"""Of the guest's distribution: libraries with compiled parts must be made for it."""
+LIBRARIES = (
+    *("_cffi_backend*", "annotated_doc", "cffi", "click", "markdown_it", "mdurl", "msgspec"),
+    *("numpy", "numpy.libs", "pyarrow", "pycparser", "pygments", "rich", "shellingham"),
+    *("typer", "typing_extensions.py"),
+)
 
 
 def skip_unless_guests_run() -> None:
@@ -39,3 +49,20 @@ def run_script(place: Path, script: str, *options: str, out: str = "out", code: 
     (place / "stderr").write_text(ran.stderr)
     assert ran.returncode == code, ran.stderr
     return place / out / "files"
+
+
+def share_tracekit(share: Path, script: str) -> None:
+    """Put tracekit, its libraries and a script of in_guest where the guest's Python finds them."""
+    if sys.version_info[:2] != GUEST_PYTHON:
+        pytest.skip(f"the libraries here are not for the guest's Python {GUEST_PYTHON}")
+    passed_over = shutil.ignore_patterns("tests", "include", "*flight*")
+    shutil.copytree(ROOT / "tracekit", share / "tracekit", ignore=passed_over)
+    packages = Path(site.getsitepackages()[0])
+    # What the build made lies there in an editable install.
+    shutil.copytree(packages / "tracekit", share / "tracekit", dirs_exist_ok=True)
+    for source in (path for name in LIBRARIES for path in packages.glob(name)):
+        if source.is_dir():
+            shutil.copytree(source, share / source.name, ignore=passed_over)
+        else:
+            shutil.copy(source, share)
+    shutil.copy(Path(__file__).parent / "in_guest" / script, share)

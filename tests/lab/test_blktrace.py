@@ -1,44 +1,18 @@
 """`tracekit capture --source blktrace` in a guest, whose kernel grants the relay files."""
 
 import json
-import shutil
-import site
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.house.tree import ROOT
-from tests.lab.guests import lab, skip_unless_guests_run
+from tests.lab.guests import lab, share_tracekit, skip_unless_guests_run
 from tracekit.capture.recording import survey
 from tracekit.readers.blktrace import parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-blktrace")]
-GUEST_PYTHON = (3, 11)
-"""Of the guest's distribution: libraries with compiled parts must be made for it."""
 Ran = tuple[dict[str, Any], Path]
-LIBRARIES = (
-    *("annotated_doc", "click", "markdown_it", "mdurl", "numpy", "numpy.libs"),
-    *("pyarrow", "pygments", "rich", "shellingham", "typer"),
-    "typing_extensions.py",
-)
-
-
-def share_tracekit(share: Path) -> None:
-    """Put tracekit and its libraries where the guest's Python finds them."""
-    if sys.version_info[:2] != GUEST_PYTHON:
-        pytest.skip(f"the libraries here are not for the guest's Python {GUEST_PYTHON}")
-    passed_over = shutil.ignore_patterns("tests", "include", "*flight*")
-    shutil.copytree(ROOT / "tracekit", share / "tracekit", ignore=passed_over)
-    for name in LIBRARIES:
-        source = Path(site.getsitepackages()[0]) / name
-        if source.is_dir():
-            shutil.copytree(source, share / name, ignore=passed_over)
-        elif source.exists():
-            shutil.copy(source, share)
-    shutil.copy(Path(__file__).parent / "in_guest/captures.py", share)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +20,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Return what the guest's captures told, and the folder of what they kept."""
     skip_unless_guests_run()
     share, out = tmp_path_factory.mktemp("share"), tmp_path_factory.mktemp("guest") / "out"
-    share_tracekit(share)
+    share_tracekit(share, "captures.py")
     done = lab(
         *("run", "--disk", "fs=256MiB", "--disk", "swap=32MiB:50us"),
         *("--share", str(share), "--package", "libstdc++6"),
