@@ -18,6 +18,7 @@ NOREPLACE, EXCHANGE = 1, 2
 AT_REMOVEDIR = 0x200
 TMPFILE = os.O_TMPFILE & ~os.O_DIRECTORY
 RANDOM_STATES = 12
+MOST_ALONE = 12
 TORN = "torn"
 
 
@@ -214,8 +215,11 @@ def _enter(entries: dict[Node, dict[str, Node]], change: Change) -> None:
 
 
 def _parts(waiting: Sequence[Change], chance: random.Random) -> Iterator[Sequence[Change]]:
-    """Yield the beginnings, the single ones, all but a single one, and some parts by chance."""
-    for number in range(len(waiting)):
+    """Yield the beginnings, the single ones, all but a single one, and some parts by chance.
+
+    Of many changes the last ones are looked at one by one.
+    """
+    for number in range(max(len(waiting) - MOST_ALONE, 0), len(waiting)):
         yield waiting[: number + 1]
         yield waiting[number : number + 1]
         yield [*waiting[:number], *waiting[number + 1 :]]
