@@ -63,7 +63,8 @@ def run_helper(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a helper to its end; raise TracekitError where it is missing, OSError as it comes."""
     environment = {**helper_environment(), **(variables or {})}
-    return subprocess.run(_located(command), env=environment, check=False, **options)
+    path = _located(command[0])
+    return subprocess.run(command, executable=path, env=environment, check=False, **options)
 
 
 def start_helper(
@@ -71,14 +72,14 @@ def start_helper(
 ) -> subprocess.Popen[Any]:
     """Start a helper; raise TracekitError where it is missing, OSError as it comes."""
     environment = {**helper_environment(), **(variables or {})}
-    return subprocess.Popen(_located(command), env=environment, **options)
+    return subprocess.Popen(command, executable=_located(command[0]), env=environment, **options)
 
 
-def _located(command: Sequence[str]) -> list[str]:
-    path = find_helper(command[0])
+def _located(name: str) -> str:
+    path = find_helper(name)
     if path is None:
-        raise TracekitError(why_missing(command[0]), hint=f"install {Path(command[0]).name}")
-    return [path, *command[1:]]
+        raise TracekitError(why_missing(name), hint=f"install {Path(name).name}")
+    return path
 
 
 def _is_steering(name: str) -> bool:

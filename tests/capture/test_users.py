@@ -86,7 +86,8 @@ def test_what_is_being_recorded_is_closed_to_others(
     finally:
         os.umask(before)
     # WHEN the capture's files are looked at until it ends
-    folders, files = set(), {}
+    folders: set[int] = set()
+    files: dict[str, int] = {}
     while running.poll() is None:
         for part in tmp_path.glob(".trace.tracekit-*"):
             try:

@@ -22,8 +22,9 @@ def native(request: pytest.FixtureRequest) -> Path:
 
 
 def told(path: Path, *options: str) -> str:
-    words = ["readelf", "--wide", *options, path]
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    words = ["readelf", "--wide", *options, str(path)]
+    printed: str = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return printed
 
 
 def test_no_address_in_it_is_known_before_it_runs(native: Path) -> None:
