@@ -262,13 +262,16 @@ def _write(path: Path, value: str) -> None:
 def _make_own(folder: Path) -> None:
     """Make the folder of the state, which root alone may enter; it is no link to another."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(folder, flags)
+    foreign = TracekitError(f"{folder} is not a folder of this user alone", hint="remove it")
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise foreign from None
     try:
         found = os.fstat(descriptor)
         # Somebody else could have written there what is restored.
         if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise TracekitError(f"{folder} is not a folder of this user alone", hint="remove it")
+            raise foreign
         os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
