@@ -12,7 +12,6 @@ import pytest
 from tests.golden.session import RECORDED, Step, comparable, played, steps
 from tests.house.tree import ROOT
 
-pytestmark = pytest.mark.xdist_group("session")
 QUEUED = re.compile(r"^\| Q queued \| (\d+) \|$", re.MULTILINE)
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.house.tree import ROOT, nodes, place, product
 
+pytestmark = pytest.mark.xdist_group("house")  # one worker reads all syntax trees
+
 SQL = re.compile(
     r"^\s*(select\s.*\sfrom\s|with\s.*\sas\s*\(|create\s+(or\s+replace\s+)?(table|view|macro)\s"
     r"|insert\s+into\s|copy\s*\(|attach\s+'|pragma\s|set\s+\w+\s*=)",

@@ -4,7 +4,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+import pytest
+
 from tests.house.tree import files, nodes, place, product
+
+pytestmark = pytest.mark.xdist_group("house")  # one worker reads all syntax trees
 
 C_FUNCTION = 60
 C_FILE = 400

@@ -63,15 +63,6 @@ def test_every_analysis_has_an_example_by_hand() -> None:
     assert missing == []
 
 
-def test_every_folder_of_tests_has_tests_or_their_helpers() -> None:
-    empty = [
-        place(path)
-        for path in (ROOT / "tests").iterdir()
-        if path.is_dir() and path.name not in MADE and not files(under=place(path))
-    ]
-    assert empty == []
-
-
 def test_make_help_is_complete() -> None:
     # GIVEN the targets that the Makefile declares
     text = (ROOT / "Makefile").read_text()

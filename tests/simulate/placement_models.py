@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -185,18 +185,18 @@ def model(
     """
     result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
     heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
-    whole = trace or requests
-    owned, known = blocks_by_role(whole), {one.device for one in whole if one.is_transfer}
-    for request, is_flush, came_ns in _arrivals(requests, level):
+    owned = blocks_by_role(trace or requests)
+    for request in requests:
+        is_flush = request.operation == "flush" or request.is_preflush
+        if not (is_flush or request.is_transfer):
+            continue
+        came_ns = request.issue_ns if level == "issued" else request.queue_ns
         if came_ns is not None:
             start = came_ns if start is None else start
             clock = max(clock, (came_ns - start) * 1000)
         jobs = []
-        if (
-            is_flush
-        ):  # What is only flushed is none of the trace's devices: together it is one more.
-            place = request.device if request.device in known else "only flushed"
-            jobs.append(_flush_parts(place, owned[request.role], on_nvm, devices))
+        if is_flush:
+            jobs.append(_flush_parts(request, owned, on_nvm, devices))
         if request.is_transfer:
             jobs.append(_transfer(request, on_nvm, devices, heads, ends))
         done = 0
@@ -208,16 +208,6 @@ def model(
             result.makespan = max(result.makespan, done)
         result.responses.append(done - clock)
     return result
-
-
-def _arrivals(
-    requests: Sequence[Request], level: str
-) -> Iterator[tuple[Request, bool, int | None]]:
-    """Yield what flushes or transfers, whether it flushes, and when it came."""
-    for request in requests:
-        is_flush = request.operation == "flush" or request.is_preflush
-        if is_flush or request.is_transfer:
-            yield request, is_flush, request.issue_ns if level == "issued" else request.queue_ns
 
 
 def _serve(
@@ -234,8 +224,15 @@ def _serve(
 
 
 def _flush_parts(
-    place: str, blocks: set[Block], on_nvm: set[Block], devices: tuple[Profile, Profile]
+    request: Request,
+    owned: dict[str, set[Block]],
+    on_nvm: set[Block],
+    devices: tuple[Profile, Profile],
 ) -> dict[str, int]:
+    blocks = owned[request.role]
+    # What is only flushed is not among the trace's devices: together it is one more.
+    is_known = any(device == request.device for part in owned.values() for device, _ in part)
+    place = request.device if is_known else "only flushed"
     base, nvm = (round(device.flush_us * US) for device in devices)
     if not blocks & on_nvm:
         return {place: base}

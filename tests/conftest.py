@@ -1,0 +1,30 @@
+"""How the tests are run: the long ones first, and a worker more than there are processors."""
+
+import gc
+import os
+
+import pytest
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts: some tests wait for disks, signals and times."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run the tests that share what their module makes, the slow ones first."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        has_group = item.get_closest_marker("xdist_group") is not None
+        if not has_group and any(one.scope == "module" for found in fixtures for one in found):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Let collections pass over the modules and tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
