@@ -9,13 +9,15 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from tracekit.commands import COMMANDS, GROUPS, RUN_PROGRAMS, function_name, load
-from tracekit.errors import TracekitError, escape, foreign_error
+from tracekit.errors import TracekitError, foreign_error
+from tracekit.escapes import EscapedStream, escape
 from tracekit.version import __version__
 
 
@@ -62,6 +64,12 @@ class _Program(_Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except TyperException as error:
+            # It quotes words of the command line, such as names that a pattern of files gave; the
+            # help that stands in for a missing command is lines of our own.
+            if not error.message.startswith("Usage: "):
+                error.message = escape(error.message)
+            raise
         except BrokenPipeError:
             # The reader of our output has what it wants, as `head` does: that is no failure.
             _give_up_output()
@@ -113,6 +121,7 @@ def main() -> None:
     """Run the program; an expected error becomes one line on stderr and its exit code."""
     try:
         _open_standard_streams()
+        _escape_output()
         _stop_in_order()
         app()
     except TracekitError as error:
@@ -156,9 +165,9 @@ def _fail(error: TracekitError) -> NoReturn:
         sys.stdout.flush()
     except OSError:
         _give_up_output()
-    typer.echo("\n".join(map(escape, f"tracekit: {error}".split("\n"))), err=True)
+    typer.echo(f"tracekit: {error}", err=True)
     if error.hint:
-        typer.echo(f"  {error.hint}", err=True)
+        typer.echo(f"  {escape(error.hint)}", err=True)
     sys.exit(error.exit_code)
 
 
@@ -169,6 +178,12 @@ def _open_standard_streams() -> None:
             # The lowest free number is the one that was closed, as lower ones are open by now.
             mode = "r" if number == 0 else "w"
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the program
+
+
+def _escape_output() -> None:
+    """Let nothing that is printed act on a terminal, whoever prints it: click and Python, too."""
+    sys.stdout = cast("TextIO", EscapedStream(sys.stdout))
+    sys.stderr = cast("TextIO", EscapedStream(sys.stderr))
 
 
 def _stop_in_order() -> None:

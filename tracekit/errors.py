@@ -1,14 +1,15 @@
-"""Errors that a user can act on, and text made fit for a terminal; `tracekit.cli` alone exits."""
+"""Errors that a user can act on; `tracekit.cli` alone exits."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tracekit.escapes import escape, joined
 
 DAMAGED = "the table may be damaged: parse the capture again"
 HINTS = {
@@ -27,14 +28,15 @@ class TracekitError(Exception):
     """A failure that the user can act on: what is wrong, where, and what to do.
 
     `exit_code` follows the documented table: 1 failed, 2 usage, 3 partial result, 4
-    not within a budget.
+    not within a budget. What it quotes is escaped: the message is one line, and one each of what
+    more is given.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+    def __init__(self, message: str, *more: str, hint: str = "") -> None:
+        super().__init__(joined([message, *more]))
+        self.hint = escape(hint)
 
 
 class InputError(TracekitError):
@@ -106,24 +108,6 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def escape(text: str) -> str:
-    """Return the text with an escape for each character that acts, hides or reorders.
-
-    Names of processes are bytes that somebody else chose; they must not command a terminal, break
-    an SVG, or change what stands beside them.
-    """
-    return "".join(_escape(ord(c)) if _is_hidden(c) else c for c in text)
-
-
 def span(least: int, most: int) -> str:
     """Return a count that is known or lies between two, such as `1,200` or `1 to 3`."""
     return f"{most:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def _is_hidden(character: str) -> bool:
-    kind = unicodedata.category(character)
-    return kind[0] == "C" or kind in ("Zl", "Zp")  # controls, directions; line separators
-
-
-def _escape(point: int) -> str:
-    return f"\\x{point:02x}" if point < 256 else f"\\u{point:04x}"

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracekit.errors import escape
+from tracekit.escapes import escape
 from tracekit.progress import hidden
 
 

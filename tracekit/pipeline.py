@@ -131,7 +131,7 @@ def _stage(
     try:
         yield notes
     except TracekitError as error:
-        raise type(error)(f"{name}: {error}", hint=error.hint) from error
+        raise type(error)(*f"{name}: {error}".split("\n"), hint=error.hint) from error
     except Exception as error:
         known = foreign_error(error)
         if known is None:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from tracekit.escapes import bare, escape
+
 _SHOWN: ContextVar[Any] = ContextVar("shown", default=None)
 NOTEBOOK_INTERVAL_S = 0.5
 
@@ -62,7 +64,7 @@ class _NotebookLine:
         from IPython import display
 
         show: Any = display.display
-        content = {"text/plain": text}
+        content = {"text/plain": escape(text)}
         if self._handle is None:
             self._handle = show(content, raw=True, display_id=True)
         else:
@@ -81,7 +83,7 @@ def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Call
     """Yield a function of a text, which a notebook shows, and of what a task of rich shows.
 
     `columns` makes the columns of a bar from the module `rich.progress`; the line is gone
-    afterwards.
+    afterwards. Texts of a task are escaped, and rich finds no markup in them.
     """
     if line := _notebook_line(label):
         with line:
@@ -91,12 +93,17 @@ def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Call
         yield lambda _text, **_task: None
         return
     from rich import progress
+
+    with _shown(progress.Progress(*columns(progress), console=_console(), transient=True)) as bar:
+        task = bar.add_task(escape(label), total=None, step="")
+        yield lambda _text, **shown: bar.update(task, **shown)
+
+
+def _console() -> Any:
+    """Return the terminal of stderr for what rich draws, in which names are escaped already."""
     from rich.console import Console
 
-    console = Console(stderr=True)
-    with _shown(progress.Progress(*columns(progress), console=console, transient=True)) as bar:
-        task = bar.add_task(label, total=None, step="")
-        yield lambda _text, **shown: bar.update(task, **shown)
+    return Console(file=bare(sys.stderr), markup=False)
 
 
 @contextmanager
@@ -112,8 +119,8 @@ def row_progress(label: str) -> Iterator[Callable[[int], None]]:
     with _bar(
         label,
         lambda rich: (
-            *("{task.description}", rich.BarColumn(), "{task.completed:,.0f} rows"),
-            rich.TimeElapsedColumn(),
+            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn()),
+            *("{task.completed:,.0f} rows", rich.TimeElapsedColumn()),
         ),
     ) as show:
         yield count
@@ -125,8 +132,8 @@ def byte_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
     with _bar(
         label,
         lambda rich: (
-            *("{task.description}", rich.BarColumn(), rich.DownloadColumn(binary_units=True)),
-            rich.TimeRemainingColumn(),
+            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn()),
+            *(rich.DownloadColumn(binary_units=True), rich.TimeRemainingColumn()),
         ),
     ) as show:
         yield lambda done, total: show(
@@ -142,12 +149,13 @@ def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
     with _bar(
         label,
         lambda rich: (
-            *(label, rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeElapsedColumn()),
-            "{task.fields[step]}",
+            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn()),
+            *(rich.MofNCompleteColumn(), rich.TimeElapsedColumn()),
+            rich.TextColumn("{task.fields[step]}", markup=False),
         ),
     ) as show:
         yield lambda name, number, total: show(
-            f"{name}, {number} of {total}", step=name, completed=number, total=total
+            f"{name}, {number} of {total}", step=escape(name), completed=number, total=total
         )
 
 
@@ -161,7 +169,7 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _what: None
         return
-    from rich.console import Console
+    from rich.text import Text
 
-    with _shown(Console(stderr=True).status("starting")) as status:
-        yield status.update
+    with _shown(_console().status("starting")) as status:
+        yield lambda what: status.update(Text(escape(what)))

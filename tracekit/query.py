@@ -9,7 +9,6 @@ import functools
 import glob
 import os
 import re
-import shlex
 import shutil
 import tempfile
 import weakref
@@ -24,6 +23,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from tracekit.errors import InputError, TracekitError, UsageError, first_line
+from tracekit.escapes import shell_word
 from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
 from tracekit.store import TraceFolder, scratch_folder
@@ -256,7 +256,7 @@ def _check_name(finding: Path) -> None:
     if finding.stem in _TAKEN or not _FINDING.fullmatch(finding.stem):
         raise InputError(
             f"{finding}: a finding cannot have the name {finding.stem!r}",
-            hint=f"remove it: rm {shlex.quote(str(finding))}",
+            hint=f"remove it: rm {shell_word(str(finding))}",
         )
 
 
@@ -364,7 +364,7 @@ def _show_files(connection: DuckDBPyConnection, name: str, files: Sequence[Path]
     try:
         relation = connection.read_parquet(paths, filename=name in FILES_OF_VIEWS)
     except duckdb.Error as error:
-        hint = f"remove it: rm -r {shlex.quote(str(files[0]))}"
+        hint = f"remove it: rm -r {shell_word(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
     relation.create_view(name)
 
@@ -464,7 +464,7 @@ def _user_errors() -> Iterator[None]:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         _check_memory("the statement", error)
-        raise UsageError(str(error)) from None
+        raise UsageError(*str(error).split("\n")) from None
 
 
 def _must_read(connection: DuckDBPyConnection, text: str) -> None:

@@ -15,11 +15,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 
 from tracekit import query
 from tracekit.analyze import ANALYSES, CHECKS_TABLE
-from tracekit.errors import TracekitError, UsageError, escape
+from tracekit.errors import TracekitError, UsageError
+from tracekit.escapes import FORMULA, bare, cell, escape, joined
 from tracekit.locks import folder_lock
 from tracekit.store import TraceFolder, beside, refuse_taken, write_batches
 from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES, Table
@@ -105,11 +107,15 @@ def answer(
     format_name: str,
     output: Path | None,
     memory_mib: int,
+    raw: bool = False,
 ) -> None:
     """Print the rows of a statement, or write them to a new file; without one, begin a dialogue.
 
-    It is locked: nothing but the trace's tables can be read, and nothing written.
+    It is locked: nothing but the trace's tables can be read, and nothing written. With `raw` texts
+    stand in CSV as they are.
     """
+    if raw and (format_name != "csv" or statement is None):
+        raise UsageError("--raw is of CSV", hint="give a statement and --format csv")
     if output is not None:
         refuse_taken(output, overwrite=False, can_force=False)
     # A dialogue may stay open for days: it would keep all that write waiting.
@@ -119,25 +125,34 @@ def answer(
             Dialogue(connection, folder, sys.stdout).run()
         else:
             rows = query.ask(connection, statement)
-            write(rows, sys.stdout, format_name=format_name, output=output)
+            write(rows, sys.stdout, format_name=format_name, output=output, raw=raw)
 
 
 def write(
-    rows: query.Rows, stream: IO[str], *, format_name: str, output: Path | None = None
+    rows: query.Rows,
+    stream: IO[str],
+    *,
+    format_name: str,
+    output: Path | None = None,
+    raw: bool = False,
 ) -> None:
     """Write rows as table, csv, json or parquet to `output`, or to `stream` if that is None.
 
     A file appears only when it is whole. Parquet needs a file.
     """
+    formats = {**FORMATS, "csv": _write_raw_csv} if raw else FORMATS
     if format_name == "parquet":
         if output is None:
             raise UsageError("a Parquet result needs a file", hint="name it with --output")
         write_batches(output, rows.batches, schema=rows.schema, overwrite=False)
     elif output is None:
-        FORMATS[format_name](rows, stream)
+        formats[format_name](rows, stream)
     else:
         with beside(output, overwrite=False) as part, part.open("w", newline="") as file:
-            FORMATS[format_name](rows, file)
+            formats[format_name](rows, file)
+
+
+IS_FORMULA = np.isin(np.arange(256), [ord(mark) for mark in FORMULA])
 
 
 def _records(rows: query.Rows) -> Iterator[dict[str, Any]]:
@@ -146,7 +161,50 @@ def _records(rows: query.Rows) -> Iterator[dict[str, Any]]:
 
 
 def _write_csv(rows: query.Rows, stream: IO[str]) -> None:
-    writer = csv.writer(stream, lineterminator="\n")
+    """Write texts that neither act on a terminal nor are formulas; numbers are as they are."""
+    writer = csv.writer(bare(stream), lineterminator="\n")
+    writer.writerow(map(cell, rows.schema.names))
+    for batch in rows.batches:
+        writer.writerows(zip(*map(_cells, batch.columns), strict=True))
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return the values of a column for CSV; where texts may act, each different one is escaped."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    kind = column.type
+    if pa.types.is_string(kind) and _is_plain(column):
+        return list(column.to_pylist())
+    if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
+        encoded = column.dictionary_encode()
+        values = [_cell_of(value) for value in encoded.dictionary.to_pylist()]
+        return [None if place is None else values[place] for place in encoded.indices.to_pylist()]
+    if pa.types.is_primitive(kind) or (pa.types.is_nested(kind) and not pa.types.is_union(kind)):
+        return list(column.to_pylist())
+    return list(map(_cell_of, column.to_pylist()))
+
+
+def _cell_of(value: Any) -> Any:
+    return cell(value) if isinstance(value, str) else value
+
+
+def _is_plain(texts: Any) -> bool:
+    """Say whether texts are printable ASCII and begin no formula, from their bytes all at once."""
+    if not len(texts):
+        return True
+    _, offsets, data = texts.buffers()
+    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    content = np.frombuffer(data or b"", np.uint8)[: places[-1]]
+    if not len(content):
+        return True
+    # An empty text at the end has no byte of its own; that of another does no harm.
+    first = content[np.minimum(places[:-1], len(content) - 1)]
+    is_printed = content[places[0] :] - np.uint8(ord(" ")) < ord("\x7f") - ord(" ")
+    return bool(is_printed.all()) and not IS_FORMULA[first].any()
+
+
+def _write_raw_csv(rows: query.Rows, stream: IO[str]) -> None:
+    writer = csv.writer(bare(stream), lineterminator="\n")
     writer.writerow(rows.schema.names)
     for batch in rows.batches:
         writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
@@ -155,7 +213,10 @@ def _write_csv(rows: query.Rows, stream: IO[str]) -> None:
 def _write_json(rows: query.Rows, stream: IO[str]) -> None:
     between = "[\n"
     for record in _records(rows):
-        stream.write(between + json.dumps(_plain(record), ensure_ascii=False, default=str))
+        text = json.dumps(_plain(record), ensure_ascii=False, default=str)
+        if escape(text) != text:
+            text = json.dumps(_plain(record), default=str)
+        stream.write(between + text)
         between = ",\n"
     stream.write("\n]\n" if between == ",\n" else "[]\n")
 
@@ -182,7 +243,7 @@ def _write_table(rows: query.Rows, stream: IO[str]) -> None:
     cells = [[_cell(value) for value in record.values()] for record in first]
     is_cut = len(cells) > TABLE_ROWS
     cells = cells[:TABLE_ROWS]
-    names = rows.schema.names
+    names = [escape(name) for name in rows.schema.names]
     widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
     kinds = [field.type for field in rows.schema]
     for row in [names, ["-" * width for width in widths], *cells]:
@@ -282,7 +343,7 @@ class Dialogue:
     def _command(self, words: list[str]) -> None:
         name, arguments = words[0], words[1:]
         if name == ".tables":
-            self.stream.write("\n".join(query.views(self.connection)) + "\n")
+            self.stream.write(joined(query.views(self.connection)) + "\n")
         elif name == ".schema":
             self._schema(arguments)
         elif name == ".mode" and arguments and arguments[0] in ("table", "csv", "json"):
@@ -326,11 +387,11 @@ class Dialogue:
         history = state / "tracekit" / "sql_history"
         if history.is_file():
             readline.read_history_file(history)
-        words = query.views(self.connection)
+        words = [name for name in query.views(self.connection) if name.isprintable()]
         words += sorted({column for note in notes() for column in note.columns})
         readline.set_completer(lambda start, number: _completion(words, start, number))
         readline.parse_and_bind("tab: complete")
-        self.stream.write(f"{self.folder.path}: .help for help, Ctrl-D to leave\n")
+        self.stream.write(f"{escape(str(self.folder.path))}: .help for help, Ctrl-D to leave\n")
         return history
 
 

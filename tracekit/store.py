@@ -9,7 +9,6 @@ import json
 import os
 import re
 import secrets
-import shlex
 import shutil
 import stat
 import tempfile
@@ -35,6 +34,7 @@ from tracekit.durable import (
     unsynced,
 )
 from tracekit.errors import InputError, TracekitError, UsageError, named_for
+from tracekit.escapes import operand, shell_line
 from tracekit.invoking_user import hand_over
 from tracekit.locks import folder_lock
 from tracekit.metadata import (
@@ -192,7 +192,7 @@ def write_info(folder: Path, info: TraceInfo) -> None:
 
 def command_line(command: str, folder: Path) -> str:
     """Return a command for a trace folder as it can be typed in a shell."""
-    return f"tracekit {command} {shlex.quote(str(folder))}"
+    return shell_line(["tracekit", *command.split(), operand(str(folder))])
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from functools import wraps
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import foreign_error
+from tracekit.escapes import escape, escape_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,7 @@ class Relation(_Base):
         return Relation(self._relation[name], self._owner)
 
     def __repr__(self) -> str:
-        return repr(self._relation)
+        return escape_lines(repr(self._relation))
 
     def _repr_html_(self) -> str:
         head = self.limit(SHOWN_ROWS + 1).to_arrow_table()
@@ -90,13 +91,18 @@ def _plain(value: Any) -> Any:
 
 def html_table(names: list[str], rows: list[tuple[Any, ...]]) -> str:
     """Return at most SHOWN_ROWS rows as HTML; what a trace names is escaped."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th>{html_text(name)}</th>" for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{html_text(_cell(value))}</td>" for value in row) + "</tr>"
         for row in rows[:SHOWN_ROWS]
     )
     more = "<p>&hellip;</p>" if len(rows) > SHOWN_ROWS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def html_text(text: str) -> str:
+    """Return the text for HTML, harmless also where it is shown."""
+    return html.escape(escape(text))
 
 
 def _cell(value: Any) -> str:

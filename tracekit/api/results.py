@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from tracekit.api.relation import Relation
-from tracekit.errors import BudgetError, PartialError, escape
+from tracekit.api.relation import Relation, html_text
+from tracekit.errors import BudgetError, PartialError
+from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ class Result:
     @property
     def headline(self) -> str:
         """The answer in a few sentences, one a line."""
-        return "\n".join(self.summary.get("headline", ()))
+        return joined(self.summary.get("headline", ()))
 
     @property
     def text(self) -> str:
@@ -78,10 +78,10 @@ class Result:
         """Raise PartialError or BudgetError if the work was not done in full or not well enough."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} of {self.trace.path}\n{self.headline}"
+        return f"{type(self).__name__} of {escape(str(self.trace.path))}\n{self.headline}"
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.headline.splitlines())
+        lines = "".join(f"<p>{html_text(line)}</p>" for line in self.headline.splitlines())
         table = self._table()
         shown = "" if table is None else table._repr_html_()
         return f"<div><strong>{type(self).__name__}</strong>{lines}{shown}</div>"
@@ -124,7 +124,7 @@ class Analysis(Result):
     @property
     def headline(self) -> str:
         """How many tables were made."""
-        return f"{len(self.summary['findings'])} tables: {', '.join(self.keys())}"
+        return escape(f"{len(self.summary['findings'])} tables: {', '.join(self.keys())}")
 
     def keys(self) -> list[str]:
         """Return the names of the findings."""
@@ -179,7 +179,7 @@ class CacheSimulation(Result):
         """Curves, policies and requests that are left out."""
         left_out, volumes = self.summary["left_out"], self.summary["volumes"]
         reason = "a sample is not enough for them" if self.is_sampled else "too many references"
-        named = ", ".join(map(escape, volumes["named"]))
+        named = ", ".join(volumes["named"])
         lines = (
             (
                 volumes["others"],
@@ -358,7 +358,7 @@ class Comparison(Result):
         """The answer, and a table of all times."""
         from tracekit.compare import table
 
-        return "\n".join([self.headline, "", *table(self.summary["rows"])])
+        return f"{self.headline}\n\n{joined(table(self.summary['rows']))}"
 
     rows = Table(
         "comparison",
@@ -385,9 +385,9 @@ class Fit(Result):
         lines = [f"{self.summary['requests']:,} requests, {len(streams)} {noun}"]
         lines += [f"  left out, {why}: {count:,}" for why, count in left_out.items()]
         for stream in streams:
-            name = escape(stream["process"] or "-")
+            name = stream["process"] or "-"
             lines.append(f"  {stream['role']:<8} {name:<16} {stream['requests']:>12,} requests")
-        return "\n".join([*lines, self.headline, str(self.profile)])
+        return "\n".join([joined(lines), self.headline, escape(str(self.profile))])
 
     fidelity = Table(
         "fidelity", "What the trace and the profile's requests have, by role and measure."
@@ -402,7 +402,7 @@ class Export(Result):
         """What is in the files, and what the format cannot hold."""
         from tracekit.writers.export import lines
 
-        return "\n".join(lines(dict(self.summary)))
+        return joined(lines(dict(self.summary)))
 
 
 class Report(Result):
@@ -416,7 +416,7 @@ class Report(Result):
     @property
     def headline(self) -> str:
         """Where the page is."""
-        return str(self.path)
+        return escape(str(self.path))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -465,7 +465,7 @@ class Sweep(Result):
         made, kept = self.summary["made"], self.summary["kept"]
         first = f"{made} run{'' if made == 1 else 's'} made, {kept} there before, {self.trace.path}"
         found = summary.headline(self.trace.folder) if self.summary["points"] else []
-        return "\n".join([first, *found])
+        return joined([first, *found])
 
     runs = Table("file_runs", "Rate and latency of each run and step.")
 
@@ -473,8 +473,10 @@ class Sweep(Result):
         """Raise PartialError when runs are missing."""
         if missing := self.summary["missing"]:
             count = len(missing)
+            first, *more = str(missing[0]).split("\n")
             raise PartialError(
-                f"{count} {'run is' if count == 1 else 'runs are'} missing: {missing[0]}",
+                f"{count} {'run is' if count == 1 else 'runs are'} missing: {first}",
+                *more,
                 hint="what was done is kept; the same command goes on",
             )
 
@@ -490,7 +492,7 @@ class Bench(Result):
     def headline(self) -> str:
         """What each run did, and where all that came of it is."""
         runs = "\n".join(one.headline for one in self.replays)
-        return f"{runs}\n\n{self.summary['report'] or self.trace.path}"
+        return f"{runs}\n\n{escape(str(self.summary['report'] or self.trace.path))}"
 
     def check(self) -> None:
         """Raise PartialError if a run did not end."""

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from tracekit.api.relation import Relation
+from tracekit.api.relation import Relation, html_text
 from tracekit.api.values import PathLike, asked
 from tracekit.errors import InputError
+from tracekit.escapes import escape
 from tracekit.locks import folder_lock
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Tables:
         ]
         if duration_ns:
             found.append(format_duration(duration_ns))
-        return ", ".join([*found, str(self.info.source.format)])
+        return escape(", ".join([*found, str(self.info.source.format)]))
 
     @property
     def requests(self) -> Relation:
@@ -178,12 +178,12 @@ class Tables:
         return content
 
     def __repr__(self) -> str:
-        return f"Trace {self.path}: {self.headline}"
+        return f"Trace {escape(str(self.path))}: {self.headline}"
 
     def _repr_html_(self) -> str:
         shown = self.requests._repr_html_() if "requests" in self.tables else ""
-        title = f"<strong>Trace {escape(self.path.name)}</strong>"
-        return f"<div>{title}<p>{escape(self.headline)}</p>{shown}</div>"
+        title = f"<strong>Trace {html_text(self.path.name)}</strong>"
+        return f"<div>{title}<p>{html_text(self.headline)}</p>{shown}</div>"
 
 
 def _version(path: Path) -> tuple[int, int]:

@@ -48,7 +48,7 @@ def analyze(
     else:
         _print(trace, found.summary)
     for warning in found.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        options.say(f"warning: {warning}", err=True)
 
 
 def _print_list(*, as_json: bool) -> None:
@@ -71,9 +71,9 @@ def _print_list(*, as_json: bool) -> None:
         typer.echo(json.dumps(listed, indent=2))
         return
     for query in queries:
-        typer.echo(f"{query.name}: {query.question}")
+        options.say(f"{query.name}: {query.question}")
         for parameter in query.parameters:
-            typer.echo(
+            options.say(
                 f"    {parameter.name}={parameter.default} {parameter.unit}, {parameter.low} to"
                 f" {parameter.high}: {parameter.meaning}"
             )
@@ -82,24 +82,25 @@ def _print_list(*, as_json: bool) -> None:
 def _print(trace: Path, result: Mapping[str, Any]) -> None:
     totals = result["totals"]
     if totals:
-        typer.echo("role       requests    read MiB   write MiB   flushes   distinct MiB")
+        options.say("role       requests    read MiB   write MiB   flushes   distinct MiB")
     for row in totals:
-        typer.echo(
+        options.say(
             f"{row['role']:<8}{row['request_count']:>11,}{row['read_bytes'] / MIB:>12,.1f}"
             f"{row['write_bytes'] / MIB:>12,.1f}{row['flush_count'] + row['preflush_count']:>10,}"
             f"{row['distinct_sectors'] * 512 / MIB:>15,.1f}"
         )
     latency = [row for row in result["latency"] if row["step"] == "wait"]
     if latency:
-        typer.echo("\nqueued to completed         requests      p50 us      p99 us      max us")
+        options.say("", "queued to completed         requests      p50 us      p99 us      max us")
     for row in latency:
         flushes_first = row["is_preflush"] and row["operation"] != "flush"
         kind = f"{row['role']} {row['operation']}{' after flush' if flushes_first else ''}"
-        typer.echo(
+        options.say(
             f"{kind:<26}{row['request_count']:>10,}{row['latency_p50_ns'] / 1e3:>12,.1f}"
             f"{row['latency_p99_ns'] / 1e3:>12,.1f}{row['latency_max_ns'] / 1e3:>12,.1f}"
         )
-    typer.echo(
-        f"\n{len(result['findings'])} tables in {trace / 'findings'}"
-        f", {sum(finding['elapsed_ns'] for finding in result['findings']) / 1e9:.1f} s"
+    options.say(
+        "",
+        f"{len(result['findings'])} tables in {trace / 'findings'}"
+        f", {sum(finding['elapsed_ns'] for finding in result['findings']) / 1e9:.1f} s",
     )

@@ -102,7 +102,7 @@ def capture(
         raise UsageError("--untraced needs a command", hint="give it behind --")
     captured = tk.capture(device, command=command or (), **chosen, quiet=as_json)
     for note in captured.notes:
-        typer.echo(note, err=True)
+        options.say(note, err=True)
     _print(captured.summary, chosen["output"], as_json=as_json)
     captured.check()
 
@@ -119,40 +119,40 @@ def _print_files(found: tk.FileCapture, output: Path, *, as_json: bool) -> None:
         typer.echo(json.dumps(info, indent=2))
         return
     counts = info["counts"]
-    typer.echo(
+    options.say(
         f"{counts['file_operations']:,} operations on {counts['files']:,} files in"
         f" {found.duration_s:.1f} s"
     )
     for name, rows in counts["operations"].items():
-        typer.echo(f"  {name:<16}{rows:>12,}")
+        options.say(f"  {name:<16}{rows:>12,}")
     overhead = info["capture"]["overhead"]
     if overhead["ratio"]:
-        typer.echo(
+        options.say(
             f"  traced {found.duration_s:.2f} s, untraced {found.untraced_s:.2f} s:"
             f" {overhead['ratio']:.1f} times as long"
         )
     elif overhead["expected_ns"] is not None:
-        typer.echo(
+        options.say(
             f"  tracing took about {overhead['expected_ns'] / 1e9:.2f} s of it"
             f" ({overhead['call_ns'] / 1e3:,.1f} us a call); --untraced measures it"
         )
-    typer.echo(f"{output}")
+    options.say(f"{output}")
 
 
 def _print(done: Mapping[str, Any], output: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done, indent=2))
         return
-    typer.echo(
+    options.say(
         f"{output}: {done['records']:,} records in {len(done['files'])} files,"
         f" {done['duration_ns'] / 1e9:.1f} s, {done['overrun'] + done['dropped']:,} lost"
         f" ({done['source']})"
     )
     if cost := done["overhead"]:
         traced_s, untraced_s = cost["traced_ns"] / 1e9, cost["untraced_ns"] / 1e9
-        typer.echo(
+        options.say(
             f"  traced {traced_s:.2f} s, untraced {untraced_s:.2f} s:"
             f" {cost['ratio']:.2f} times as long"
         )
     if done["own_requests"]:
-        typer.echo(f"{done['own_requests']:,} requests are of the capture itself, named tracekit")
+        options.say(f"{done['own_requests']:,} requests are of the capture itself, named tracekit")

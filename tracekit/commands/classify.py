@@ -11,7 +11,6 @@ import typer
 
 import tracekit as tk
 from tracekit.commands import options
-from tracekit.errors import escape
 
 
 @options.of(
@@ -38,7 +37,7 @@ def classify(
     _print_layout(found.summary)
     _print_roles(found.summary)
     for warning in found.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        options.say(f"warning: {warning}", err=True)
 
 
 def _print_layout(result: Mapping[str, Any]) -> None:
@@ -47,15 +46,14 @@ def _print_layout(result: Mapping[str, Any]) -> None:
         end = entry["start_sector"] + entry["sectors"]
         role = entry["role"] or "unknown"
         sectors = f"{entry['start_sector']:,} to {end - 1:,}"
-        line = f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}"
-        typer.echo(escape(line))
-    typer.echo()
+        options.say(f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}")
+    options.say("")
 
 
 def _print_roles(result: Mapping[str, Any]) -> None:
     hotness = result["hotness"]
     all_touches = max(1, hotness["touches"])
-    typer.echo(
+    options.say(
         f"{'role':<8} {'requests':>12} {'blocks':>12} {'touches':>12}"
         f" {'hot blocks':>12} {'their share':>12} {'warm':>12} {'cold':>12}"
     )
@@ -65,12 +63,13 @@ def _print_roles(result: Mapping[str, Any]) -> None:
             continue
         blocks = found["blocks"] if found else dict.fromkeys(("hot", "warm", "cold"), 0)
         touches = found["touches"] if found else blocks
-        typer.echo(
+        options.say(
             f"{role:<8} {requests:>12,} {sum(blocks.values()):>12,} {sum(touches.values()):>12,}"
             f" {blocks['hot']:>12,} {touches['hot'] / all_touches:>12.1%}"
             f" {blocks['warm']:>12,} {blocks['cold']:>12,}"
         )
-    typer.echo(
-        f"\na block is hot from {hotness['hot_min_touches']:,} touches on; blocks are 4 KiB,"
-        " shares are of all touches"
+    options.say(
+        "",
+        f"a block is hot from {hotness['hot_min_touches']:,} touches on; blocks are 4 KiB,"
+        " shares are of all touches",
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import typer
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.escapes import bare, escape
 
 if TYPE_CHECKING:
     from tracekit.doctor import Result
@@ -56,15 +58,16 @@ def _as_json(results: list[Result], *, works: bool) -> dict[str, object]:
 def _print_table(results: list[Result]) -> None:
     width = max(len(check.name) for _, check, _ in results)
     title = ""
+    out = bare(sys.stdout)  # colours are our own
     for group, check, finding in results:
         if group.title != title:
             title = group.title
-            typer.secho(f"\n{title}", bold=True)
+            typer.secho(f"\n{title}", bold=True, file=out)
         is_fatal = check.is_required and finding.status != "ok"
         word = "BROKEN" if is_fatal else MARKS[finding.status]
         mark = typer.style(f"{word:8}", fg="red" if is_fatal else COLORS[finding.status])
-        typer.echo(f"  {check.name:{width}}  {mark} {finding.detail}")
+        typer.echo(f"  {check.name:{width}}  {mark} {escape(finding.detail)}", file=out)
         if finding.status != "ok":
             typer.echo(f"  {'':{width}}           for: {check.purpose}")
         if finding.status != "ok" and finding.remedy:
-            typer.echo(f"  {'':{width}}           do:  {finding.remedy}")
+            options.say(f"  {'':{width}}           do:  {finding.remedy}")

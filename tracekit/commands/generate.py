@@ -11,6 +11,7 @@ import typer
 from tracekit.api.start import write_requests
 from tracekit.commands import options
 from tracekit.commands.options import option
+from tracekit.escapes import joined
 from tracekit.units import format_duration
 
 
@@ -52,4 +53,4 @@ def _text(result: Mapping[str, Any]) -> str:
             f" in {format_duration(result['duration_ns'])}, seed {result['seed']}"
         ]
         lines += [f"  {name:<13}{rows:>12,}" for name, rows in result["operations"].items()]
-    return "\n".join([*lines, result["output"]])
+    return joined([*lines, result["output"]])

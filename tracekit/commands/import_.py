@@ -13,7 +13,6 @@ import tracekit as tk
 from tracekit.choices import ImportFormat, words
 from tracekit.commands import options
 from tracekit.commands.options import option
-from tracekit.errors import escape
 
 
 @options.of(
@@ -67,20 +66,20 @@ def import_(
 
 def _print(info: Mapping[str, Any]) -> None:
     counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
-    typer.echo(
+    options.say(
         f"{counts['requests']:,} requests of {_devices(info)}"
         f" in {seconds:,.3f} s ({info['source']['format']})"
     )
     for name, rows in counts["operations"].items():
-        typer.echo(f"  {name:<13}{rows:>12,}")
+        options.say(f"  {name:<13}{rows:>12,}")
     if counts.get("preamble_lines"):
-        typer.echo(f"  {counts['preamble_lines']:,} lines before the first request passed over")
+        options.say(f"  {counts['preamble_lines']:,} lines before the first request passed over")
     if counts["passed_lines"]:
-        typer.echo(f"  {counts['passed_lines']:,} lines without a request passed over")
-    typer.echo(f"  {counts['bad_lines']:,} wrong lines left out")
-    typer.echo(info["trace"])
+        options.say(f"  {counts['passed_lines']:,} lines without a request passed over")
+    options.say(f"  {counts['bad_lines']:,} wrong lines left out")
+    options.say(info["trace"])
 
 
 def _devices(info: Mapping[str, Any]) -> str:
     names = [device["device"] for device in info["devices"]]
-    return escape(names[0]) if len(names) == 1 else f"{len(names):,} devices"
+    return str(names[0]) if len(names) == 1 else f"{len(names):,} devices"

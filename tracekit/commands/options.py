@@ -24,6 +24,7 @@ import typer
 
 from tracekit.choices import Policy, words
 from tracekit.errors import UsageError
+from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
     from tracekit.api.results import Result
@@ -231,16 +232,20 @@ def run_output(inputs: list[Path]) -> Path | None:
 def warn(trace: Trace_) -> None:
     """Print what to doubt about a trace that was made, with advice."""
     for doubt in trace.info.warnings:
-        typer.echo(f"warning: {doubt.message}\n  {doubt.advice}", err=True)
+        say(f"warning: {doubt.message}", f"  {doubt.advice}", err=True)
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines, each of which stays one line whatever it quotes."""
+    typer.echo(joined(lines), err=err)
 
 
 def show(result: Result, *, as_json: bool) -> None:
     """Print an answer to stdout, what is missing or doubtful to stderr; raise if it failed."""
     typer.echo(json.dumps(result.summary, indent=2) if as_json else result.text)
-    for note in result.notes:
-        typer.echo(note, err=True)
+    say(*result.notes, err=True)
     for warning in result.warnings:
         # Of a replay they stand in its text.
-        if f"warning: {warning}" not in result.headline:
-            typer.echo(f"warning: {warning}", err=True)
+        if escape(line := f"warning: {warning}") not in result.headline:
+            say(line, err=True)
     result.check()

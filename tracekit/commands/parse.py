@@ -11,7 +11,7 @@ import typer
 
 import tracekit as tk
 from tracekit.commands import options
-from tracekit.errors import escape, span
+from tracekit.errors import span
 from tracekit.units import MIB
 
 
@@ -55,21 +55,21 @@ def _lacking(unseen: dict[str, Any] | None) -> str:
 
 def _print(info: Mapping[str, Any]) -> None:
     counts, loss = info["counts"], info["loss"]
-    devices = escape(", ".join(device["device"] for device in info["devices"]))
+    devices = ", ".join(device["device"] for device in info["devices"])
     seconds = info["clock"]["duration_ns"] / 1e9
-    typer.echo(
+    options.say(
         f"{counts['requests']:,} requests of {devices} in {seconds:,.3f} s"
         f", from {counts['records']:,} records ({info['source']['format']})"
     )
     for name, done in info["operations"].items():
         if done["requests"]:
-            typer.echo(f"  {name:<13}{done['requests']:>12,}{done['bytes'] / MIB:>14,.1f} MiB")
+            options.say(f"  {name:<13}{done['requests']:>12,}{done['bytes'] / MIB:>14,.1f} MiB")
     unmatched = sum(loss["unmatched"].values())
     missing = (
         f"{loss['lost_records']:,} records lost"
         if loss["has_sequence_numbers"]
         else "losses not known"
     )
-    typer.echo(f"  {missing}, {loss['dropped']:,} dropped, {unmatched:,} events unmatched")
-    typer.echo(f"  completions that the record lacks: {_lacking(loss.get('unseen'))}")
-    typer.echo(info["trace"])
+    options.say(f"  {missing}, {loss['dropped']:,} dropped, {unmatched:,} events unmatched")
+    options.say(f"  completions that the record lacks: {_lacking(loss.get('unseen'))}")
+    options.say(info["trace"])

@@ -43,9 +43,10 @@ def run(
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2))
     else:
-        typer.echo("\n".join([f"report: {found.report}", "", found.headline]))
+        options.say(f"report: {found.report}", "")
+        typer.echo(found.headline)
     found.check()
 
 
 def _print_step(step: Step) -> None:
-    typer.echo(f"{step.stage:<10}{step.elapsed_ns / 1e9:>7.1f} s  {step.note}", err=True)
+    options.say(f"{step.stage:<10}{step.elapsed_ns / 1e9:>7.1f} s  {step.note}", err=True)

@@ -29,6 +29,14 @@ def sql(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="New file for the result.")
     ] = None,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw",
+            help="Leave texts of CSV as they are: control characters, and what a spreadsheet takes"
+            " for a formula, which otherwise gets an apostrophe.",
+        ),
+    ] = False,
     describe: Annotated[
         bool, typer.Option("--describe", help="Say which tables and columns there are and stop.")
     ] = False,
@@ -56,6 +64,7 @@ def sql(
         format_name="json" if as_json else format,
         output=output,
         memory_mib=memory_mib(memory, least=64),
+        raw=raw,
     )
 
 

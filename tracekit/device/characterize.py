@@ -24,6 +24,7 @@ from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.durable import make_folder
 from tracekit.errors import InputError, PartialError, UsageError
+from tracekit.escapes import shell_word
 from tracekit.metadata import LARGEST, Count, Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
 from tracekit.replay.player import Schedule
@@ -135,7 +136,7 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
     if not device.may_write:
         yield (
             "only what reads was measured, on what the device held; to write there:"
-            f" --write-to {device.confirm_with} (everything on it is lost)"
+            f" --write-to {shell_word(device.confirm_with or '')} (everything on it is lost)"
         )
     elif not device.is_filled and not device.is_emulated:
         yield "the device was not filled before: what was never written may be read from nowhere"

@@ -26,7 +26,8 @@ from tracekit.devices import (
     choose_profile,
     load_profiles,
 )
-from tracekit.errors import UsageError, escape
+from tracekit.errors import UsageError
+from tracekit.escapes import escape
 from tracekit.metadata import Record
 from tracekit.store import beside
 from tracekit.units import MIB, PAGE_BYTES

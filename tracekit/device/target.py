@@ -11,6 +11,7 @@ from tracekit._native.players import run_program
 from tracekit.device.steps import FILL_BYTES, Step, write_plan
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
+from tracekit.escapes import shell_word
 from tracekit.free_space import check_writable
 from tracekit.replay.player import EMULATED, PlayerOptions, device_spec
 from tracekit.units import PAGE_BYTES, format_size
@@ -102,7 +103,7 @@ def open_target(options: TargetOptions, scratch: Path, *, made: Path | None) -> 
     if options.is_confirmed and not is_ours and not about["may_write"]:
         raise UsageError(
             f"--write-to: not what {options.path} is confirmed with",
-            hint=f"to write there: --write-to {about['confirm_with']}",
+            hint=f"to write there: --write-to {shell_word(about['confirm_with'])}",
         )
     there = None if is_new else int(about["size_bytes"])
     size = _size(options.size_bytes or there or DEFAULT_BYTES, there, str(options.path))

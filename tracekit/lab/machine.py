@@ -95,8 +95,8 @@ def start(machine: Machine, console: Path, *, limit_s: float) -> str:
         if time.monotonic() >= end_s:
             break
     raise TracekitError(
-        f"the guest did not end within {limit_s:.0f} s; its console ended with:\n"
-        + tail(_read(console)),
+        f"the guest did not end within {limit_s:.0f} s; its console ended with:",
+        *tail(_read(console)),
         hint="raise --timeout",
     )
 
@@ -138,9 +138,9 @@ def _read(console: Path) -> str:
     return ""
 
 
-def tail(text: str) -> str:
+def tail(text: str) -> list[str]:
     """Return the last lines of a console, as far as there are any."""
-    return "\n".join(f"  {line}" for line in text.strip().splitlines()[-TAIL_LINES:])
+    return [f"  {line}" for line in text.strip().splitlines()[-TAIL_LINES:]]
 
 
 class KvmProbe(Record):

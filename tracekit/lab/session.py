@@ -198,7 +198,7 @@ def session(job: Job, *, on_step: Callable[[str], None]) -> Iterator[Ended]:
         duration_s = time.monotonic() - started_s
         if DONE not in machine.said_lines(console):
             end = machine.tail(console)
-            raise TracekitError(f"the guest ended without a result; its console ended with:\n{end}")
+            raise TracekitError("the guest ended without a result; its console ended with:", *end)
         unpack_result(work / "result.img", work / "result")
         (work / "console.log").rename(work / "result/console.log")
         yield _ended(work / "result", accelerator, duration_s)
@@ -208,7 +208,7 @@ def _ended(folder: Path, accelerator: str, duration_s: float) -> Ended:
     refusal = folder / "refusal"
     if refusal.exists():
         talk = machine.tail((folder / "log").read_text(errors="replace"))
-        raise TracekitError(f"in the guest: {refusal.read_text().strip()}\n{talk}")
+        raise TracekitError(f"in the guest: {refusal.read_text().strip()}", *talk)
     status = int((folder / "status").read_text())
     return Ended(folder, status, accelerator, duration_s)
 
@@ -261,7 +261,8 @@ def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -
     totals = [int(lost) for lost in DROPPED.findall(log)]
     devices = {path.name.partition(".blktrace.")[0] for path in relay.glob("*.blktrace.*")}
     if not devices or len(totals) != len(devices):
-        raise TracekitError(f"blktrace left no whole trace in the guest:\n{log.strip()}")
+        message = "blktrace left no whole trace in the guest:"
+        raise TracekitError(message, *log.strip().split("\n"))
     layout = read_object(ended.folder / "layout.json", hint="run it again")
     summary = CaptureSummary(
         source="lab-blktrace", command=list(job.command), lab=_settings(ended, job)

@@ -243,7 +243,7 @@ def _reject_nothing(facts: Facts, feeds: list[Feed]) -> None:
     if stats.records == 0 and stats.lines:
         lines = f"{stats.lines:,} lines, and none is an event of this format"
         shown = listed(map(show_example, facts.bad_lines))
-        raise InputError(f"{names}: {lines}{shown}", hint="choose another --format")
+        raise InputError(f"{names}: {lines}", *shown, hint="choose another --format")
     if stats.records == 0:
         message = f"{names}: byte 0: empty, there is no record in it"
         raise InputError(message, hint="capture again; the traced device may have had no I/O")

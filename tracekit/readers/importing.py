@@ -254,7 +254,7 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
             is_sorted = True
         except OutlierError as error:
             if feeds[0].total_bytes is None:
-                raise InputError(str(error), hint=error.hint) from None
+                raise InputError(*str(error).split("\n"), hint=error.hint) from None
             bounds = error.bounds
 
 
@@ -288,7 +288,8 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
         beyond = f", {read.beyond:,} of them far from the others" if read.bounds else ""
         shown = listed(map(show_example, lines.examples))
         raise InputError(
-            f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}{shown}",
+            f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}",
+            *shown,
             hint="choose another --format or --unit, or allow more with --max-bad PERCENT",
         )
     if not rows:
@@ -299,9 +300,9 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
     shown = listed([*found, *read.outliers.shown()])
     bounds = read.outliers.bounds(is_contradicted=bool(found)) if read.bounds is None else None
     if bounds:
-        message = f"{name}: some lines lie far from all others{shown}"
+        message = f"{name}: some lines lie far from all others"
         hint = "take these lines out, or give it as a file: a few such lines are left out then"
-        raise OutlierError(message, bounds=bounds, hint=hint)
+        raise OutlierError(message, *shown, bounds=bounds, hint=hint)
     if found:
         hint = "give the right --unit, or --force-units if it is so"
-        raise InputError(f"{name}: the units contradict the numbers{shown}", hint=hint)
+        raise InputError(f"{name}: the units contradict the numbers", *shown, hint=hint)

@@ -310,7 +310,8 @@ def reject_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: floa
     if stats.bad_lines > most_bad_ratio * lines:
         shown = listed(map(show_example, facts.bad_lines))
         raise InputError(
-            f"{file}: {stats.bad_lines:,} of {lines:,} lines are wrong for {name}{shown}",
+            f"{file}: {stats.bad_lines:,} of {lines:,} lines are wrong for {name}",
+            *shown,
             hint="choose another --format, or allow more with --max-bad PERCENT",
         )
 

@@ -169,9 +169,9 @@ def import_octf(feeds: Sequence[Feed], job: Import, *, head: bytes) -> TraceInfo
                 bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
         if bad.bad > job.options.most_bad_ratio * (made.rows + bad.bad):
             shown = listed(text for _, text in bad.examples)
-            message = f"{bad.bad:,} of {len(feeds):,} files are cut short{shown}"
+            message = f"{bad.bad:,} of {len(feeds):,} files are cut short"
             hint = "copy them again, or allow more with --max-bad PERCENT"
-            raise InputError(message, hint=hint)
+            raise InputError(message, *shown, hint=hint)
         if not made.rows:
             message = f"{feeds[0].name}: there is no request in it"
             raise InputError(message, hint="name the folder, which has a file for each cpu")

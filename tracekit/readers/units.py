@@ -31,8 +31,8 @@ SHOWN_CHARACTERS = 120
 class OutlierError(InputError):
     """Numbers contradict the units, and no longer without the lines that lie beyond `bounds`."""
 
-    def __init__(self, message: str, *, bounds: Bounds, hint: str) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(self, message: str, *more: str, bounds: Bounds, hint: str) -> None:
+        super().__init__(message, *more, hint=hint)
         self.bounds = bounds
 
 
@@ -83,9 +83,9 @@ def show_example(example: Example) -> str:
     return f"line {number}: {text}" if number else text
 
 
-def listed(texts: Iterable[str]) -> str:
+def listed(texts: Iterable[str]) -> list[str]:
     """Return texts as the lines of a list below a message."""
-    return "".join(f"\n  {text}" for text in texts)
+    return [f"  {text}" for text in texts]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tracekit import store
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.escapes import shell_word
 from tracekit.metadata import Count, Record, read_object, validate
 from tracekit.plans import block_plan
 from tracekit.replay import completions
@@ -167,7 +168,9 @@ def keeping(results: Path, run: StartedRun) -> Iterator[None]:
             raise
         count = _keep(place, part, run, error=str(error))
         kept = "what completed" if count is None else f"{count:,} completions"
-        again = "replay again" if run.is_of_files else f"go on with --resume {place.name}"
+        again = (
+            "replay again" if run.is_of_files else f"go on with --resume {shell_word(place.name)}"
+        )
         raise TracekitError(f"{error}; {kept} kept in {place}", hint=again) from error
 
 

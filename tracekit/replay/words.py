@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tracekit.escapes import joined, shell_word
 from tracekit.replay.player import describe_submission
 from tracekit.replay.summary import FileReplaySummary, ReplaySummary, TargetReport, content_of
 from tracekit.units import MIB, format_size
@@ -52,7 +53,7 @@ def describe(content: dict[str, Any]) -> str:
         lines += [*_run(summary), "", *_timing(summary), "", *_operations(summary)]
         lines += [f"error {e.name} ({e.meaning}): {e.count:,} requests" for e in summary.errors]
         lines += _warnings(summary)
-    return "\n".join(lines)
+    return joined(lines)
 
 
 def _warnings(summary: ReplaySummary | FileReplaySummary) -> list[str]:
@@ -107,7 +108,7 @@ def _target(target: TargetReport, *, is_mapped: bool = False) -> Iterator[str]:
         beside = f"; {merged:,} were merged into neighbours" if merged else ""
         yield f"  the device got {', '.join(done)}{beside}"
     if target.confirm_with and not target.may_write:
-        yield f"  reads only; to write there: --write-to {target.confirm_with}"
+        yield f"  reads only; to write there: --write-to {shell_word(target.confirm_with)}"
 
 
 def _planned(summary: ReplaySummary) -> Iterator[str]:
@@ -189,4 +190,4 @@ def describe_files(content: dict[str, Any]) -> str:
     if left_out := sum(skipped.values()):
         reasons = ", ".join(f"{why} {count:,}" for why, count in skipped.items())
         lines.append(f"  {left_out:,} left out: {reasons}")
-    return "\n".join([*lines, *_warnings(summary)])
+    return joined([*lines, *_warnings(summary)])

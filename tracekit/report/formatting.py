@@ -14,7 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from tracekit.errors import escape as escaped
+from tracekit.escapes import cell
+from tracekit.escapes import escape as escaped
 from tracekit.tables import ROLE_NAMES
 from tracekit.units import format_duration, format_share, format_size
 
@@ -252,10 +253,17 @@ def column_title(name: str) -> str:
 
 def csv_link(table: pd.DataFrame) -> str:
     """Return a data: URI of the whole table as CSV, or nothing when it is too large to embed."""
-    content = table.to_csv(index=False, lineterminator="\n").encode()
+    texts = table.select_dtypes(exclude=["number", "bool", "datetime", "timedelta"])
+    inert = table.assign(**{str(name): texts[name].map(_csv_cell) for name in texts})
+    names = [cell(str(name)) for name in table]
+    content = inert.to_csv(index=False, lineterminator="\n", header=names).encode()
     if len(content) > CSV_LIMIT_BYTES:
         return ""
     return f"data:text/csv;base64,{base64.b64encode(content).decode()}"
+
+
+def _csv_cell(value: Any) -> Any:
+    return cell(value) if isinstance(value, str) else value
 
 
 def _holds_numbers(values: pd.Series[Any]) -> bool:

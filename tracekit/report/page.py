@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from tracekit.errors import UsageError
+from tracekit.escapes import escape_lines, operand, shell_line
 from tracekit.paths import data_folder
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
@@ -122,14 +122,18 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
     environment = Environment(
         loader=FileSystemLoader(reports),
         autoescape=True,
+        finalize=_escaped,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     writers = (charts.colour_name, fmt.count, fmt.data, fmt.duration, fmt.number, fmt.share)
     environment.filters.update({write.__name__: write for write in (*writers, fmt.printable)})
-    # SVG is of charts.py, whose texts are escaped by the XML writer.
-    environment.filters.update(drawing=Markup, view=evidence_view)
+    # SVG is of charts.py, whose texts the XML writer has made text.
+    environment.filters.update(
+        drawing=lambda svg: Markup(escape_lines(svg)),  # noqa: S704
+        view=evidence_view,
+    )
     return environment.get_template("page.html.j2").render(
         title=title,
         version=__version__,
@@ -143,10 +147,16 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
     )
 
 
+def _escaped(value: Any) -> Any:
+    """Return what is written into the page; autoescape then makes it text of HTML."""
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return escape_lines(value) if is_text else value
+
+
 def _by_command(missing: list[Missing], folder_name: str) -> dict[str, list[str]]:
     commands: dict[str, list[str]] = {}
     for part in missing:
-        command = f"tracekit {part.stage} {shlex.quote(folder_name)}"
+        command = shell_line(["tracekit", *part.stage.split(), operand(folder_name)])
         commands.setdefault(command, []).append(part.title)
     return commands
 

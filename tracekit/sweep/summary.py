@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from tracekit import query
+from tracekit.escapes import escape
 from tracekit.store import TraceFolder
 from tracekit.sweep.run import ALL, Swept, read_runs
 from tracekit.units import format_duration, format_share, format_size
@@ -193,7 +194,7 @@ POINTS = "files/file_points"
 def show(line: str) -> None:
     """Say on a terminal which run is under way."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{escape(line)}\n")
 
 
 def describe(swept: Swept) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError
+from tracekit.escapes import escape, operand, shell_word
 from tracekit.store import beside
 from tracekit.workload import model
 from tracekit.workload.model import Arrival, Profile, Request, Stream, mean, mean_gap_ns
@@ -34,6 +35,16 @@ DEFAULT_NS = 60 * 10**9
 ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
+COMMENT_CHARACTERS = 500
+"""fio takes what is behind 4095 bytes of a line for the next line."""
+NAME_CHARACTERS = 100
+
+
+def _comment(text: str) -> str:
+    """Return a text of others for a comment, which it cannot leave."""
+    return escape(text)[:COMMENT_CHARACTERS]
+
+
 class _Changes(dict[str, None]):
     """What fio does otherwise, each once, in words."""
 
@@ -51,9 +62,9 @@ def write_job(profile: Profile, output: Path, *, extent: Extent, overwrite: bool
     if not sections:
         raise InputError(f"{profile.file}: fio can hold none of its requests")
     text = HEAD.format(
-        about=profile.about,
-        name=profile.name,
-        job=output.name,
+        about=_comment(profile.about),
+        name=_comment(profile.name),
+        job=_comment(shell_word(operand(output.name))),
         target=profile.target_bytes,
         engine="libaio" if profile.is_direct else "psync",
         direct=int(profile.is_direct),
@@ -88,7 +99,8 @@ def _sections(
             }
             role = "" if stream.role == "unknown" else stream.role
             words = (role, stream.process or "", request.operation, f"{number}.{place}")
-            yield ODD.sub("-", "-".join(word for word in words if word)), options
+            name = ODD.sub("-", "-".join(word[:NAME_CHARACTERS] for word in words if word))
+            yield name, options
 
 
 def _note_arrival(arrival: Arrival, changes: _Changes) -> None:

@@ -154,8 +154,8 @@ def _place(begin: NDArray[np.int64], sectors: NDArray[np.int64]) -> Any:
 
 
 def _names(column: Any) -> Any:
-    """Return "[name]"; what would break a line is a question mark."""
-    plain = pc.replace_substring_regex(column.cast(pa.string()), r"[\x00-\x1f]", "?")
+    """Return "[name]"; what would break a line, act or reorder is a question mark."""
+    plain = pc.replace_substring_regex(column.cast(pa.string()), r"[\p{C}\p{Zl}\p{Zp}]", "?")
     return pc.binary_join_element_wise("[", pc.fill_null(plain, UNNAMED), "]", "")
 
 
@@ -173,7 +173,7 @@ def _letters(batch: Any, operations: Any, keeps_flushes: NDArray[np.bool_]) -> A
 KNOWN = ("read", "write", "write_zeroes", "discard", "flush")
 FIRST_MAJOR, MINORS = 8, 16
 """Devices without numbers are called as SCSI disks are: 8,0, 8,16 and so on."""
-NUMBERS = re.compile(r"\d{1,4},\d{1,7}")
+NUMBERS = re.compile(r"[0-9]{1,4},[0-9]{1,7}")
 
 
 class BlkparseExport(ExportFormat):

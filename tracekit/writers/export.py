@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import InputError, escape
+from tracekit.errors import InputError
 from tracekit.store import TraceFolder, beside, refuse_taken
 from tracekit.writers.blkparse import BlkparseExport
 from tracekit.writers.lines import FioExport, MsrExport
@@ -86,9 +86,9 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {count:>12,} {CHANGES[what]}"
     for device, name in result.get("names", {}).items():
         if device != name:
-            yield f"  device {escape(device)} is called {name}"
+            yield f"  device {device} is called {name}"
     for device, first in result.get("first_objects", {}).items():
-        yield f"  objects of device {escape(device)} begin at {first:,}"
+        yield f"  objects of device {device} begin at {first:,}"
     if not result.get("has_wall_clock", True):
         yield "  the trace has no wall clock: its times begin with the year 2000"
     if result["unheld"]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.arrow import number_column, text_column
-from tracekit.errors import UsageError
+from tracekit.errors import InputError, UsageError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.tables import OPERATIONS
 from tracekit.units import BLOCK_BYTES, NS_PER_US, SECTOR_BYTES
@@ -35,6 +35,8 @@ ioengine=psync
 direct=1
 exec_prerun={prepare}
 """
+PREPARE_BYTES = 4000
+"""fio takes what is behind 4095 bytes of a line for the next line."""
 
 
 class FioExport(ExportFormat):
@@ -70,9 +72,10 @@ class FioExport(ExportFormat):
             out.write("".join(f"{last_us} {name} close\n" for name in names).encode())
         sizes = [-(-end // BLOCK_BYTES) * BLOCK_BYTES or BLOCK_BYTES for end in survey.end_bytes]
         made = [f"truncate -s {size} {name}" for size, name in zip(sizes, names, strict=True)]
-        text = JOB.format(
-            log=log.name, job=job.name, requests=outcome.written, prepare=" && ".join(made)
-        )
+        if len(prepare := " && ".join(made)) > PREPARE_BYTES:
+            message = f"{len(names)} devices: too many for a line of a fio job"
+            raise InputError(message, hint="export to another format")
+        text = JOB.format(log=log.name, job=job.name, requests=outcome.written, prepare=prepare)
         parts[job].write_text(text)
         return outcome
 

@@ -149,6 +149,8 @@ def _count_values(column: Any, name: str) -> int:
 
 U32_MOST = (1 << 32) - 1
 ODD = re.compile(r"[^A-Za-z0-9_.,+-]")
+NAME_CHARACTERS = 100
+"""Of a device: tools have limits for lines, too."""
 
 
 @dataclass
@@ -219,7 +221,7 @@ def plain_names(names: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        plain = ODD.sub("_", name).lstrip(".-+") or "device"
+        plain = ODD.sub("_", name).lstrip(".-+")[:NAME_CHARACTERS] or "device"
         tried = chain([plain], (f"{plain}_{number}" for number in count(2)))
         found.append(next(one for one in tried if one not in found))
     return found

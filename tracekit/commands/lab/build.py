@@ -24,4 +24,4 @@ def build(*, as_json: options.Json = False, **chosen: Any) -> None:
     if as_json:
         typer.echo(json.dumps(made, indent=2))
     else:
-        typer.echo(f"{made['folder']}: {made['kernel']}, {made['archives']} packages")
+        options.say(f"{made['folder']}: {made['kernel']}, {made['archives']} packages")

@@ -31,11 +31,11 @@ def capture(command: options.GuestCommand, *, as_json: options.Json = False, **c
     if as_json:
         typer.echo(json.dumps(done, indent=2))
     else:
-        typer.echo(
+        options.say(
             f"{chosen['output']}: {done['records']:,} records in {len(done['files'])} files,"
             f" {done['dropped']:,} lost; guest of {done['duration_ns'] / 1e9:.1f} s"
             f" ({done['accelerator']})"
         )
         if done["own_requests"]:
-            typer.echo(f"{done['own_requests']:,} requests are of blktrace itself")
+            options.say(f"{done['own_requests']:,} requests are of blktrace itself")
     guest.check()

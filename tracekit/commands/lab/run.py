@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
+from tracekit.escapes import bare
 from tracekit.invoking_user import become_invoking_user
 
 
@@ -29,6 +30,11 @@ def run(command: options.GuestCommand, *, as_json: options.Json = False, **chose
         talk = {"stdout": guest.stdout, "stderr": guest.stderr}
         typer.echo(json.dumps({**guest.summary, **talk}, indent=2))
     else:
-        sys.stdout.write(guest.stdout)
-        sys.stderr.write(guest.stderr)
+        _pass_on(guest.stdout, sys.stdout)
+        _pass_on(guest.stderr, sys.stderr)
     guest.check()
+
+
+def _pass_on(text: str, stream: TextIO) -> None:
+    """Write what the command wrote, as it is into a file or pipe; a terminal is not the guest's."""
+    (stream if stream.isatty() else bare(stream)).write(text)

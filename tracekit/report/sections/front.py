@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from tracekit.errors import span
+from tracekit.escapes import operand, shell_line
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Parts, made_by, section
@@ -149,7 +149,7 @@ VERIFIED = ("verify-base", "verify-placement")
 @section("How to reproduce")
 def reproduce(inputs: Inputs) -> Parts:
     """List the commands from what the stages recorded about themselves."""
-    name = inputs.folder.path.resolve().name
+    name = operand(inputs.folder.path.resolve().name)
     commands = [
         *_of_trace(inputs, name),
         *(["simulate", command, name, *options] for command, options in inputs.simulations_run),
@@ -158,13 +158,13 @@ def reproduce(inputs: Inputs) -> Parts:
         ["report", name],
     ]
     lines = [one if one[0] == "sha256sum" else ["tracekit", *one] for one in commands]
-    return {"commands": [shlex.join(words) for words in lines]}
+    return {"commands": list(map(shell_line, lines))}
 
 
 def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
     """Yield the commands that made the trace folder and its answer."""
     profile = inputs.info.get("profile")
-    files = [file["name"] for file in inputs.info.get("source", {}).get("files", [])]
+    files = [operand(file["name"]) for file in inputs.info.get("source", {}).get("files", [])]
     if isinstance(profile, dict):
         yield ["generate", "profile.toml", *_extent(profile), "-o", name]
     elif files:
@@ -185,7 +185,7 @@ def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
     if compared := inputs.answer("comparison.json", "headline"):
         yield ["compare", name, *compared["names"]]
     if measured := inputs.answer("device/device.json", "headline"):
-        target = [measured["target"]] if measured["target"] else []
+        target = [operand(measured["target"])] if measured["target"] else []
         # The folder is the name's, wherever it was; the options name it, too.
         yield ["characterize-device", *target, *measured.get("asked", [])]
     counted = inputs.answer("counters/counters.json", "headline") or {"workloads": []}
