@@ -152,6 +152,7 @@ def write(
             formats[format_name](rows, file)
 
 
+SAMPLE_ROWS = 1000
 IS_FORMULA = np.isin(np.arange(256), [ord(mark) for mark in FORMULA])
 
 
@@ -173,19 +174,27 @@ def _cells(column: Any) -> list[Any]:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     kind = column.type
-    if pa.types.is_string(kind) and _is_plain(column):
-        return list(column.to_pylist())
+    is_as_it_is = pa.types.is_primitive(kind) or (
+        pa.types.is_nested(kind) and not pa.types.is_union(kind)
+    )
+    if is_as_it_is or (pa.types.is_string(kind) and not _repeats(column) and _is_plain(column)):
+        found: list[Any] = column.to_pylist()
+        return found
     if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
         encoded = column.dictionary_encode()
         values = [_cell_of(value) for value in encoded.dictionary.to_pylist()]
         return [None if place is None else values[place] for place in encoded.indices.to_pylist()]
-    if pa.types.is_primitive(kind) or (pa.types.is_nested(kind) and not pa.types.is_union(kind)):
-        return list(column.to_pylist())
     return list(map(_cell_of, column.to_pylist()))
 
 
 def _cell_of(value: Any) -> Any:
     return cell(value) if isinstance(value, str) else value
+
+
+def _repeats(texts: Any) -> bool:
+    """Guess whether a column has few different texts; then it is faster to take each once."""
+    sample = texts[:SAMPLE_ROWS]
+    return len(sample.unique()) * 4 < len(sample)
 
 
 def _is_plain(texts: Any) -> bool:
