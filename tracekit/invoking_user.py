@@ -110,10 +110,10 @@ def hand_over(path: Path) -> None:
 
 def _owner_of_new(path: Path) -> User | None:
     """Return to whom a new file belongs; None: to root, as what is in root's own home does."""
-    user, home = invoking_user(), pwd.getpwuid(0).pw_dir
-    if user is not None and home != "/" and path.parent.resolve().is_relative_to(home):
+    if (user := invoking_user()) is None:
         return None
-    return user
+    home = pwd.getpwuid(0).pw_dir
+    return None if home != "/" and path.parent.resolve().is_relative_to(home) else user
 
 
 def _hand_over(name: str, parent: int | None, user: User) -> None:

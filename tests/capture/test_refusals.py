@@ -36,6 +36,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "{disk} -o {out} --duration -1": ("--duration: '-1' is not a time", ""),
     "{disk} -o {out} --duration 1ms": ("--duration: '1ms' is too short", ""),
     "{disk} -o {out} --untraced --duration 1s": ("--untraced needs a command", ""),
+    "{disk} -o {out} --user root --duration 1s": ("--user needs a command", ""),
 }
 
 

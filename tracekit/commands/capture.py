@@ -98,8 +98,9 @@ def capture(
         raise UsageError("which disk?", hint="name one, such as /dev/sda, or give --files")
     if command and "duration" in chosen:
         raise UsageError("--duration and a command were both given", hint="choose one of the two")
-    if "untraced" in chosen and not command:
-        raise UsageError("--untraced needs a command", hint="give it behind --")
+    for name in ("untraced", "user"):
+        if name in chosen and not command:
+            raise UsageError(f"--{name} needs a command", hint="give it behind --")
     captured = tk.capture(device, command=command or (), **chosen, quiet=as_json)
     for note in captured.notes:
         options.say(note, err=True)

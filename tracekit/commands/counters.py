@@ -14,7 +14,12 @@ from tracekit.commands.options import option
 @options.of(
     tk.counters,
     output="Folder for the results: a new one, or that of a trace.",
-    user=options.USER,
+    user=option(
+        "Who the command runs as, by name or number, when this is root; setpriv and env, which"
+        " begin it then, are counted too.",
+        show_default="who used sudo",
+        metavar="USER",
+    ),
     recorded=option(
         "Recorded `perf stat -j` or `-x` of one run, in place of a command, with its throughput."
         " Can be repeated.",
