@@ -6,8 +6,7 @@ from pathlib import Path
 from tests.bench.harness import Bench, fio, needs
 from tests.replay.program import run
 from tracekit.device.characterize import CharacterizeOptions, characterize
-from tracekit.device.latencies import ALL, read_latencies
-from tracekit.device.steps import Amounts, Step, write_plan
+from tracekit.device.steps import ALL, Amounts, Step, read_latencies, write_plan
 from tracekit.device.target import TargetOptions
 
 SIZE_BYTES = 256 << 20

@@ -20,8 +20,7 @@ from tests.replay.program import Ran, device, record, write_plan
 from tracekit._native import program_path
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import READ, WRITE
-from tracekit.replay.compiler import Waits
-from tracekit.replay.source import ROWS
+from tracekit.replay.compiler import ROWS, Waits
 
 SECOND_NS = 1_000_000_000
 BLOCKS = 1 << 20

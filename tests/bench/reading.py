@@ -24,11 +24,11 @@ from tests.bench.inputs import (
     write_records,
 )
 from tracekit._native.decode import Decoder, detect_text
-from tracekit._native.octf import OctfReader
+from tracekit._native.readers import OctfReader
 from tracekit.formats import ORACLE_RECORD
 from tracekit.readers.binary import V1, V2, OracleFormat, VscsiFormat
-from tracekit.readers.blocks import blocks_of, whole_lines, whole_records
 from tracekit.readers.formats import ALIBABA
+from tracekit.readers.importing import blocks_of, whole_lines, whole_records
 from tracekit.readers.text import BadLines
 
 

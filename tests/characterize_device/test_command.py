@@ -16,8 +16,7 @@ from tests.traces import json_of, rows_of
 from tracekit import query
 from tracekit._native.players import Outcome, run_program
 from tracekit.device.characterize import CharacterizeOptions, characterize
-from tracekit.device.latencies import read_latencies
-from tracekit.device.steps import Amounts
+from tracekit.device.steps import Amounts, read_latencies
 from tracekit.device.target import TargetOptions
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, PartialError, UsageError

@@ -14,8 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracekit.device.fit import checked_name, closest_lanes, complete, fit, write_profile
-from tracekit.device.latencies import ALL, Latencies, bucket_low, bucket_of, read_latencies
-from tracekit.device.steps import Amounts, Step, steps, write_plan
+from tracekit.device.steps import (
+    ALL,
+    Amounts,
+    Latencies,
+    Step,
+    bucket_low,
+    bucket_of,
+    read_latencies,
+    steps,
+    write_plan,
+)
 from tracekit.devices import load_profiles
 from tracekit.errors import UsageError
 from tracekit.plans import block_plan

@@ -16,10 +16,9 @@ from tests.capture.strace_text import decode_text as decode_calls
 from tests.decode.records import Decoded, decode
 from tests.decode.test_texts import decode_text
 from tests.fuzz import corpus
-from tracekit._native.columns import ColumnReader, Kind
 from tracekit._native.decode import DecodeError, Place, Problem, Text, detect_text
-from tracekit._native.octf import OctfError, OctfReader
-from tracekit._native.octf import Problem as OctfProblem
+from tracekit._native.readers import ColumnReader, Kind, OctfError, OctfReader
+from tracekit._native.readers import Problem as OctfProblem
 from tracekit.errors import InputError
 
 HAS_HEAD, HEAD_BYTES = 0x80, 64

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tracekit.plans.block_plan import RECORD
 from tracekit.workload.model import Profile
 from tracekit.workload.reader import read_profile
-from tracekit.workload.streams import open_workload
+from tracekit.workload.requests import open_workload
 
 HEAD = 'name = "own"\ntarget_size = "64MiB"\n'
 ARRIVAL = '[arrival]\nprocess = "exponential"\nmean = "1ms"\n'

@@ -12,7 +12,7 @@ import pytest
 
 from tests.import_.examples import TEXTS
 from tests.import_.importer import Importer
-from tracekit._native.columns import ColumnReader, Kind
+from tracekit._native.readers import ColumnReader, Kind
 from tracekit.readers.formats import FORMATS
 from tracekit.readers.text import DECIMALS, BadLines, TextFormat, user_format
 

@@ -14,7 +14,7 @@ from tests.import_.examples import TEXTS
 from tests.import_.importer import Importer
 from tests.import_.octf import DISCARD, READ, WRITE, described, done, event, io, message, varint
 from tests.parsed import Row
-from tracekit._native.octf import is_octf
+from tracekit._native.readers import is_octf
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder
 

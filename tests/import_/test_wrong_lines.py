@@ -13,7 +13,7 @@ from tests import parsed as traces
 from tests.import_.examples import oracle, vscsi
 from tests.import_.importer import Importer
 from tracekit.errors import TracekitError
-from tracekit.readers import blocks
+from tracekit.readers import importing
 from tracekit.readers.units import SAMPLED, Sample
 from tracekit.store import TraceFolder
 
@@ -84,12 +84,12 @@ def test_wrong_lines_are_counted_with_number_and_text(read: Importer) -> None:
 
 
 def test_wrong_lines_before_the_first_good_one(read: Importer) -> None:
-    # GIVEN a header, a line whose begin is missing, and one of an unknown word, before good ones
+    # GIVEN a header, a line whose begin is missing, and two of unknown words, before good ones
     before = ["Timestamp,Hostname,Disk,Type,Offset,Size,Response", "61,0,Read,0,4096,30\r"]
-    before += ["# 2 disks", msr(1, word="Raed")]
-    # WHEN it is imported THEN both are wrong lines, and the header and the comment are none
+    before += ["# 2 disks", msr(1, word="Raed"), '" 61 ",web,0,Raed," 0 "," 4096 "," 30 "']
+    # WHEN it is imported THEN these are wrong lines, and the header and the comment are none
     folder = read("\n".join([*before, *map(msr, range(400))]))
-    assert wrong(folder) == [(2, before[1].strip()), (4, before[3])]
+    assert wrong(folder) == [(2, before[1].strip()), (4, before[3]), (5, before[4])]
     assert folder.content["counts"]["preamble_lines"] == 2
     assert folder.content["counts"]["requests"] == 400
     # AND many of them stop the import
@@ -143,7 +143,7 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
     read: Importer, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a text in several blocks, of which one has a line that matches and has no good value
-    monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(importing, "CHUNK_BYTES", 4096)
     lines = [*map(at, range(300)), line, *map(at, range(301, 600))]
     units = ("time=ms", "offset=sectors", "length=sectors")
     # WHEN it is imported THEN only that line is missing
@@ -166,12 +166,12 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
         ("fiu", fiu(AT, place=4 * 10**15)),
     ],
 )
-@pytest.mark.parametrize("block_bytes", [4096, blocks.CHUNK_BYTES])
+@pytest.mark.parametrize("block_bytes", [4096, importing.CHUNK_BYTES])
 def test_an_outlier_is_a_wrong_line(
     read: Importer, name: str, line: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a trace of one block or several, one line of which has a number that no unit explains
-    monkeypatch.setattr(blocks, "CHUNK_BYTES", block_bytes)
+    monkeypatch.setattr(importing, "CHUNK_BYTES", block_bytes)
     # WHEN it is imported
     made = read(with_one(line, name))
     # THEN it is left out, counted and shown as any wrong line, and the others are all there
@@ -289,7 +289,7 @@ def test_a_sample_is_even(block: int) -> None:
 
 def test_outliers_of_a_disordered_trace(read: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN requests in any order over many blocks, and an outlier
-    monkeypatch.setattr(blocks, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(importing, "CHUNK_BYTES", 4096)
     text = with_one(alibaba(AT, time=0)).splitlines()
     random.Random(3).shuffle(text)  # noqa: S311 - a fixed sequence, no secret
     made = read("\n".join(text))

@@ -14,9 +14,8 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Region
 from tracekit.plans import block_plan
 from tracekit.replay import compiler
-from tracekit.replay.compiler import PlanOptions, PlanReport, Waits, compile_plan
+from tracekit.replay.compiler import BATCH_ROWS, ROWS, PlanOptions, PlanReport, Waits, compile_plan
 from tracekit.replay.routes import Part, Routes, parts_of
-from tracekit.replay.source import BATCH_ROWS, ROWS
 from tracekit.store import TraceFolder, write_json
 
 Rows = list[dict[str, Any]]
@@ -87,7 +86,7 @@ def test_batches_make_no_difference(
         rows.append(row)
     whole, _ = plan_of(tmp_path, rows, level=level)
     # WHEN they are read seven at a time
-    monkeypatch.setattr("tracekit.replay.source.BATCH_ROWS", 7)
+    monkeypatch.setattr("tracekit.replay.compiler.BATCH_ROWS", 7)
     (tmp_path / "again").mkdir()
     pieces, _ = plan_of(tmp_path / "again", rows, level=level)
     # THEN the plan is the same, and in order of time
@@ -165,7 +164,7 @@ def test_the_limit_is_exact(tmp_path: Path) -> None:
 
 
 def test_a_table_out_of_order_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracekit.replay.source.BATCH_ROWS", 2)
+    monkeypatch.setattr("tracekit.replay.compiler.BATCH_ROWS", 2)
     rows = [{"queue_ns": ns} for ns in (0, 100, 50, 60)]
     with pytest.raises(InputError, match="request 2 stands behind requests of later times"):
         plan_of(tmp_path, rows)

@@ -14,8 +14,7 @@ from tests.replay.disk import image, loop, needs_root, token_of
 from tests.replay.program import Record, Replay, command, play, record, write_plan
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.compiler import PlanReport
-from tracekit.replay.run_warnings import find_warnings
-from tracekit.replay.summary import summary_of
+from tracekit.replay.summary import find_warnings, summary_of
 from tracekit.replay.words import describe
 
 TRACING = Path("/sys/kernel/tracing")

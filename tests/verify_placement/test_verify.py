@@ -14,10 +14,9 @@ from tests.simulate.placement_models import Request, elapsed_ps, hottest_first, 
 from tests.traces import json_of
 from tracekit.devices import Profile, device_cost, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError
-from tracekit.model.prediction import requests_for
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import recommend
-from tracekit.replay.verify import says
+from tracekit.replay.verify import requests_for, says
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
 from tracekit.report.sections.placement import bars, verification

@@ -18,8 +18,18 @@ import pyarrow as pa
 from tracekit._native.players import checked_program, run_program
 from tracekit.device import made_file
 from tracekit.device.fit import Fitted, checked_name, compare, complete, fit, write_profile
-from tracekit.device.latencies import ALL, Latencies, Pace, bucket_low, bucket_of, read_latencies
-from tracekit.device.steps import Amounts, Step, steps, write_plan
+from tracekit.device.steps import (
+    ALL,
+    Amounts,
+    Latencies,
+    Pace,
+    Step,
+    bucket_low,
+    bucket_of,
+    read_latencies,
+    steps,
+    write_plan,
+)
 from tracekit.device.target import Target, TargetOptions, open_target
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.durable import make_folder

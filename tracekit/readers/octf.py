@@ -11,7 +11,7 @@ from typing import Any
 
 from tracekit import metadata
 from tracekit._native.decode import Place
-from tracekit._native.octf import Device, OctfError, OctfReader, OctfStats, Problem, is_octf
+from tracekit._native.readers import Device, OctfError, OctfReader, OctfStats, Problem, is_octf
 from tracekit.arrow import text_column
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import TraceInfo

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracekit._native.columns import SHOWN_BYTES, ColumnReader, Kind
+from tracekit._native.readers import SHOWN_BYTES, ColumnReader, Kind
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.formats import FILETIME_OF_1970

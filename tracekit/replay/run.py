@@ -31,12 +31,13 @@ from tracekit.replay.partial_results import PLAN, SUFFIX, SUMMARY, StartedRun
 from tracekit.replay.placed import place_answer
 from tracekit.replay.player import EMULATED, PlayerOptions, device_specs, split_device
 from tracekit.replay.routes import DEFAULT, NVM
-from tracekit.replay.run_warnings import find_rescued, find_warnings
 from tracekit.replay.summary import (
     FileReplaySummary,
     ReplaySummary,
     check_budget,
     content_of,
+    find_rescued,
+    find_warnings,
     parse_budget,
 )
 from tracekit.safe_open import copy_regular
