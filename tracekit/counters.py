@@ -713,13 +713,13 @@ def _telling(workload: WorkloadSummary, found: Sequence[Statistics]) -> Iterator
             " correlation: --from FILE=THROUGHPUT"
         )
     if workload.runs - workload.without_throughput < LEAST_INTERVAL:
-        yield f"too few runs for a confidence interval: it needs {LEAST_INTERVAL}, more tell more"
+        yield f"too few runs for a confidence interval: it needs {LEAST_INTERVAL}, better more"
         return
     tried = [one for one in found if one.rank is not None]
     sure = _sure(found)
     if not sure:
         yield (
-            f"no correlation with the throughput is told from none with {workload.runs} runs"
+            f"no correlation with the throughput is distinct from zero in {workload.runs} runs"
             f" ({len(tried)} events tried)"
         )
         return

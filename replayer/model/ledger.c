@@ -44,7 +44,7 @@ static bool is_setup_valid(const struct tk_ledger_setup *setup) {
     if (!spindle_is_valid(&setup->disks[i]))
       return false;
   for (int role = 0; role < TK_ROLES; role++)
-    if (setup->held[role] >= TK_HELDS)
+    if (setup->placed[role] >= TK_PLACED_KINDS)
       return false;
   for (uint32_t i = 0; i < setup->block_count; i++)
     if (setup->on_nvm[i] > TK_ROLES)
@@ -164,8 +164,8 @@ static int transfer(void *context, const struct issue_request *request) {
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_ledger *ledger = context;
-  ledger->counts[TK_LEDGER_ALONE].flushes[TK_HELD_NONE]++;
-  ledger->counts[TK_LEDGER_PLACED].flushes[ledger->setup.held[request->role]]++;
+  ledger->counts[TK_LEDGER_ALONE].flushes[TK_PLACED_NONE]++;
+  ledger->counts[TK_LEDGER_PLACED].flushes[ledger->setup.placed[request->role]]++;
   return 0;
 }
 

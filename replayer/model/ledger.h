@@ -12,7 +12,7 @@
 #include "model/wide.h"
 
 /* How much of a role's blocks is on NVM. */
-enum { TK_HELD_NONE, TK_HELD_SOME, TK_HELD_ALL, TK_HELDS };
+enum { TK_PLACED_NONE, TK_PLACED_SOME, TK_PLACED_ALL, TK_PLACED_KINDS };
 
 /* The placements counted. */
 enum { TK_LEDGER_ALONE, TK_LEDGER_PLACED, TK_LEDGERS };
@@ -26,8 +26,8 @@ struct tk_ledger_setup {
   uint32_t block_count;
   uint32_t device_count;
   uint32_t disk_count;
-  uint32_t as_issued;     /* 0: each request as queued; 1: as issued */
-  uint8_t held[TK_ROLES]; /* TK_HELD_* */
+  uint32_t as_issued;       /* 0: each request as queued; 1: as issued */
+  uint8_t placed[TK_ROLES]; /* TK_PLACED_* */
 };
 
 /* Parts of requests; the first index is 0 for the base device, 1 for NVM, the second 0 for reads,
@@ -37,7 +37,7 @@ struct tk_ledger_counts {
   int64_t joined[2][2]; /* that do, on that device */
   int64_t sectors[2][2];
   int64_t fua[2];
-  int64_t flushes[TK_HELDS]; /* by where the blocks of their role are */
+  int64_t flushes[TK_PLACED_KINDS]; /* by where the blocks of their role are */
 };
 
 struct tk_ledger;

@@ -1,4 +1,4 @@
-"""Time of placements on NVM: `replayer/model/` placement.h, walk.h and ledger.h for numpy."""
+"""Time of placements on NVM: placement.h, event_simulation.h and ledger.h of `replayer/model/`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ READ = constant("TK_ACTION_READ")
 WRITE = constant("TK_ACTION_WRITE")
 FLUSH = constant("TK_ACTION_FLUSH")
 UNCHARGED = constant("TK_ACTION_UNCHARGED")
-HELD_NONE = constant("TK_HELD_NONE")
-HELD_SOME = constant("TK_HELD_SOME")
-HELD_ALL = constant("TK_HELD_ALL")
+PLACED_NONE = constant("TK_PLACED_NONE")
+PLACED_SOME = constant("TK_PLACED_SOME")
+PLACED_ALL = constant("TK_PLACED_ALL")
 LEDGERS = constant("TK_LEDGERS")
 BLOCK = dtype_of("struct tk_placement_block")
 DEVICE = dtype_of("struct tk_placement_device")
 SCENARIO = dtype_of("struct tk_scenario")
 WIDE = dtype_of("struct tk_wide")
-WALKED = dtype_of("struct tk_simulated")
+SIMULATED = dtype_of("struct tk_simulated")
 REASONS = {
     -errno.EINVAL: "has an operation, role or device that is not known",
     -errno.EOVERFLOW: "brings the modelled time above 106 days",
@@ -169,8 +169,8 @@ class Prices:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """What a walk needs beyond `setup`; pairs are of base and NVM."""
+class SimulationSetup:
+    """What a simulation needs beyond `setup`; pairs are of base and NVM."""
 
     setup: Setup
     disk: Disk | None
@@ -178,11 +178,11 @@ class Walk:
     scenarios: NDArray[np.void]  # SCENARIO, ascending by order, the first with nothing on NVM
     is_open: bool
     servers: tuple[int, int]
-    others: tuple[Prices, ...] = ()  # devices on which the same is walked at the same time
+    others: tuple[Prices, ...] = ()  # devices on which the same is simulated at the same time
 
 
 @dataclass(frozen=True)
-class Walked:
+class Simulated:
     """Results by scenario in ps; the sums of response times may exceed 64 bits."""
 
     service_ps: list[int]
@@ -197,7 +197,7 @@ class Walked:
     span_ps: int
 
 
-class WalkKernel(_Kernel):
+class SimulationKernel(_Kernel):
     """Some placements of a plan.
 
     A twin of another kernel uses its blocks, must be freed before it, and knows no other devices.
@@ -206,7 +206,11 @@ class WalkKernel(_Kernel):
     kind = "tk_simulation"
 
     def __init__(
-        self, plan: Walk, chosen: NDArray[np.int64], *, twin: WalkKernel | None = None
+        self,
+        plan: SimulationSetup,
+        chosen: NDArray[np.int64],
+        *,
+        twin: SimulationKernel | None = None,
     ) -> None:
         self.chosen = chosen
         self._scenarios = plan.scenarios[chosen]
@@ -242,9 +246,9 @@ class WalkKernel(_Kernel):
         return totals["responses"], [sums[at : at + count] for at in range(0, len(sums), count)]
 
     def results(self) -> tuple[dict[str, Any], NDArray[np.void]]:
-        """Return the totals of the simulation, and WALKED of `chosen`, by devices."""
+        """Return the totals of the simulation, and SIMULATED of `chosen`, by devices."""
         totals = struct("tk_simulation_totals")
-        results = np.zeros(len(self.chosen) * self._variants, WALKED)
+        results = np.zeros(len(self.chosen) * self._variants, SIMULATED)
         self._call("read", totals, results)
         return plain(totals), results
 
@@ -254,19 +258,22 @@ class WalkKernel(_Kernel):
         return dict(plain(totals.placement))
 
 
-def walk(
-    plan: Walk, batches: Iterable[Rows], *, groups: Sequence[NDArray[np.int64]] | None = None
-) -> Walked:
-    """Walk all scenarios through a trace; InputError names a request that makes no sense.
+def simulate(
+    plan: SimulationSetup,
+    batches: Iterable[Rows],
+    *,
+    groups: Sequence[NDArray[np.int64]] | None = None,
+) -> Simulated:
+    """Simulate all scenarios of a trace; InputError names a request that makes no sense.
 
     Each group of scenarios (ascending indexes, of which the first is 0, the base alone) has a
     thread; together they are all. None: one for all.
     """
     parts = groups or [np.arange(len(plan.scenarios))]
     with ExitStack() as stack:
-        kernels = [stack.enter_context(WalkKernel(plan, parts[0]))]
+        kernels = [stack.enter_context(SimulationKernel(plan, parts[0]))]
         kernels += [
-            stack.enter_context(WalkKernel(plan, part, twin=kernels[0])) for part in parts[1:]
+            stack.enter_context(SimulationKernel(plan, part, twin=kernels[0])) for part in parts[1:]
         ]
         pool = stack.enter_context(ThreadPoolExecutor(len(kernels)))
         for rows in batches:
@@ -283,12 +290,12 @@ def _all(pool: ThreadPoolExecutor, calls: Sequence[Callable[[], None]]) -> None:
         one.result()
 
 
-def _together(kernels: Sequence[WalkKernel], count: int) -> Walked:
+def _together(kernels: Sequence[SimulationKernel], count: int) -> Simulated:
     """Return the results of all kernels by scenario; what they count is the same."""
-    found = np.zeros(count, WALKED)
+    found = np.zeros(count, SIMULATED)
     for kernel in kernels:
         totals, found[kernel.chosen] = kernel.results()
-    return Walked(
+    return Simulated(
         service_ps=found["service_ps"].tolist(),
         makespan_ps=found["makespan_ps"].tolist(),
         answer_ps=_whole(found["answer_ps"]),
@@ -302,20 +309,20 @@ def _together(kernels: Sequence[WalkKernel], count: int) -> Walked:
 
 
 @dataclass(frozen=True)
-class Held:
+class LedgerSetup:
     """A placement: what the kernel needs to know before the requests; see ledger.h."""
 
     keys: NDArray[np.int64]
     on_nvm: NDArray[np.uint8]  # by block: 1 + the role whose requests find it on NVM, 0: none
     devices: NDArray[np.void]
-    held: tuple[int, ...]  # by role: HELD_*
+    placed: tuple[int, ...]  # by role: PLACED_*
     is_issued: bool
     disks: tuple[Disk, ...]  # whose positions are summed up
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Parts of requests by device (base, NVM) and operation (read, write); flushes by HELD_*."""
+    """Parts of requests by device (base, NVM) and operation (read, write); flushes by PLACED_*."""
 
     apart: tuple[tuple[int, int], tuple[int, int]]
     joined: tuple[tuple[int, int], tuple[int, int]]
@@ -335,7 +342,7 @@ class Ledger(_Kernel):
 
     kind = "tk_ledger"
 
-    def __init__(self, placement: Held) -> None:
+    def __init__(self, placement: LedgerSetup) -> None:
         self._disk_count = len(placement.disks)
         self._setup = struct(
             "tk_ledger_setup",
@@ -347,7 +354,7 @@ class Ledger(_Kernel):
             device_count=len(placement.devices),
             disk_count=self._disk_count,
             as_issued=placement.is_issued,
-            held=placement.held,
+            placed=placement.placed,
         )
         refusal = f"the placement model refuses {len(placement.keys)} blocks"
         super().__init__(self._setup, refusal=refusal)

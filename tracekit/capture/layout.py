@@ -187,7 +187,7 @@ def find_disk(device: str) -> Path:
         return disk
     if (parent / "partition").exists():
         whole = parent.resolve().parent.name
-        hint = f"trace the whole disk, /dev/{whole}: its requests are told apart by partition"
+        hint = f"trace the whole disk, /dev/{whole}: its requests are listed by partition"
         raise UsageError(f"{device} is a partition", hint=hint)
     hint = "lsblk lists the disks of this machine; a command stands behind --"
     raise UsageError(f"{device} is not a block device", hint=hint)

@@ -44,7 +44,7 @@ def parse(
 
 
 def _lacking(unseen: dict[str, Any] | None) -> str:
-    """Say what the kernel's counters told, as far as they did."""
+    """Return what the kernel's counters report, as far as they were read."""
     if unseen is None:
         return "not known, no counters were read with it"
     if not unseen["disks"] and unseen["not_measured"]:

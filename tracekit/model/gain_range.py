@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from tracekit._native import placement as native
-from tracekit._native.placement import HELD_ALL, HELD_NONE, HELD_SOME, PLACED_ROLES, Rows
+from tracekit._native.placement import PLACED_ALL, PLACED_NONE, PLACED_ROLES, PLACED_SOME, Rows
 from tracekit.arrow import Integers, ints, open_table, row_count
 from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
 from tracekit.errors import UsageError
@@ -179,19 +179,19 @@ class Placed:
         disks = (disk_of(pair.base) for pair in self.devices)
         return tuple(dict.fromkeys(disk for disk in disks if disk is not None))
 
-    def on_nvm(self) -> native.Held:
+    def on_nvm(self) -> native.LedgerSetup:
         """Return which blocks are on NVM, as the ledger takes them."""
         touched = self.trace.touched
         role_of = np.zeros(len(touched.keys), np.uint8)
-        parts = [HELD_NONE] * len(ROLES)
+        parts = [PLACED_NONE] * len(ROLES)
         for index, role in enumerate(ROLES[:PLACED_ROLES]):
             order = blocks_in_order(touched, role, coverage=self.coverage)
             count = self.shares.get(role, 0)
             role_of[order[:count]] = index + 1
             if count and len(order):
-                parts[index] = HELD_ALL if count >= len(order) else HELD_SOME
+                parts[index] = PLACED_ALL if count >= len(order) else PLACED_SOME
         is_issued = self.trace.is_issued
-        return native.Held(
+        return native.LedgerSetup(
             touched.keys, role_of, touched.devices, tuple(parts), is_issued, self.disks
         )
 
@@ -212,12 +212,12 @@ class Placed:
                 total += counts.sectors[which][op] * cost.sector_ps[op]
             total += counts.fua[which] * cost.fua_ps
         base_ps, nvm_ps = devices.flush_ps
-        total += counts.flushes[HELD_NONE] * base_ps + counts.flushes[HELD_ALL] * nvm_ps
-        total += counts.flushes[HELD_SOME] * max(base_ps, nvm_ps)
+        total += counts.flushes[PLACED_NONE] * base_ps + counts.flushes[PLACED_ALL] * nvm_ps
+        total += counts.flushes[PLACED_SOME] * max(base_ps, nvm_ps)
         disk = disk_of(devices.base)
         return total + (0 if disk is None else counts.position_ps[self.disks.index(disk)])
 
-    def events(self) -> native.Walk:
+    def events(self) -> native.SimulationSetup:
         """Return the base alone and the placement as an event simulation takes them."""
         points = np.unique(np.array([0, *self.shares.values()], np.int64))
         scenarios = np.zeros(2, np.dtype(native.SCENARIO))
@@ -268,15 +268,15 @@ class EventTimes:
     With `first` each window has a separate kernel, whose queues begin empty.
     """
 
-    plan: native.Walk
-    kernel: native.WalkKernel | None
-    first: native.WalkKernel | None = None
+    plan: native.SimulationSetup
+    kernel: native.SimulationKernel | None
+    first: native.SimulationKernel | None = None
     responses: int = 0
 
     def add(self, rows: Rows) -> None:
         """Take the next requests."""
         if self.kernel is None:
-            self.kernel = native.WalkKernel(self.plan, np.arange(2), twin=self.first)
+            self.kernel = native.SimulationKernel(self.plan, np.arange(2), twin=self.first)
         self.kernel.add(rows)
 
     def finish(self) -> Times | None:
@@ -304,7 +304,7 @@ def _models(placed: Placed) -> Iterator[tuple[Model, Model]]:
     with ExitStack() as stack:
         if placed.trace.is_open:
             plan = placed.events()
-            kernel = stack.enter_context(native.WalkKernel(plan, np.arange(2)))
+            kernel = stack.enter_context(native.SimulationKernel(plan, np.arange(2)))
             part = EventTimes(plan, None, kernel)
             stack.callback(part.close)
             yield EventTimes(plan, kernel), part

@@ -92,9 +92,9 @@ class ChargedTrace:
         scenarios: NDArray[np.void],
         *,
         others: tuple[native.Prices, ...] = (),
-    ) -> native.Walk:
+    ) -> native.SimulationSetup:
         """Return what simulates placements, on other devices too, request by request."""
-        return native.Walk(
+        return native.SimulationSetup(
             setup=self.setup(ordered),
             disk=disk_of(self.devices.base),
             flush_ps=self.devices.flush_ps,
@@ -374,7 +374,7 @@ def _with_splits(trace: ChargedTrace, ordered: OrderedBlocks, curves: Curves) ->
 
 def _simulate(
     trace: ChargedTrace, ordered: OrderedBlocks, points: Integers, series: Mapping[Key, Shares]
-) -> tuple[dict[Key, Timings], native.Walked]:
+) -> tuple[dict[Key, Timings], native.Simulated]:
     """Simulate each series' placements, one a point, and the base alone before them.
 
     Placements that are the same, such as a role alone at capacities beyond its size, are simulated
@@ -395,7 +395,7 @@ def _simulate(
     scenarios["order"], scenarios["limit"] = distinct[rank, 0], distinct[rank, 1:]
     plan = trace.simulation(ordered, scenarios)
     groups = thread_partition(scenarios, len(os.sched_getaffinity(0)), is_open=trace.is_open)
-    result = native.walk(plan, trace.rows(), groups=groups)
+    result = native.simulate(plan, trace.rows(), groups=groups)
     place = np.argsort(rank)[where.reshape(-1)]
     timed = {key: _timings(result, place[part], trace.is_open) for key, part in parts.items()}
     return timed, result
@@ -416,7 +416,7 @@ def _canonical(rows: Integers, role_blocks: Integers, points: Integers) -> Integ
     return found
 
 
-def _timings(result: native.Walked, place: Integers, is_open: bool) -> Timings:
+def _timings(result: native.Simulated, place: Integers, is_open: bool) -> Timings:
     # Sums of response times are whole numbers of Python: they may exceed 64 bits.
     service_ps, makespan_ps, response_ps = (
         np.array(part, object)[place]
@@ -428,7 +428,7 @@ def _timings(result: native.Walked, place: Integers, is_open: bool) -> Timings:
     return Timings(service_ps.astype(np.int64), means, makespan_ps.astype(np.int64))
 
 
-def _base_by_role(result: native.Walked, *, is_open: bool) -> Integers:
+def _base_by_role(result: native.Simulated, *, is_open: bool) -> Integers:
     """Return each role's part of the base's time; parts of a mean add up to that mean."""
     if not is_open:
         return np.array(result.role_service_ps, np.int64)

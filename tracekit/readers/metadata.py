@@ -273,8 +273,8 @@ NOT_IN_TEXT = {
     "numbers": "events carry no sequence numbers, so lost ones cannot be seen",
     "plugs": "plugs and unplugs are passed over",
     "zeroes": "the kernel's letter N of a bio is taken for a write of zeroes",
-    "origins": "where remaps come from and splits end is not told, so partitions are not known",
-    "commands": "commands to the device cannot be told from requests",
+    "origins": "origins of remaps and ends of splits are missing, so partitions are not known",
+    "commands": "commands to the device cannot be distinguished from requests",
 }
 """What a text cannot express, see docs/event-texts.md."""
 OF_ALL = ("bytes", "names", "clock")
