@@ -3,6 +3,8 @@
 import fcntl
 import os
 import struct
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ SHUT_DOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN, which xfstests use for this; before it the log is written, or nothing."""
 LOG_ONLY, NOTHING = 1, 2
 MIB = 1024
+MOST_BUSY_S = 20.0
 # Nothing reaches the disk by itself: no data before a commit or a rename, no commit for an hour.
 STRICT = "data=writeback,noauto_da_alloc,commit=3600"
 
@@ -37,7 +40,11 @@ class Ext4:
 
     def start_again(self) -> None:
         """Mount what is on the disk, whose log is replayed."""
-        call("umount", self.place)
+        end_s = time.monotonic() + MOST_BUSY_S
+        # The kernel ends the rings of a killed process behind its back.
+        while subprocess.run(["umount", self.place], capture_output=True, check=False).returncode:
+            assert time.monotonic() < end_s, f"{self.place} stays in use"
+            time.sleep(0.05)
         call("mount", "-o", STRICT, self.device, self.place)
 
     def sync(self) -> None:
