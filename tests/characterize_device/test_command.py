@@ -344,7 +344,7 @@ def test_results_behind_a_link_are_rejected(tmp_path: Path) -> None:
 
 
 def test_a_state_folder_of_somebody_else_is_named_before_anything_is_made(
-    tmp_path: Path, state: Path
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state.write_text("")
     with pytest.raises(InputError, match="cannot keep what is made for a run") as caught:
@@ -354,9 +354,19 @@ def test_a_state_folder_of_somebody_else_is_named_before_anything_is_made(
         state.unlink()
         state.mkdir()
         os.chown(state, 65534, 65534)
+        with pytest.raises(InputError, match="tracekit is not a folder of yours"):
+            characterize(tmp_path / "out", options(tmp_path / "new.img"))
+        # AND root makes no folders in the home of somebody else
+        os.chown(state.parent, 65534, 65534)
+        monkeypatch.setenv("HOME", str(state.parent))
+        monkeypatch.delenv("XDG_STATE_HOME")
         with pytest.raises(InputError, match="is not a folder of yours"):
             characterize(tmp_path / "out", options(tmp_path / "new.img"))
+        assert os.listdir(state.parent) == ["tracekit"]
     assert list(tmp_path.iterdir()) == []
+    # AND what makes no file needs none
+    emulated = TargetOptions(device="ssd-emlc", size_bytes=8 << 20)
+    characterize(tmp_path / "out", CharacterizeOptions(target=emulated, amounts=TINY))
 
 
 def test_an_earlier_answer_stays_until_the_new_one(

@@ -81,21 +81,34 @@ def state_folder() -> Path:
     It is tracekit in $XDG_STATE_HOME or ~/.local/state. Raises InputError where it belongs to
     somebody else.
     """
-    folder = _state_folder()
+    home, folder = Path(os.path.expanduser("~")), _state_folder()
+    if not folder.is_absolute():
+        raise InputError("there is no home folder to keep what is made for a run", hint=HINT)
     try:
+        # Root with the home of somebody else would make folders there that these cannot use.
+        if home in folder.parents and not _is_ours(home.resolve()):
+            raise InputError(f"{home} is not a folder of yours", hint=HINT)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = folder.lstat()
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        if not _is_ours(folder):
             raise InputError(f"{folder} is not a folder of yours", hint=HINT)
-        if stat.S_IMODE(info.st_mode) != 0o700:
-            folder.chmod(0o700)
+        folder.chmod(0o700)
     except OSError as error:
         message = f"{folder}: cannot keep what is made for a run: {error.strerror}"
         raise InputError(message, hint=HINT) from None
     return folder
 
 
+def _is_ours(folder: Path) -> bool:
+    """Say whether it is a folder, and no link to one, of who runs this."""
+    try:
+        info = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+
+
 def _state_folder() -> Path:
+    """Return the path of the state folder; it is relative where there is no home folder."""
     # The specification of $XDG_STATE_HOME ignores a path that is not absolute.
     home = os.environ.get("XDG_STATE_HOME", "")
     given = home if os.path.isabs(home) else os.path.expanduser("~/.local/state")
@@ -104,9 +117,10 @@ def _state_folder() -> Path:
 
 def _entry(output: Path) -> Path | None:
     """Return the file that says what was made for the trace folder, None if there is none."""
-    if not output.is_dir() or not _state_folder().is_dir():
+    folder = _state_folder()
+    if not output.is_dir() or not folder.is_absolute() or not _is_ours(folder):
         return None
-    entry = state_folder() / "made" / _name(output)
+    entry = folder / "made" / _name(output)
     return entry if entry.is_file() else None
 
 
