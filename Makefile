@@ -57,12 +57,13 @@ docs: setup-dev ## Write docs/commands/, docs/python.md, docs/tables.md and anal
 bench: setup-dev ## Measure decoding, replay and every stage beside the peers; ARGS="fast --rounds 9" chooses
 	python -m tests.bench $(ARGS)
 
-fuzz: ## Fuzz decoder and readers of texts under sanitizers, a minute each; FUZZ_S=600 for longer (needs clang)
+fuzz: setup-dev ## Fuzz decoder, readers of texts and trace folders, a minute each; FUZZ_S=600 for longer (needs clang)
 	tests/fuzz/run decode $(FUZZ_S)
 	tests/fuzz/run texts $(FUZZ_S)
 	tests/fuzz/run columns $(FUZZ_S)
 	tests/fuzz/run octf $(FUZZ_S)
 	tests/fuzz/run calls $(FUZZ_S)
+	python -m tests.fuzz.folders --seconds $(FUZZ_S)
 
 crash: setup-dev ## Kill commands and cut the power at every call that changes files; ARGS="parse --stride 9" chooses
 	python -m tests.crash $(ARGS)
