@@ -66,7 +66,7 @@ COMMANDS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("simulate", "endurance", "trace")),
     (1, ("compare", "trace", "base", "again")),
     (4, ("replay", "trace", *NULL)),
-    (2, ("replay", "trace", *NULL, "--resume", "latest", "--name", "rest")),
+    (2, ("replay", "trace", *NULL, "--resume", "rest", "--name", "more")),
     (1, ("replay", "trace", *NULL, "--placement", "answer")),
     (1, ("replay", "trace", "--files", "files", "--pace", "fast")),
     (
@@ -93,7 +93,7 @@ COMMANDS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("export", "trace", "--format", "fio", "-o", "out/log")),
     (1, ("verify-placement", "trace", "--repeat", "1", "--duration", "10ms")),
     (1, ("generate", "trace/profile.toml", "-o", "out/made", "--requests", "50")),
-    (1, ("counters", "-o", "trace", "--from", "outside/perf.json=5")),
+    (1, ("counters", "-o", "trace", "--from", "outside/perf.json=5", "--workload", "third")),
 )
 """Each with how often it is drawn; run in the folder that holds the trace."""
 WRITTEN = ("trace", "out", "state", "cache", "config")

@@ -264,6 +264,8 @@ def plant_state(rng: Random, folder: Path) -> str:
         (folder / "device").mkdir(exist_ok=True)
         (folder / "device/state.json").write_text(json.dumps(content))
         return "device/state.json names a file outside"
+    if rng.random() < 0.3:
+        return _plant_partial_run(rng, folder)
     left = folder / "replays" / f".{rng.choice(('latest', 'rest'))}.tracekit-1-{rng.randrange(9)}"
     left.mkdir(parents=True, exist_ok=True)
     if (folder / "replays/base/plan.bin").is_file():
@@ -282,6 +284,21 @@ def plant_state(rng: Random, folder: Path) -> str:
     data = json.dumps(note).encode() if rng.random() < 0.7 else bytes(4096)
     (left / "unfinished.json").write_bytes(data)
     return f"{left.name} holds {own} and names {records}"
+
+
+def _plant_partial_run(rng: Random, folder: Path) -> str:
+    """Add what can be gone on with: the plan, and how far it came."""
+    kept, base = folder / "replays/rest.unfinished", folder / "replays/base"
+    kept.mkdir(parents=True, exist_ok=True)
+    compiled = {}
+    if (base / "summary.json").is_file() and (base / "plan.bin").is_file():
+        shutil.copyfile(base / "plan.bin", kept / "plan.bin")
+        compiled = json.loads((base / "summary.json").read_text()).get("compiled", {})
+    about = {"outcome": "unfinished", "error": "", "completions": 2, "next": 2}
+    about |= {"compiled": compiled}
+    said = _change_value(rng, about) if rng.random() < 0.7 else "whole"
+    (kept / "unfinished.json").write_text(json.dumps(about))
+    return f"rest.unfinished: {said}"
 
 
 def write_completions(path: Path) -> None:
@@ -340,4 +357,12 @@ def change(rng: Random, folder: Path) -> list[str]:
     """Change a folder at random; return what was done."""
     weights, changes = zip(*CHANGES, strict=True)
     count = rng.choice((1, 1, 1, 2, 3))
-    return [one(rng, folder) for one in rng.choices(changes, weights, k=count)]
+    return [_tried(one, rng, folder) for one in rng.choices(changes, weights, k=count)]
+
+
+def _tried(one: Change, rng: Random, folder: Path) -> str:
+    """Change a folder; what an earlier change left may not allow it."""
+    try:
+        return one(rng, folder)
+    except (AttributeError, OSError, ValueError) as error:
+        return f"{one.__name__} failed: {error}"
