@@ -266,7 +266,8 @@ def plant_state(rng: Random, folder: Path) -> str:
         return "device/state.json names a file outside"
     if rng.random() < 0.3:
         return _plant_partial_run(rng, folder)
-    left = folder / "replays" / f".{rng.choice(('latest', 'rest'))}.tracekit-1-{rng.randrange(9)}"
+    replay = rng.choice(("latest", "rest"))
+    left = folder / "replays" / f".{replay}.tracekit-1-{rng.randrange(9):08x}"
     left.mkdir(parents=True, exist_ok=True)
     if (folder / "replays/base/plan.bin").is_file():
         shutil.copyfile(folder / "replays/base/plan.bin", left / "plan.bin")

@@ -267,7 +267,8 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
     left = next((place for place in places if (place / ABOUT).is_file()), None)
     if left is None or not (left / PLAN).is_file():
         files = (file for kind in (SUMMARY, ABOUT) for file in replays.glob(f"*/{kind}"))
-        names = ", ".join(sorted(file.parent.name for file in files))
+        found = sorted(file.parent.name for file in files)
+        names = ", ".join(name for name in found if not name.startswith("."))
         hint = f"there are: {names}" if names else "there is none in this trace folder"
         raise UsageError(f"--resume {name}: {before} holds no replay", hint=hint)
     about = validate(read_object(left / ABOUT, hint=HINT), PartialRun, file=left / ABOUT, hint=HINT)
