@@ -19,6 +19,7 @@ from tests.privileges.others import (
     rights_of,
     seen,
 )
+from tracekit.capture.programs import Program
 from tracekit.capture.session import NAMES
 
 pytestmark = pytest.mark.root
@@ -102,6 +103,17 @@ def test_what_is_being_recorded_is_closed_to_others(
     raw = {"perf": ["perf.data"], "bpftrace": ["bpftrace.text"], "tracefs-blk": ["cpu0"]}
     for name in raw.get(source, [name for name in files if ".blktrace." in name][:1]):
         assert files[name] == 0o600
+
+
+def test_files_of_a_program_that_records_are_closed(tmp_path: Path) -> None:
+    # GIVEN a program that leaves the mode of its files to the umask, which closes nothing
+    program = Program("sh", tmp_path / "log", remedy="")
+    before = os.umask(0)
+    try:
+        program.launch(["sh", "-c", f"echo >{tmp_path}/records"]).wait()
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "records") == 0o600
 
 
 @NEEDS_STRACE

@@ -43,7 +43,7 @@ def test_a_helper_of_root_gets_nothing_that_steers_it(
     assert (variables["LANG"], variables["LC_ALL"]) == ("C", "C")
 
 
-@pytest.mark.parametrize("opened", ["owner", "group", "others", "above"])
+@pytest.mark.parametrize("opened", ["owner", "group", "others", "sticky", "above"])
 def test_root_runs_no_program_that_others_can_replace(
     theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: str
 ) -> None:
@@ -55,8 +55,8 @@ def test_root_runs_no_program_that_others_can_replace(
     elif opened == "group":
         os.chown(folder, 0, OTHER)
         folder.chmod(0o775)
-    elif opened == "others":
-        folder.chmod(0o757)
+    elif opened in ("others", "sticky"):
+        folder.chmod(0o757 if opened == "others" else 0o1777)
     # THEN the next one is taken, or none with the reason
     monkeypatch.setenv("PATH", f"{folder}:{good.parent}")
     assert find_helper("tool") == str(good)
