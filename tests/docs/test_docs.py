@@ -16,6 +16,8 @@ from tests.golden.session import DEMO, RECORDED, comparable, steps
 from tests.house.tree import ROOT, files, place
 from tracekit.commands import COMMANDS
 
+SECURITY = ROOT / "docs" / "security.md"
+
 
 def changes(committed: str, made: str) -> list[str]:
     """Return the lines that `make docs` would change."""
@@ -67,6 +69,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 FIRST_COMMAND_BEFORE_LINE = 25
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def test_every_promise_of_security_names_its_tests() -> None:
+    # GIVEN the rows of all tables of promises
+    rows = re.findall(r"^\| [^|]+ \| (`tests/[^|]+) \|$", SECURITY.read_text(), re.MULTILINE)
+    assert len(rows) == SECURITY.read_text().count("`tests/") - sum(row.count(", ") for row in rows)
+    # THEN each names files that are there and hold tests
+    named = [ROOT / name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert [str(path) for path in named if "def test_" not in path.read_text()] == []
 
 
 def test_the_first_command_comes_early() -> None:
