@@ -64,7 +64,7 @@ def test_the_demo_takes_the_sample_to_a_report_and_an_answer(
 @pytest.mark.usefixtures("session")
 def test_the_same_folder_is_reported_in_the_same_bytes_by_two_processes(place: Path) -> None:
     trace, again = place / "out" / "oltp", place / "again.html"
-    command = [sys.executable, "-m", "tracekit", "report", trace, "-o", again]
+    command = [sys.executable, "-m", "tracekit", "report", str(trace), "-o", str(again)]
     subprocess.run(command, check=True, capture_output=True)
     assert again.read_bytes() == (trace / "report.html").read_bytes()
 

@@ -102,5 +102,5 @@ def test_the_wheel_runs_away_from_the_checkout(scripts: Path, tmp_path: Path) ->
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "trace" / "report.html").stat().st_size > 100_000
     # AND it is not the checkout that did it
-    place = [scripts / "python", "-c", "import tracekit; print(tracekit.__file__)"]
+    place = [str(scripts / "python"), "-c", "import tracekit; print(tracekit.__file__)"]
     assert subprocess.check_output(place, cwd=tmp_path, text=True).startswith(str(scripts.parent))
