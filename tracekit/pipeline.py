@@ -29,7 +29,7 @@ from tracekit.replay.player import PlayerOptions, Schedule
 from tracekit.replay.run import ReplayOptions, repeats, replay
 from tracekit.store import INFO_NAME, TraceFolder, write_json
 from tracekit.sweep.run import Swept
-from tracekit.sweep.summary import headline
+from tracekit.sweep.summary import describe, headline
 from tracekit.workload.generate import folder_bytes, write_folder
 from tracekit.workload.model import Profile
 from tracekit.workload.requests import (
@@ -382,15 +382,20 @@ class SweepAnswer(Record):
     asked: list[list[str]]
 
 
-def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> None:
-    """Write what was found and the command lines of the folder so far; write the report."""
+def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> dict[str, Any]:
+    """Write what was found and the command lines of the folder so far; write the report.
+
+    Return what was found.
+    """
+    described = describe(swept)
     if not swept.has_results:
-        return
+        return described
     folder = swept.folder
     found = folder.result(SWEEP_ANSWER, SweepAnswer, hint="remove the file")
     before = found.asked if found else []
     lines = before if list(asked) in before else [*before, list(asked)]
-    answer = SweepAnswer(headline=headline(folder), asked=lines)
+    answer = SweepAnswer(headline=headline(folder, described), asked=lines)
     write_json(folder.file(SWEEP_ANSWER), msgspec.to_builtins(answer))
     if with_report:
         _write_report(folder, folder.path / "report.html")
+    return described

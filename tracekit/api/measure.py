@@ -163,12 +163,12 @@ def _sweep(
     from tracekit.pipeline import finish_sweep
     from tracekit.store import measurement_folder
     from tracekit.sweep.run import sweep as run_sweep
-    from tracekit.sweep.summary import describe, show
+    from tracekit.sweep.summary import show
 
     with folder_lock(measurement_folder(Path(output)).path):
         swept = run_sweep(Path(output), planned, tell=show, **options)
-        finish_sweep(swept, [*first, *asked()], with_report=report)
-    return results.Sweep(Trace(swept.folder), describe(swept))
+        found = finish_sweep(swept, [*first, *asked()], with_report=report)
+    return results.Sweep(Trace(swept.folder), found)
 
 
 @keeps_words

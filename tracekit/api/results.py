@@ -464,7 +464,8 @@ class Sweep(Result):
 
         made, kept = self.summary["made"], self.summary["kept"]
         first = f"{made} run{'' if made == 1 else 's'} made, {kept} there before, {self.trace.path}"
-        found = summary.headline(self.trace.folder) if self.summary["points"] else []
+        points = self.summary["points"]
+        found = summary.headline(self.trace.folder, self.summary) if points else []
         return joined([first, *found])
 
     runs = Table("file_runs", "Rate and latency of each run and step.")

@@ -71,12 +71,12 @@ Row = Mapping[str, Any]
 
 def find_verdicts(folder: TraceFolder) -> list[dict[str, Any]]:
     """Return one row a setting and pair of targets with and without DAX; none without both."""
-    return _rows(folder, VERDICTS)
+    return _rows(folder, VERDICTS)[0]
 
 
-def _rows(folder: TraceFolder, name: str) -> list[dict[str, Any]]:
+def _rows(folder: TraceFolder, *names: str) -> list[list[dict[str, Any]]]:
     with query.connect(folder) as connection:
-        return list(query.run(connection, name).to_pylist())
+        return [list(query.run(connection, name).to_pylist()) for name in names]
 
 
 def stand_ins(folder: TraceFolder) -> list[str]:
@@ -198,26 +198,28 @@ def show(line: str) -> None:
 
 
 def describe(swept: Swept) -> dict[str, Any]:
-    """Return what a sweep found."""
+    """Return what a sweep found.
+
+    A point is a row a personality, target, setting and step, mean and spread over the repeats.
+    """
+    points, verdicts = _rows(swept.folder, POINTS, VERDICTS) if swept.has_results else ([], [])
     return {
         "folder": str(swept.folder.path),
         "made": swept.made,
         "kept": swept.kept,
         "missing": swept.missing,
-        "points": summarize(swept.folder) if swept.has_results else [],
+        "points": points,
         "failures": failures(swept.folder),
-        "dax": find_verdicts(swept.folder) if swept.has_results else [],
+        "dax": verdicts,
     }
 
 
-def summarize(folder: TraceFolder) -> list[dict[str, Any]]:
-    """Return one row a personality, target, setting and step, mean and spread over the repeats."""
-    return _rows(folder, POINTS)
+def headline(folder: TraceFolder, found: Mapping[str, Any]) -> list[str]:
+    """Return a line a point, its rate with spread and what takes most of the time, and of DAX.
 
-
-def headline(folder: TraceFolder) -> list[str]:
-    """Return a line a point, its rate with spread and what takes most of the time, and of DAX."""
-    rows = summarize(folder)
+    `found` is what `describe` returned.
+    """
+    rows, verdicts = found["points"], found["dax"]
     varied = {
         name: varied_settings(one["settings"] for one in rows if one["personality"] == name)
         for name in {row["personality"] for row in rows}
@@ -233,7 +235,6 @@ def headline(folder: TraceFolder) -> list[str]:
         name = setting_name(row, varied[row["personality"]])
         place = f"{row['personality']} on {row['target']}, {name}"
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
-    verdicts = find_verdicts(folder)
     dax = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
     return [*lines, *failures(folder), *dax]
 
