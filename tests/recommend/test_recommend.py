@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,20 @@ def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) ->
         {"capacity_bytes": BLOCK, "from": "base", "to": "fs"},
         {"capacity_bytes": (10 + 6) * BLOCK, "from": "fs", "to": "combined"},
     ]
+
+
+def test_what_a_short_run_does_not_need_is_not_loaded(tmp_path: Path) -> None:
+    # GIVEN libraries that would take most of the time of a short run
+    recommended(tmp_path, oltp())
+    code = (
+        "import sys, tracekit as tk;"
+        f"tk.open(sys.argv[1]).recommend(base='disk', nvm='nvm', profiles={str(DEVICES)!r});"
+        "print(*{'duckdb', 'pandas', 'scipy', 'numpy.ma', 'numpy.random'} & {*sys.modules})"
+    )
+    # WHEN a recommendation is made THEN none of them was loaded
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "\n"
 
 
 def test_the_single_role_changes_as_in_the_study(tmp_path: Path) -> None:

@@ -20,7 +20,14 @@ from tracekit.errors import InputError
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.changes import changed_devices, variants
 from tracekit.model.gain_range import Placed
-from tracekit.model.placement import ChargedTrace, Curves, best_splits, running_best, sweep
+from tracekit.model.placement import (
+    ChargedTrace,
+    Curves,
+    best_splits,
+    distinct,
+    running_best,
+    sweep,
+)
 
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 
@@ -235,6 +242,15 @@ def test_no_division_is_better(changes: list[list[int]]) -> None:
         assert shares.sum() <= capacity
         costs = sum(change[share] for change, share in zip(changes, shares, strict=True))
         assert costs == expected[index]
+
+
+def test_distinct_numbers_are_those_of_a_set() -> None:
+    assert distinct([np.array([7, 3, 7]), 0, 5, np.array([3], np.int32), 5]).tolist() == [
+        0,
+        3,
+        5,
+        7,
+    ]
 
 
 @settings(max_examples=100, deadline=None)

@@ -16,7 +16,7 @@ from tracekit.devices import DevicePair, Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, to_ns
+from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, distinct, to_ns
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size
@@ -493,4 +493,4 @@ def _spread(end: int, count: int, exact: Sequence[int]) -> Integers:
         even = np.linspace(0, end, count // 2 + 1)
         ratios = np.geomspace(1, end, count // 2)
         chosen = np.rint(np.concatenate([even, ratios])).astype(np.int64)
-    return np.unique(np.concatenate([chosen, np.array(exact, np.int64), [0]])).astype(np.int64)
+    return distinct([chosen, *exact, 0])

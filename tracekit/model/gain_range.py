@@ -29,7 +29,7 @@ from tracekit.model.answer import (
 )
 from tracekit.model.block_orders import blocks_in_order, order_blocks
 from tracekit.model.changes import changed_devices, variants
-from tracekit.model.placement import ChargedTrace
+from tracekit.model.placement import ChargedTrace, distinct
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 from tracekit.units import HOUR_NS, parse_duration
@@ -219,7 +219,7 @@ class Placed:
 
     def events(self) -> native.SimulationSetup:
         """Return the base alone and the placement as an event simulation takes them."""
-        points = np.unique(np.array([0, *self.shares.values()], np.int64))
+        points = distinct([0, *self.shares.values()])
         scenarios = np.zeros(2, np.dtype(native.SCENARIO))
         scenarios["order"] = (
             native.HOTTEST,

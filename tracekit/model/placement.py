@@ -13,6 +13,7 @@ counts is the mean from arrival to completion. See `replayer/model/event_simulat
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,12 +144,33 @@ def running_best(change: Integers) -> tuple[Integers, Integers]:
 def _pair(points: Integers, first: Integers, second: Integers) -> Integers:
     """Return the best sum at each point and the indexes of both parts; both curves only fall."""
     found = []
-    for index in range(len(points)):
-        rest = np.searchsorted(points, points[index] - points[: index + 1], side="right") - 1
+    for index, rest in enumerate(_remainders(points.tobytes())):
         sums = first[: index + 1] + second[rest]
-        chosen = int(np.argmin(sums))
+        chosen = int(sums.argmin())
         found.append((sums[chosen], chosen, rest[chosen]))
     return np.array(found, np.int64).T
+
+
+@functools.lru_cache(maxsize=1)
+def _remainders(points: bytes) -> list[Integers]:
+    """Return for each point what remains beside each one up to it, as indexes of points.
+
+    They are the same for all curves of a trace, and take longer than adding these up.
+    """
+    sizes = np.frombuffer(points, np.int64)
+    return [
+        np.searchsorted(sizes, size - sizes[: index + 1], side="right") - 1
+        for index, size in enumerate(sizes)
+    ]
+
+
+def distinct(values: Sequence[Integers | int]) -> Integers:
+    """Return the different whole numbers of arrays and numbers, ascending.
+
+    `np.unique` would import numpy's masked arrays, which takes longer than all that it is used for.
+    """
+    ordered = np.sort(np.hstack(values).astype(np.int64))
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
 
 
 def to_ns(time_ps: Any) -> Any:
@@ -316,7 +338,7 @@ def thread_partition(scenarios: NDArray[np.void], threads: int, *, is_open: bool
         least = work.index(min(work))
         work[least] += costs[name]
         shares[least] += tasks[name]
-    return [np.unique([0, *share]) for share in shares if share]
+    return [distinct([0, *share]) for share in shares if share]
 
 
 def curves_at(trace: ChargedTrace, points: Integers) -> Curves:

@@ -18,7 +18,7 @@ from tracekit.model import answer as choice
 from tracekit.model.answer import Answer, PartGain, Recommendation, WindowGain, placement_name
 from tracekit.model.changes import LARGEST_FACTOR, LEAST_FACTOR, Change, changed_devices, variants
 from tracekit.model.gain_range import FACTORS, TriedGains, Window, choose_cut, try_gains, windows
-from tracekit.model.placement import ChargedTrace, curves_at, to_ns
+from tracekit.model.placement import ChargedTrace, curves_at, distinct, to_ns
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import SENSITIVITY
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
@@ -259,7 +259,7 @@ def _points(answer: Answer) -> Integers:
     """Return the capacities at which splits are tried: the shares, the whole, and some between."""
     end = answer.capacity_bytes // BLOCK_BYTES
     even = np.rint(np.linspace(0, end, min(POINTS, end + 1))).astype(np.int64)
-    return np.unique(np.concatenate([even, np.array([0, end, *answer.blocks.values()], np.int64)]))
+    return distinct([even, 0, end, *answer.blocks.values()])
 
 
 def _keep(rows: list[Trial], found: TriedGains | None) -> None:
