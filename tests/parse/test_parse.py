@@ -171,6 +171,25 @@ def test_requests_that_never_complete_leave_a_full_window(tmp_path: Path) -> Non
     assert "window_full" in traces.warnings(folder)
 
 
+def test_a_merge_target_that_is_given_up_ends_what_was_merged_into_it(tmp_path: Path) -> None:
+    # GIVEN a request that completes, and behind it more open ones than the decoder keeps, of which
+    # the second was merged into the first
+    count = 983_041 + 3
+    opened = reads(count)
+    records = np.concatenate([opened[-1:], opened[-1:], opened[:2], opened[1:2], opened[2:]])
+    records["time_ns"], records["sequence"] = np.arange(count + 3), np.arange(1, count + 4)
+    records["action"][[1, 4]] = 8 | 1 << 16, 2 | 1 << 16
+    (tmp_path / "x").write_bytes(records.tobytes())
+    folder, _ = parse([tmp_path / "x"], tmp_path / "trace")
+    # THEN both end together: three of the four rows that leave the window had to be given up
+    loss = folder.content["loss"]
+    assert loss["window_full"] == 3
+    assert loss["unmatched"]["queue"] == count
+    table = traces.requests(folder)
+    assert table["merged_into"].to_pylist()[:4] == [None, None, 1, None]
+    assert table["complete_ns"].null_count == count
+
+
 def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "tracekit", "parse", *arguments],
