@@ -25,6 +25,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -335,7 +336,7 @@ def tried(names: Iterator[str], whole: Path, place: Path, *, end_s: float) -> bo
             break
         if name in CASES:
             words, change = CASES[name]
-            outcome = check(words, whole, place, change=lambda change=change: change(Path("trace")))
+            outcome = check(words, whole, place, change=partial(change, Path("trace")))
         else:
             outcome = run_case(int(name), whole, place)
         report(name, outcome)

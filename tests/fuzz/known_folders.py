@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.fuzz.hostile import OUTSIDE, write_completions
 from tests.fuzz.whole_folder import DEVICE
@@ -29,7 +30,11 @@ def has_its_device_elsewhere(folder: Path) -> None:
 
 def names_completions_elsewhere(folder: Path) -> None:
     left = killed(folder)
-    note = {"plan": "plan.bin", "records": f"../../../{OUTSIDE}/completions.bin", "compiled": {}}
+    note: dict[str, Any] = {
+        "plan": "plan.bin",
+        "records": f"../../../{OUTSIDE}/completions.bin",
+        "compiled": {},
+    }
     note |= {"first": 0, "from_ns": 0, "is_timed": True}
     (left / "unfinished.json").write_text(json.dumps(note))
 

@@ -35,7 +35,7 @@ HARM: dict[str, Callable[[], object]] = {
     "shown": lambda: sys.stdout.write(Path("outside/made.img").read_text()),
     "escape": lambda: sys.stdout.write("\x1b[31m"),
     "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
-    "traceback": lambda: {}["key"],
+    "traceback": lambda: int("key"),
     "hang": wait_for_a_pipe,
     "memory": lambda: sys.stdout.write("tracekit: there is not enough memory"),
 }

@@ -17,7 +17,7 @@ from random import Random
 from tests.fuzz import corpus
 from tests.fuzz.hostile import MARK, OUTSIDE, files_of, write_completions
 from tests.replay_files import captured
-from tests.traces import disk, partition, write_folder
+from tests.traces import Row, disk, partition, write_folder
 from tracekit.store import write_json
 
 NAME = "folders"
@@ -65,7 +65,7 @@ def make(place: Path) -> None:
         queue_ns = number * 200_000
         is_journal = rng.random() < 0.3
         sector = 100_000 + 8 * (number % 400) if is_journal else 2048 + 8 * rng.randrange(2000)
-        row = {"queue_ns": queue_ns, "issue_ns": queue_ns + 2000, "sector": sector}
+        row: Row = {"queue_ns": queue_ns, "issue_ns": queue_ns + 2000, "sector": sector}
         row |= {"complete_ns": queue_ns + 2000 + rng.randrange(20_000, 300_000)}
         row |= {"operation": rng.choice(("read", "write")), "process": rng.choice("ab"), "cpu": 0}
         rows.append(row)
