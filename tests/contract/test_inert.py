@@ -99,34 +99,32 @@ def test_a_failure_that_nobody_expected_is_inert() -> None:
     assert b"\x1b" not in ended.stderr
 
 
+def test_a_finding_is_rejected_by_its_name_escaped(tmp_path: Path) -> None:
+    folder = make(tmp_path / "trace", {"requests": [{"role": "fs"}]}).path
+    (folder / "findings").mkdir()
+    finding = folder / "findings" / "f\x1b[2J\n.parquet"
+    shutil.copy(folder / "requests.parquet", finding)
+    result = invoke("sql", folder, "select 1")
+    refused(result, "f\\x1b[2J\\x0a.parquet", error=InputError)
+    hint = result.exception.hint  # type: ignore[union-attr]
+    assert words_of(hint.removeprefix("remove it: ")) == ["rm", str(finding)]
+
+
 def test_every_command_shows_the_names_of_a_trace_inert(tmp_path: Path) -> None:
     # GIVEN a trace whose folder, devices, processes, replays and findings are called that
     names = [name for name in ACTING.values() if name.isascii()]
     processes = [*names, *FORMULAS, *MARKUP, "<script>"]
-    folder = make_folder(tmp_path / f"t{''.join(names)}", processes=processes).path
-    finding = folder / "findings" / "f\x1b[2J\n.parquet"
-    shutil.copy(folder / "findings/totals.parquet", finding)
-    result = invoke("sql", folder, "select 1")
-    refused(result, "f\\x1b[2J\\x0a.parquet", error=InputError)
-    assert not LOUD.search(str(getattr(result.exception, "hint", "")))
-    finding.unlink()
+    folder = make_folder(tmp_path / f"t{''.join(names)}", requests=48, processes=processes).path
     shutil.copytree(folder / "replays/file", folder / "replays" / "r\x1b[2J\n")
     runs: list[list[str | Path]] = [
-        ["analyze", folder],
         ["sql", folder, "from requests limit 20"],
-        ["sql", folder, "from requests limit 20", "--format", "csv"],
-        ["sql", folder, "from requests limit 20", "--json"],
         ["sql", folder, 'from "no\x1bsuch"'],
         ["compare", folder, "trace", "r\x1b[2J\n"],
         ["compare", folder, "trace", "no\x1b[2J\n"],
-        ["replay", folder, "--engine", "null", "--pace", "fast", "--name", "b"],
         ["replay", folder, "--resume", "r\x1b[2J\n"],
-        ["simulate", "tiers", folder],
-        ["simulate", "cache", folder],
         ["fit", folder, "-o", tmp_path / "p\x1b.toml", "--names"],
         ["export", folder, "--format", "blkparse", "-o", tmp_path / "e\x1b[2J\n"],
         ["export", folder, "--format", "fio", "-o", tmp_path / "e\x1b[2J\n"],
-        ["export", folder, "--format", "msr", "-o", tmp_path / "m"],
         ["classify", folder, "--role", "no\x1b[2J=fs"],
         ["classify", folder],
         ["report", folder],
@@ -141,7 +139,7 @@ def test_every_command_shows_the_names_of_a_trace_inert(tmp_path: Path) -> None:
         assert error is None or isinstance(error, SystemExit | InputError.__base__), words
         works.append(error is None)
     # THEN most work, and the report is inert, too
-    assert works.count(True) >= 12, works
+    assert works.count(True) >= 5, works
     text = (folder / "report.html").read_text()
     assert not LOUD.search(text)
 
