@@ -170,7 +170,8 @@ def distinct(values: Sequence[Integers | int]) -> Integers:
     `np.unique` would import numpy's masked arrays, which takes longer than all that it is used for.
     """
     ordered = np.sort(np.hstack(values).astype(np.int64))
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    found: Integers = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
 
 
 def to_ns(time_ps: Any) -> Any:
