@@ -12,8 +12,8 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tracekit.errors import InputError, TracekitError, UsageError, first_line
 from tracekit.escapes import shell_word
 from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
+from tracekit.prefetch import ahead
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import MADE_BY, TABLES
 
@@ -448,13 +449,28 @@ def ask(connection: DuckDBPyConnection, text: str) -> Rows:
     """
     with _user_errors():
         _must_read(connection, text)
-        reader = connection.sql(text).to_arrow_reader(READER_ROWS)
-    return Rows(reader.schema, _batches(reader))
+        # On a thread: where the database works, no signal would be noticed before it ends.
+        parts = ahead(_parts(connection, text), most=1, on_stop=lambda: _interrupt(connection))
+        schema = next(parts)
+    return Rows(schema, _batches(parts))
 
 
-def _batches(reader: Any) -> Iterator[Any]:
+def _interrupt(connection: DuckDBPyConnection) -> None:
+    """End the statement that runs, if one does; a closed connection has none."""
+    with suppress(duckdb.Error):
+        connection.interrupt()
+
+
+def _parts(connection: DuckDBPyConnection, text: str) -> Generator[Any]:
+    """Run a statement; yield the schema of its rows, then their batches."""
+    reader = connection.sql(text).to_arrow_reader(READER_ROWS)
+    yield reader.schema
+    yield from reader
+
+
+def _batches(parts: Iterator[Any]) -> Iterator[Any]:
     with _user_errors():
-        yield from reader
+        yield from parts
 
 
 @contextmanager
