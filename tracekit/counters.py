@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tracekit.durable import make_folder
 from tracekit.errors import InputError, TracekitError, UsageError
@@ -557,13 +558,18 @@ class Rule:
             return
         try:
             groups = re.compile(self.pattern).groups
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             raise UsageError(f"--throughput {self.pattern!r}: {error}") from None
         if groups != 1:
             raise UsageError(
                 f"--throughput {self.pattern!r}: has {groups} groups, not one",
                 hint="the number stands in round brackets, as in '([0-9.]+) ops/s'",
             )
+        try:
+            _last_match(self.pattern, "")
+        except pa.ArrowInvalid as error:
+            hint = "no look-ahead, no back reference"
+            raise UsageError(f"--throughput {self.pattern!r}: {error}", hint=hint) from None
 
     @property
     def unit(self) -> str:
@@ -584,10 +590,17 @@ class Rule:
 
     def of_text(self, text: str, place: str) -> float:
         """Return the number that the pattern finds last, of a text; commas are taken out."""
-        found = re.findall(self.pattern, text)
-        if not found:
+        found = _last_match(self.pattern, text)
+        if found is None:
             raise InputError(f"--throughput {self.pattern!r} is nowhere in {place}")
-        return _rate(found[-1].replace(",", ""), f"--throughput in {place}")
+        return _rate(found.replace(",", ""), f"--throughput in {place}")
+
+
+def _last_match(pattern: str, text: str) -> str | None:
+    """Return the last that the pattern's group finds; RE2's time grows with the text only."""
+    plain = pa.array([text.replace("\0", "")])
+    parts: list[str] = pc.replace_substring_regex(plain, pattern, "\0\\1\0")[0].as_py().split("\0")
+    return parts[-2] if len(parts) > 1 else None
 
 
 def _of_summary(file: Path, key: str) -> float:
