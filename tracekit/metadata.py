@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -165,7 +165,7 @@ class TraceInfo(Record):
     clock: Clock = msgspec.field(default_factory=Clock)
     devices: list[Device] = []
     layout: list[Region] = []
-    counts: dict[str, Any] = {}
+    counts: Mapping[str, Count | Mapping[str, Count] | list[dict[str, Any]]] = {}
     """Rows of the tables and what was read: `requests` and `records` of every block trace."""
     loss: Loss = msgspec.field(default_factory=Loss)
     inferences: list[Inference] = []
@@ -174,6 +174,11 @@ class TraceInfo(Record):
     capture: dict[str, Any] | UnsetType = UNSET
     classification: dict[str, Any] | UnsetType = UNSET
     hotness: dict[str, Any] | UnsetType = UNSET
+
+    def count(self, name: str) -> int:
+        """Return a number of `counts`, 0 where it is not there."""
+        found = self.counts.get(name)
+        return found if isinstance(found, int) else 0
 
 
 STEP = re.compile(r"\[(\d+)\]|\.(\w+)")

@@ -157,7 +157,7 @@ def _open(
         return TraceFolder(inputs[0])
     settings = ParseOptions(layout_file=options.layout, overwrite=options.overwrite)
     folder, _ = parse(inputs, output or default_output(inputs), options=settings)
-    notes.append(f"{folder.info.counts['requests']:,} requests")
+    notes.append(f"{folder.info.count('requests'):,} requests")
     return folder
 
 
@@ -194,7 +194,7 @@ def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
         result.unfinished.append(
             f"replay: {summary['outcome']}, {counts['failed']:,} requests failed"
         )
-    total = folder.info.counts["requests"]
+    total = folder.info.count("requests")
     target = "no target" if engine == "null" else "a file made for the run"
     return (
         f"{counts['done']:,} of {total:,} requests, the first "
@@ -397,5 +397,5 @@ def finish_sweep(swept: Swept, asked: Sequence[str], *, with_report: bool) -> di
     answer = SweepAnswer(headline=headline(folder, described), asked=lines)
     write_json(folder.file(SWEEP_ANSWER), msgspec.to_builtins(answer))
     if with_report:
-        _write_report(folder, folder.path / "report.html")
+        _write_report(folder, folder.file("report.html"))
     return described

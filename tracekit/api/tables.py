@@ -84,11 +84,11 @@ class Tables:
         """How many requests, or what else is in it."""
         from tracekit.units import format_duration
 
-        counts, duration_ns = self.info.counts, self.info.clock.duration_ns
+        duration_ns = self.info.clock.duration_ns
         found = [
-            f"{counts[key]:,} {what}"
+            f"{self.info.count(key):,} {what}"
             for key, what in (("requests", "requests"), ("file_operations", "file operations"))
-            if key in counts
+            if key in self.info.counts
         ]
         if duration_ns:
             found.append(format_duration(duration_ns))

@@ -326,7 +326,7 @@ class Trace(Tables):
         """Write one self-contained HTML file; by default report.html in the trace folder."""
         from tracekit.report.page import report
 
-        found = report(self.folder, Path(output or self.path / "report.html"))
+        found = report(self.folder, Path(output) if output else self.folder.file("report.html"))
         return results.Report(self, found.as_dict())
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -325,7 +325,7 @@ def trace_info(found: FileCapture, options: FileOptions) -> TraceInfo:
     """Return the content of trace.json."""
     decoded, stats = found.decoded, found.decoded.stats
     base_ns = stats["base_ns"]
-    counts = {
+    counts: dict[str, Any] = {
         "records": stats["lines"],
         "file_operations": stats["rows"],
         "files": decoded.files,

@@ -251,7 +251,7 @@ def _import_capture(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInf
             on_bytes=run.on_bytes,
         )
     info = events.trace_info(facts, layout)
-    info.counts |= events.text_counts(facts, tally.rows)
+    info.counts = {**info.counts, **events.text_counts(facts, tally.rows)}
     return info
 
 

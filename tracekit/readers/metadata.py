@@ -339,7 +339,7 @@ def text_info(facts: Facts, rows: Mapping[str, int], *, layout: Layout, name: st
     stats, bad = facts.stats, facts.stats.bad_lines
     info = trace_info(facts, layout)
     info.source.format = name
-    info.counts |= text_counts(facts, rows)
+    info.counts = {**info.counts, **text_counts(facts, rows)}
     # The layout of a capture counts the same losses.
     info.loss.dropped = max(info.loss.dropped, stats.told_lost)
     info.inferences += not_in_text(name, stats)

@@ -274,7 +274,7 @@ def verify(
     lasts_ns = answer.base_elapsed_ns
     if advice.is_open:
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
-    count = requests_for(int(folder.info.counts["requests"]), lasts_ns, seconds=options.seconds)
+    count = requests_for(folder.info.count("requests"), lasts_ns, seconds=options.seconds)
     with first_requests(folder, count) as part:
         predicted = predict(part, advice, answer=answer)
         runs: Runs = []
@@ -288,7 +288,7 @@ def verify(
         **_judged(runs, predicted, options=options),
         answer=to_builtins(answer),
         requests=count,
-        trace_requests=int(folder.info.counts["requests"]),
+        trace_requests=folder.info.count("requests"),
         **{key: getattr(advice, key) for key in OF_ADVICE},
         cut_requests=compiled.cut_requests,
         pieces=compiled.pieces,

@@ -8,17 +8,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from tracekit.errors import UsageError
+from tracekit.errors import InputError, UsageError, first_line
 from tracekit.escapes import escape_lines, operand, shell_line
 from tracekit.paths import data_folder
 from tracekit.report import charts
@@ -96,13 +98,14 @@ def report(folder: TraceFolder, output: Path) -> Report:
     inputs = Inputs(folder)
     shown_path = folder.path.resolve().name
     chosen = SECTIONS if inputs.has_trace else MEASURED
-    built = [build(inputs) for build in chosen]
-    missing = _by_command([part for part in built if isinstance(part, Missing)], shown_path)
-    text = render(
-        title=fmt.printable(shown_path),
-        sections=[part for part in built if isinstance(part, Section)],
-        missing=missing,
-    )
+    with _strange_content(folder):
+        built = [build(inputs) for build in chosen]
+        missing = _by_command([part for part in built if isinstance(part, Missing)], shown_path)
+        text = render(
+            title=fmt.printable(shown_path),
+            sections=[part for part in built if isinstance(part, Section)],
+            missing=missing,
+        )
     with beside(output, overwrite=is_ours) as part:
         part.write_text(text, encoding="utf-8")
     return Report(output, missing)
@@ -112,6 +115,26 @@ def _is_report(file: Path) -> bool:
     with file.open("rb") as opened:
         begin = opened.read(4096)
     return not begin or GENERATOR in begin
+
+
+_STRANGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
+
+@contextmanager
+def _strange_content(folder: TraceFolder) -> Iterator[None]:
+    """Turn what sections fail with on tables and answers that no stage writes into InputError.
+
+    Stages check what they read. A page shows nearly all that a folder has, most of it as it is.
+    """
+    try:
+        yield
+    except (*_STRANGE, TemplateError) as error:
+        *_, last = traceback.extract_tb(error.__traceback__)
+        raise InputError(
+            f"{folder.path}: {type(error).__name__} of a table or an answer: {first_line(error)}"
+            f" ({Path(last.filename).name}, line {last.lineno})",
+            hint="run the stages again; if they wrote it as it is, please report this",
+        ) from error
 
 
 def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]) -> str:
@@ -171,7 +194,8 @@ def find_figures(folder: TraceFolder, section: str = "") -> dict[str, Chart]:
     """Return the figures of a section of the report, or of all, by name, but empty ones."""
     inputs = Inputs(folder)
     wanted = [build for build in SECTIONS if section in ("", build.__name__)]
-    built = [build(inputs) for build in wanted if inputs.has_trace or build.__name__ == section]
+    with _strange_content(folder):
+        built = [build(inputs) for build in wanted if inputs.has_trace or build.__name__ == section]
     return {
         figure.name: figure
         for part in built
