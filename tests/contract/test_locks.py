@@ -65,7 +65,7 @@ def waits(running: subprocess.Popen[str], folder: Path, holder: subprocess.Popen
     [("classify", "exclusive"), ("classify", "shared"), ("export --format msr", "exclusive")],
 )
 def test_a_command_waits_and_says_for_whom(folder: Path, words: str, how: str) -> None:
-    output = ["-o", folder.with_name("t.csv")] if "export" in words else []
+    output = ["-o", str(folder.with_name("t.csv"))] if "export" in words else []
     with held(folder, how) as holder:
         running = begin(*words.split(), folder, *output)
         waits(running, folder, holder)
