@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -152,13 +153,19 @@ def test_progress_shows_names_and_no_markup_of_theirs(
         def isatty(self) -> bool:
             return True
 
-    for label in (name, *MARKUP):
+    def steps(label: str, step: str) -> None:
+        with progress.step_progress(label) as on_step:
+            on_step(step, 1, 2)
+
+    def stages(stage: str) -> None:
+        with progress.stage_progress() as on_stage:
+            on_stage(stage)
+
+    shows = (lambda text: steps(text, ""), lambda text: steps("", text), stages)
+    for label, show in product((name, *MARKUP), shows):
         shown = Terminal()
         monkeypatch.setattr(sys, "stderr", shown)
-        with progress.step_progress(label) as on_step:
-            on_step(label, 1, 2)
-        with progress.stage_progress() as on_stage:
-            on_stage(label)
+        show(label)
         text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.getvalue())  # rich's own
         assert escape(label) in text
         assert not LOUD.search(text.replace("\r", ""))
