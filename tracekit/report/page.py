@@ -92,9 +92,8 @@ def report(folder: TraceFolder, output: Path) -> Report:
     no stage has made are named in the report, with the command that makes them. InputError when a
     table or a summary cannot be read.
     """
-    is_ours = output.is_file() and _is_report(output)
     if output.is_file():
-        refuse_taken(output, overwrite=is_ours, can_force=False)
+        refuse_taken(output, overwrite=_is_report(output), can_force=False)
     inputs = Inputs(folder)
     shown_path = folder.path.resolve().name
     chosen = SECTIONS if inputs.has_trace else MEASURED
@@ -106,12 +105,14 @@ def report(folder: TraceFolder, output: Path) -> Report:
             sections=[part for part in built if isinstance(part, Section)],
             missing=missing,
         )
-    with beside(output, overwrite=is_ours) as part:
+    with beside(output, overwrite=_is_report(output)) as part:  # which may be of another by now
         part.write_text(text, encoding="utf-8")
     return Report(output, missing)
 
 
 def _is_report(file: Path) -> bool:
+    if not file.is_file():
+        return False
     with file.open("rb") as opened:
         begin = opened.read(4096)
     return not begin or GENERATOR in begin
