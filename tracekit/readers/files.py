@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from tracekit.errors import InputError
 from tracekit.layout import Layout, read_layout
+from tracekit.safe_open import check_inside
 
 STANDARD_INPUT = Path("-")
 LAYOUT_NAME = "layout.json"
@@ -25,8 +27,8 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
 
     A folder of a capture with perf or bpftrace has one *.perf.txt in their place, one of an OCTF
-    trace its octf.trace.*. Raise InputError for what does not exist, a folder without a trace, or
-    a file given twice.
+    trace its octf.trace.*. Raise InputError for what does not exist, a folder without a trace or
+    with a link or pipe in the place of one, or a file given twice.
     """
     found: list[Path] = []
     for path in inputs:
@@ -46,7 +48,7 @@ def _folder_files(folder: Path) -> list[Path]:
             f"{folder}: there is no trace in this folder, that is, no file NAME.blktrace.CPU",
             hint="name the trace files themselves, or make a trace with: tracekit capture",
         )
-    return found
+    return [check_inside(folder, path.name) for path in found]
 
 
 def _by_cpu(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
@@ -76,10 +78,17 @@ def _reject_same(files: Sequence[Path]) -> None:
 
 def layout_of(inputs: Sequence[Path], given: Path | None) -> Layout:
     """Return the layout in the given file, else in the one beside the inputs, else an empty one."""
-    folders = (path if path.is_dir() else path.parent for path in inputs if path != STANDARD_INPUT)
-    beside = (folder / LAYOUT_NAME for folder in folders)
-    file = given or next((path for path in beside if path.is_file()), None)
+    named = (path for path in inputs if path != STANDARD_INPUT)
+    file = given or next(filter(None, map(_layout_with, named)), None)
     return read_layout(file) if file else Layout()
+
+
+def _layout_with(path: Path) -> Path | None:
+    if path.is_dir():
+        is_there = os.path.lexists(path / LAYOUT_NAME)
+        return check_inside(path, LAYOUT_NAME) if is_there else None
+    file = path.with_name(LAYOUT_NAME)
+    return file if file.is_file() else None
 
 
 def default_output(inputs: Sequence[Path]) -> Path:
