@@ -28,3 +28,8 @@ def pytest_collection_finish() -> None:
     """Let collections pass over the modules and tests, which stay until the end."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let what was kept go before Python ends, for DuckDB reports it as leaked."""
+    gc.unfreeze()
