@@ -237,7 +237,8 @@ def warn(trace: Trace_) -> None:
 
 def say(*lines: str, err: bool = False) -> None:
     """Print lines, each of which stays one line whatever it quotes."""
-    typer.echo(joined(lines), err=err)
+    if lines:
+        typer.echo(joined(lines), err=err)
 
 
 def show(result: Result, *, as_json: bool) -> None:
