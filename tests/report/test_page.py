@@ -169,7 +169,7 @@ def test_a_broken_table_is_named_and_leaves_the_old_report(tmp_path: Path) -> No
     old = '<meta name="generator" content="tracekit 0">the old one'
     output = written(tmp_path / "report.html", old)
     folder.table("findings/totals").write_bytes(b"PAR1 and nothing else")
-    with pytest.raises(InputError, match=r"findings/totals\.parquet cannot be read"):
+    with pytest.raises(InputError, match=r"findings/totals\.parquet is not a readable"):
         report(folder, output)
     assert output.read_text() == old
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "trace"]
