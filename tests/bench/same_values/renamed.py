@@ -66,6 +66,7 @@ REWORDED = (
     (r"\b([Ff]rom [\d.]+ [KMGT]?i?B) on (?=the |a |nothing)", r"\1 "),
     ("role and operation of the carrying request", "role and operation; requests as queued"),
     (r"request's way\b", "request's path"),
+    ("more tell more", "better more"),
 )
 """Patterns of a line, a cell or a text in JSON of the old version, and what is there now."""
 
