@@ -154,11 +154,14 @@ class TraceFolder:
 def measurement_folder(path: Path) -> TraceFolder:
     """Open a trace folder, or make one that has no trace, for what is measured without one.
 
-    Raises UsageError for a path that is there and is something else.
+    Raises UsageError for a path that is there and is something else than an empty folder, or one
+    in which a command was killed at its first step.
     """
     if (path / INFO_NAME).is_file():
         return TraceFolder(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and (
+        not path.is_dir() or {*path.iterdir()} - {*left_behind(path / INFO_NAME)}
+    ):
         raise UsageError(
             f"{path} exists already and is no trace folder", hint="choose another --output"
         )

@@ -112,6 +112,12 @@ static int remove_earlier(struct run_folder *folder, const char *target, bool re
   if (own < 0)
     return reject(target, "is no directory");
   int mark = open_mark(folder, own);
+  /* A run that was killed at its first or last step left it empty: then nothing is lost. */
+  if (mark < 0 && unlinkat(folder->target_fd, RUN_FOLDER_NAME, AT_REMOVEDIR) == 0) {
+    folder->found = RUN_FOLDER_NOTHING;
+    (void)close(own); /* only read */
+    return 0;
+  }
   int rc = 0;
   if (mark < 0)
     rc = reject(target, "was not made by this program: its mark is missing; remove it yourself");
@@ -140,12 +146,14 @@ static int make_own(struct run_folder *folder, const char *target, bool replaces
   return made == 0 ? 0 : -errno;
 }
 
-static int fill_own(struct run_folder *folder) {
+static int fill_own(struct run_folder *folder, const char *target) {
   folder->own_fd = openat(folder->target_fd, RUN_FOLDER_NAME, DIRECTORY);
   if (folder->own_fd < 0)
     return -errno;
   folder->mark_fd =
       openat(folder->own_fd, MARK_UNDER_WAY, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (folder->mark_fd < 0 && errno == EEXIST)
+    return reject(target, "is in use by another run");
   if (folder->mark_fd < 0 || flock(folder->mark_fd, LOCK_EX | LOCK_NB) != 0 ||
       mkdirat(folder->own_fd, RUN, 0755) != 0)
     return -errno;
@@ -158,7 +166,7 @@ int run_folder_open(struct run_folder *folder, const char *target, bool replaces
   folder->target_fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int rc = folder->target_fd < 0 ? -errno : make_own(folder, target, replaces);
   if (rc == 0)
-    rc = fill_own(folder);
+    rc = fill_own(folder, target);
   if (rc != 0 && rc != -EEXIST)
     diag("cannot make %s in %s: %s", RUN_FOLDER_NAME, target, strerror(-rc));
   return rc;

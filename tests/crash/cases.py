@@ -158,7 +158,7 @@ def facts(folder: Path) -> dict[str, Any]:
     return {
         str(path.relative_to(folder)): readers.get(path.suffix, _name)(path)
         for path in sorted(folder.rglob("*"))
-        if not path.is_dir()
+        if not path.is_dir() and not is_ours(str(path.relative_to(folder)))
     }
 
 

@@ -60,6 +60,14 @@ def test_a_directory_of_that_name_without_the_mark_is_never_removed(
     assert (own / "thesis").read_text() == "mine"
 
 
+def test_an_empty_directory_of_that_name_is_used(plan: Path, tmp_path: Path) -> None:
+    # What a run leaves that is killed before its mark is there, or when the mark is gone.
+    (tmp_path / OWN).mkdir()
+    ran = run(plan, tmp_path)
+    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, None)
+    assert not (tmp_path / OWN).exists()
+
+
 def test_a_link_of_that_name_is_not_followed(plan: Path, tmp_path: Path, precious: Path) -> None:
     (tmp_path / OWN).symlink_to(precious)
     for words in ((), ("--replace",)):
