@@ -64,7 +64,7 @@ def test_an_empty_directory_of_that_name_is_used(plan: Path, tmp_path: Path) -> 
     # What a run leaves that is killed before its mark is there, or when the mark is gone.
     (tmp_path / OWN).mkdir()
     ran = run(plan, tmp_path)
-    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, None)
+    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "nothing")
     assert not (tmp_path / OWN).exists()
 
 
