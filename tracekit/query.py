@@ -12,9 +12,11 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from tracekit.errors import InputError, TracekitError, UsageError, first_line
 from tracekit.escapes import shell_word
 from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
-from tracekit.prefetch import ahead
+from tracekit.prefetch import STOP_SECONDS
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import MADE_BY, TABLES
 
@@ -449,10 +451,28 @@ def ask(connection: DuckDBPyConnection, text: str) -> Rows:
     """
     with _user_errors():
         _must_read(connection, text)
-        # On a thread: where the database works, no signal would be noticed before it ends.
-        parts = ahead(_parts(connection, text), most=1, on_stop=lambda: _interrupt(connection))
-        schema = next(parts)
-    return Rows(schema, _batches(parts))
+        reader = _interruptible(connection, partial(_reader, connection, text))
+    return Rows(reader.schema, _batches(connection, reader))
+
+
+def _reader(connection: DuckDBPyConnection, text: str) -> Any:
+    return connection.sql(text).to_arrow_reader(READER_ROWS)
+
+
+def _interruptible(connection: DuckDBPyConnection, work: Callable[[], Any]) -> Any:
+    """Return what a call of the database returns; it runs on a thread, for signals to be noticed.
+
+    Between two calls the database is idle, so that it can be closed.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        try:
+            while not wait([running], STOP_SECONDS).done:
+                pass
+        except BaseException:
+            _interrupt(connection)
+            raise
+        return running.result()
 
 
 def _interrupt(connection: DuckDBPyConnection) -> None:
@@ -461,16 +481,11 @@ def _interrupt(connection: DuckDBPyConnection) -> None:
         connection.interrupt()
 
 
-def _parts(connection: DuckDBPyConnection, text: str) -> Generator[Any]:
-    """Run a statement; yield the schema of its rows, then their batches."""
-    reader = connection.sql(text).to_arrow_reader(READER_ROWS)
-    yield reader.schema
-    yield from reader
-
-
-def _batches(parts: Iterator[Any]) -> Iterator[Any]:
+def _batches(connection: DuckDBPyConnection, reader: Any) -> Iterator[Any]:
+    following = partial(next, reader, None)
     with _user_errors():
-        yield from parts
+        while (batch := _interruptible(connection, following)) is not None:
+            yield batch
 
 
 @contextmanager
