@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -33,12 +33,17 @@ def identity(path: Path) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
-def _rename(function: str, source: Path, name: Path) -> None:
+def _rename(
+    function: str, source: Path, name: Path, *, in_steps: Callable[[Path, Path], None]
+) -> None:
+    """Rename by flags of the kernel, or in steps where the file system does not know them."""
     from tracekit._native.library import call  # nothing that only reads needs it
 
-    status = call(function, os.fsencode(source), os.fsencode(name))
-    if status < 0:
-        raise OSError(-status, os.strerror(-status), str(source), None, str(name))
+    status = -call(function, os.fsencode(source), os.fsencode(name))
+    if status in UNKNOWN:
+        in_steps(source, name)
+    elif status > 0:
+        raise OSError(status, os.strerror(status), str(source), None, str(name))
 
 
 def _taken(name: Path) -> FileExistsError:
@@ -47,12 +52,7 @@ def _taken(name: Path) -> FileExistsError:
 
 def rename_new(source: Path, name: Path) -> None:
     """Give a file or folder a free name; FileExistsError when it is taken, by whatever."""
-    try:
-        _rename("tk_rename_new", source, name)
-    except OSError as error:
-        if error.errno not in UNKNOWN:
-            raise
-        _rename_in_steps(source, name)
+    _rename("tk_rename_new", source, name, in_steps=_rename_in_steps)
 
 
 def _rename_in_steps(source: Path, name: Path) -> None:
@@ -87,12 +87,7 @@ def rename_aside(source: Path, path: Path) -> Path:
 
 def exchange(one: Path, other: Path) -> None:
     """Exchange the names of two folders: neither is missing at any time."""
-    try:
-        _rename("tk_rename_exchange", one, other)
-    except OSError as error:
-        if error.errno not in UNKNOWN:
-            raise
-        _exchange_in_steps(one, other)
+    _rename("tk_rename_exchange", one, other, in_steps=_exchange_in_steps)
 
 
 def _exchange_in_steps(one: Path, other: Path) -> None:
