@@ -209,7 +209,17 @@ def new_folder(
     What somebody else makes meanwhile stays, and the new folder gets a free name beside it, which
     the error says. On any other failure, Ctrl-C included, nothing is left.
     """
+    with _new_folder(path, overwrite=overwrite, marker=marker) as (part, _):
+        yield part
+
+
+@contextmanager
+def _new_folder(
+    path: Path, *, overwrite: bool, marker: str | None
+) -> Iterator[tuple[Path, dict[Path, Identity]]]:
+    """Yield the folder, and where to say what it has of the earlier one: the rest is kept."""
     place = _resolved(path)
+    known: dict[Path, Identity] = {}
     earlier = identity(place)
     if earlier is not None and not (overwrite and _is_ours(place, marker)):
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
@@ -217,25 +227,59 @@ def new_folder(
     make_folder(place.parent)
     with named_for(place), _claimed(place, Path.mkdir, earlier) as part:
         with unsynced(part):
-            yield part
+            yield part, known
             hand_over(part)
         sync_tree(part)
         if earlier is None or not _exchanged(part, place, earlier, marker):
             _give_name(part, place)
+        elif marker is None:
+            try:
+                _keep_late(part, place, known)
+            except BaseException:
+                rename_aside(part, place)
+                raise
 
 
 @contextmanager
 def changed_folder(path: Path) -> Iterator[Path]:
     """Yield a copy of a folder, or a new one, that replaces it in one step when the block succeeds.
 
-    Its files are links to the same files: what is changed must be replaced, as `beside` does.
+    Its files are links to the same files: what is changed must be replaced, as `beside` does. What
+    somebody else puts into the folder meanwhile goes into the new one.
     """
     if path.exists() and not path.is_dir():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    with new_folder(path, overwrite=True, marker=None) as part:
+    with _new_folder(path, overwrite=True, marker=None) as (part, known):
         if path.is_dir():
+            known.update(_files(path))
             shutil.copytree(path, part, symlinks=True, copy_function=_link, dirs_exist_ok=True)
         yield part
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, Identity]]:
+    """Yield the place of each file in a folder and what has that name."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            found = identity(file := Path(place, name))
+            if found is not None:
+                yield file.relative_to(folder), found
+
+
+def _keep_late(old: Path, new: Path, known: Mapping[Path, Identity]) -> None:
+    """Move into the new folder what came into the old one after it was copied.
+
+    A file that both have changed gets a free name beside the new one.
+    """
+    for place, found in list(_files(old)):
+        if known.get(place) == found:
+            continue
+        name = new / place
+        make_folder(name.parent)
+        if identity(name) in (None, known.get(place)):
+            (old / place).replace(name)
+        else:
+            rename_aside(old / place, name)
+        sync(name.parent)
 
 
 def _link(source: str, target: str) -> None:
@@ -259,7 +303,6 @@ def _exchanged(part: Path, place: Path, earlier: Identity, marker: str | None) -
             exchange(part, place)  # it was replaced between the look and the exchange
             return False
         sync(place.parent)
-        shutil.rmtree(part, ignore_errors=True)
         return True
 
 

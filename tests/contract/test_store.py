@@ -15,7 +15,7 @@ from tests.simulate.placement_models import Request, write_trace
 from tests.traces import json_of
 from tracekit.durable import exchange, rename_new
 from tracekit.errors import TracekitError, UsageError
-from tracekit.store import beside, new_folder, write_json
+from tracekit.store import beside, changed_folder, new_folder, write_json
 
 TIMEOUT_S = 60
 HERE = "was made by somebody else meanwhile"
@@ -117,6 +117,28 @@ def test_an_earlier_result_that_is_no_longer_ours_stays(tmp_path: Path) -> None:
     with pytest.raises(TracekitError, match=HERE):
         make_while(lambda: (out / "trace.json").rename(out / "mine"), out, overwrite=True)
     assert (out / "mine").read_text() == "earlier"
+
+
+def test_what_comes_into_a_folder_that_is_changed_stays(tmp_path: Path) -> None:
+    # GIVEN a folder of three files, of which two are made anew
+    folder = tmp_path / "findings"
+    folder.mkdir()
+    for name in ("mine", "new", "old"):
+        (folder / name).write_text("earlier")
+    with changed_folder(folder) as part:
+        for name in ("new", "old"):
+            with beside(part / name) as file:
+                file.write_text("ours")
+        # WHEN somebody adds a file and a folder meanwhile and replaces two of the three
+        (folder / "deep").mkdir()
+        for name in ("added", "deep/added", "mine", "new"):
+            (tmp_path / "theirs").write_text("theirs")
+            (tmp_path / "theirs").rename(folder / name)
+    # THEN all of it is in the new folder, and nothing beside it
+    found = {str(f.relative_to(folder)): f.read_text() for f in folder.rglob("*") if f.is_file()}
+    theirs = dict.fromkeys(("added", "deep/added", "mine", "new-2"), "theirs")
+    assert found == theirs | {"new": "ours", "old": "ours"}
+    assert [path.name for path in tmp_path.iterdir()] == ["findings"]
 
 
 def test_a_folder_does_not_give_way_to_a_file(tmp_path: Path) -> None:
