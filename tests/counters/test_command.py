@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,12 @@ from typer.testing import Result
 
 from tests.command_line import invoke, refused, succeed
 from tracekit import query
-from tracekit.counters import SOFTWARE, CountersOptions, count_events
+from tracekit.counters import CountersOptions, count_events
 from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.perf_stat import SOFTWARE
 from tracekit.store import TraceFolder
 from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 
-MODULE = import_module("tracekit.counters")  # the name is that of a function of the API, too
 RECORDED = Path(__file__).with_name("recorded")
 RATES = (100, 110, 120, 130, 140, 150)
 needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")

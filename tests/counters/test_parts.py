@@ -10,17 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tracekit.counters import (
-    GROUPS,
-    SOFTWARE,
-    Rule,
-    arguments,
-    correlated,
-    group_of,
-    parse_groups,
-    statistics_of,
-)
+from tracekit.counters import Rule, correlated, statistics_of
 from tracekit.errors import InputError, UsageError
+from tracekit.perf_stat import GROUPS, SOFTWARE, arguments, group_of, parse_groups
 
 Z95 = statistics.NormalDist().inv_cdf(0.975)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.counters import Count, parse_counts, read_counts
 from tracekit.errors import InputError
+from tracekit.perf_stat import Count, parse_counts, read_counts
 
 RECORDED = Path(__file__).with_name("recorded")
 HIDDEN = "this machine's processor does not count it, or hides it from the guest"

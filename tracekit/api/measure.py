@@ -187,8 +187,9 @@ def counters(
     force: bool = False,
 ) -> results.Counters:
     """Count cache, TLB and software events of a command, and which go with its throughput."""
-    from tracekit.counters import CountersOptions, Rule, count_events, parse_groups
+    from tracekit.counters import CountersOptions, Rule, count_events
     from tracekit.invoking_user import chosen_user
+    from tracekit.perf_stat import parse_groups
 
     options = CountersOptions(
         command=tuple(command),
