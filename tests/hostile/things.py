@@ -12,6 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.hostile.parquet import deep, miscounted, wide
 from tests.traces import json_of
 
 Thing = Callable[[Path, Path], object]
@@ -86,6 +90,38 @@ def keys(place: str, **changes: Any) -> Thing:
     return make
 
 
+def column(place: str, name: str, value: int) -> Thing:
+    """Return the change of a column of a table to one number in every row."""
+
+    def make(folder: Path, _: Path) -> None:
+        found = pq.read_table(folder / place)
+        at = found.schema.names.index(name)
+        changed = found.set_column(at, found.schema.field(at), pa.array([value] * len(found)))
+        pq.write_table(changed, folder / place)
+
+    return make
+
+
+def parameters(place: str, stored: str) -> Thing:
+    """Return the change of what a finding says of the values that its query ran with."""
+
+    def make(folder: Path, _: Path) -> None:
+        found = pq.read_table(folder / place)
+        pq.write_table(found.replace_schema_metadata({"parameters": stored}), folder / place)
+
+    return make
+
+
+def copied(source: str, place: str) -> Thing:
+    """Return the change that puts a copy of a file in a place."""
+    return lambda folder, _: shutil.copyfile(folder / source, _free(folder / place))
+
+
+def raw(place: str, content: Callable[[], bytes]) -> Thing:
+    """Return the change that puts the bytes of a Parquet file in a place."""
+    return lambda folder, _: _free(folder / place).write_bytes(content())
+
+
 def _free(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir() and not path.is_symlink():
@@ -105,6 +141,7 @@ def nested(levels: int) -> str:
 
 
 ALL = "sql figures classify analyze recommend endurance tiers replay compare export"
+KERNELS = "classify recommend tiers replay export"  # what hands the numbers to native code
 ANSWERS = "sql figures"
 OF_TABLES = {
     "requests": ALL,
@@ -130,6 +167,18 @@ OF_FOLDERS = {
     "files": "sql figures",
 }
 PLACES = {**{f"{name}.parquet": commands for name, commands in OF_TABLES.items()}, **OF_JSON}
+
+
+def each(column_type: Any, *places: str) -> Thing:
+    """Return the change of all columns of tables to one type, with a value that says nothing."""
+
+    def make(folder: Path, _: Path) -> None:
+        for place in places:
+            found = pq.read_table(folder / place)
+            columns = [pa.array([None] * len(found), column_type) for _ in found.schema.names]
+            pq.write_table(pa.table(columns, found.schema.names), folder / place)
+
+    return make
 
 
 THINGS: dict[str, tuple[Thing, str]] = {
@@ -159,4 +208,89 @@ THINGS: dict[str, tuple[Thing, str]] = {
     "words for counts": (info(counts={"requests": "many", "records": None}), ALL),
     "list for counts": (info(counts=["requests"]), ALL),
     "time beyond 64 bits": (info(clock={"base_ns": 1 << 90, "duration_ns": 5}), ANSWERS),
+    "far year": (info(clock={"base_ns": 0, "wall_ns": (1 << 63) - 1}), "figures export"),
+    "files that are none": (info(source={"files": [3]}), KERNELS),
+    "loss that is none": (info(loss={"unmatched": {"queue": "x"}}), KERNELS),
+    "profile that is none": (info(profile=3), KERNELS),
+    "profile of other words": (info(profile={"name": [1], "seed": {}}), "figures"),
+    "rules that are none": (
+        info(classification={"a": [[]]}, hotness={"levels": 3}),
+        "figures recommend",
+    ),
+    "answer of another form": (
+        keys("recommendation.json", answers=[{"capacity_bytes": -1}]),
+        "figures endurance",
+    ),
+    "summary of another form": (
+        keys("replays/file/summary.json", plan={}, targets={"a": "b"}),
+        "figures compare",
+    ),
+    "simulation of another form": (text("simulations/cache.json", "{}"), "figures"),
+    "finding like a table": (
+        copied("findings/totals.parquet", "findings/requests.parquet"),
+        "sql figures",
+    ),
+    "finding in capitals": (copied("findings/totals.parquet", "findings/Requests.parquet"), "sql"),
+    "finding like a view": (copied("findings/totals.parquet", "findings/steps.parquet"), "sql"),
+    "finding with a line break": (
+        copied("findings/totals.parquet", "findings/a\nb.parquet"),
+        "sql",
+    ),
+    "finding with an escape": (
+        copied("findings/totals.parquet", 'findings/\x1b[31m";.parquet'),
+        "sql",
+    ),
+    "finding without a name": (copied("findings/totals.parquet", "findings/.parquet"), "sql"),
+    "replay with an escape": (
+        lambda folder, _: (folder / "replays/file").rename(folder / "replays/\x1b[2J\n;"),
+        "sql figures compare",
+    ),
+    "replay without a summary": (
+        lambda folder, _: (folder / "replays/file/summary.json").unlink(),
+        "figures compare",
+    ),
+    "schema of 5000 levels": (raw("requests.parquet", lambda: deep(5000)), "sql recommend export"),
+    "finding of 5000 levels": (raw("findings/totals.parquet", lambda: deep(5000)), "sql figures"),
+    "schema of 20,000 columns": (raw("requests.parquet", lambda: wide(20_000)), "sql recommend"),
+    "finding of 20,000 columns": (
+        raw("findings/totals.parquet", lambda: wide(20_000)),
+        "sql figures",
+    ),
+    "rows that are not there": (
+        lambda folder, _: miscounted(folder / "blocks.parquet", 1 << 40),
+        "sql recommend tiers",
+    ),
+    "table that is none": (
+        text("blocks.parquet", b"PAR1" + b"\xff" * 60 + b"PAR1"),
+        "sql recommend",
+    ),
+    "finding of words": (
+        each(pa.string(), "findings/totals.parquet", "findings/mix.parquet"),
+        "sql figures",
+    ),
+    "finding of lists": (each(pa.list_(pa.int8()), "findings/totals.parquet"), "sql figures"),
+    "simulations of structs": (
+        each(
+            pa.struct({"a": pa.int8()}),
+            "simulations/tiers.parquet",
+            "simulations/cache_curve.parquet",
+        ),
+        "sql figures tiers",
+    ),
+    "placement of words": (
+        each(pa.string(), "simulations/placement.parquet"),
+        "sql figures endurance",
+    ),
+    "blocks beyond the device": (
+        column("blocks.parquet", "block", (1 << 63) - 1),
+        "recommend tiers endurance",
+    ),
+    "negative sectors": (column("requests.parquet", "sector", -(1 << 63)), KERNELS),
+    "negative lengths": (column("requests.parquet", "length_bytes", -(1 << 62)), KERNELS),
+    "late times": (column("requests.parquet", "queue_ns", (1 << 63) - 1), ALL),
+    "early times": (column("requests.parquet", "queue_ns", -(1 << 63)), KERNELS),
+    "early ends": (column("requests.parquet", "complete_ns", -(1 << 63)), KERNELS),
+    "merged into nobody": (column("requests.parquet", "merged_into", 1 << 62), KERNELS),
+    "one number for all": (column("requests.parquet", "request_id", 7), KERNELS),
+    "parameters of another form": (parameters("findings/totals.parquet", "{"), "figures"),
 }
