@@ -20,7 +20,6 @@
 /* A request in flight. */
 struct slot {
   struct request request;
-  uint64_t request_id;
   uint64_t position;    /* in the run */
   uint64_t intended_ns; /* from the run's start */
   uint64_t submit_ns;   /* from the run's start */
@@ -107,7 +106,8 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
   slot->request.target = record->target;
   slot->request.operation = record->operation;
   slot->request.flags = record->flags;
-  slot->request_id = record->request_id;
+  slot->request.request_id = record->request_id;
+  slot->request.submit_ns = run->start_ns + now_ns;
   slot->position = next->position;
   slot->intended_ns = next->due_ns;
   slot->submit_ns = now_ns;
@@ -133,7 +133,7 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
 static void complete(struct run *run, const struct completion *completion) {
   const struct slot *slot = &run->slots[completion->slot];
   struct completions_record *out = completions_next(run->config.log);
-  *out = (struct completions_record){.request_id = slot->request_id,
+  *out = (struct completions_record){.request_id = slot->request.request_id,
                                      .intended_ns = slot->intended_ns,
                                      .submit_ns = slot->submit_ns,
                                      .complete_ns = completion->complete_ns - run->start_ns,

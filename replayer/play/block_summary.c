@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "play/emulation.h"
 #include "play/json.h"
 #include "play/priority.h"
 #include "play/summary.h"
@@ -130,6 +131,30 @@ static void write_engine(struct json *json, const struct block_session *session)
   json_number(json, "sqpoll_wakes", report->wakes);
   json_text(json, "backing", report->backing);
   json_number(json, "overruns", report->overruns);
+  json_close(json, '}');
+}
+
+/* What was released is what the run saw of all operations on a target. */
+static void write_emulation(struct json *json, const struct block_session *session) {
+  const struct emulation *emulation = session->report.emulation;
+  uint32_t count = session->plan.target_count;
+  if (emulation == NULL)
+    return;
+  json_open(json, "emulation", '{');
+  emulation_write_budget(json, emulation, count);
+  json_open(json, "devices", '[');
+  for (uint32_t i = 0; i < count; i++) {
+    const struct block_stats_class *classes = &session->stats->classes[i * BLOCK_OPERATIONS];
+    struct histogram released = {0};
+    for (unsigned operation = 0; operation < BLOCK_OPERATIONS; operation++)
+      histogram_merge(&released, &classes[operation].service);
+    json_open(json, NULL, '{');
+    json_text(json, "target", session->plan.targets[i].label);
+    summary_histogram(json, "released", &released);
+    emulation_write(json, &emulation[i]);
+    json_close(json, '}');
+  }
+  json_close(json, ']');
   json_close(json, '}');
 }
 
@@ -287,6 +312,7 @@ static void write_errors(struct json *json, const struct block_stats *stats) {
 static void write_run(struct json *json, const struct block_session *session) {
   const struct block_stats *stats = session->stats;
   write_engine(json, session);
+  write_emulation(json, session);
   write_clock(json, &session->calibration);
   write_counts(json, session);
   write_timing(json, stats);

@@ -24,6 +24,7 @@ HEAP_DEFINE(lanes, uint64_t, 2, is_free_before)
 struct device {
   struct device_spec spec;
   uint64_t next_bytes; /* where the request before ended */
+  uint64_t written_ns; /* when the last of the writes so far is done */
   struct tk_spindle spindle;
   uint64_t lane_ns[]; /* a heap by time: when each lane is free */
 };
@@ -182,11 +183,32 @@ static uint64_t service_ns(struct device *device, const struct request *request)
   return setup_ns + transfer_ns(request->length_bytes, rate) + forced_ns + flush_ns;
 }
 
+static uint64_t max_ns(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Of the lanes that are free at `start_ns` the one that was free last: the others have been free
+ * for what did not wait. */
+static size_t free_last(const struct device *device, uint64_t start_ns) {
+  size_t found = 0;
+  for (size_t lane = 1; lane < device->spec.lanes; lane++)
+    if (device->lane_ns[lane] <= start_ns && device->lane_ns[lane] > device->lane_ns[found])
+      found = lane;
+  return found;
+}
+
+/* A flush makes durable what was written before it, so it begins when the writes on all lanes have
+ * ended. What comes after it does not wait, but for a lane. */
 uint64_t device_serve(struct device *device, const struct request *request, uint64_t now_ns) {
-  uint64_t start_ns = device->lane_ns[0] > now_ns ? device->lane_ns[0] : now_ns;
+  bool flushes = request->operation == BLOCK_FLUSH || (request->flags & BLOCK_PREFLUSH) != 0;
+  uint64_t start_ns = max_ns(device->lane_ns[0], now_ns);
+  size_t lane = 0;
+  if (flushes) {
+    start_ns = max_ns(start_ns, device->written_ns);
+    lane = free_last(device, start_ns);
+  }
   uint64_t done_ns = start_ns + service_ns(device, request);
-  device->lane_ns[0] = done_ns;
-  lanes_settle(device->lane_ns, device->spec.lanes);
+  lanes_sink(device->lane_ns, device->spec.lanes, lane, done_ns);
+  if (request->operation == BLOCK_WRITE)
+    device->written_ns = max_ns(device->written_ns, done_ns);
   return done_ns;
 }
 

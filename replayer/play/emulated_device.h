@@ -42,8 +42,9 @@ int device_spec_parse(const char *text, struct device_spec *spec, const char **f
 /* Makes a device that does nothing yet; NULL with errno on failure. Free with device_free. */
 struct device *device_new(const struct device_spec *spec);
 
-/* Hands the device one request at time now_ns; it begins when a lane is free, in order of arrival.
- * Returns the time at which it is done. Times must not decrease from call to call. */
+/* Hands the device one request at time now_ns; it begins when a lane is free, in order of arrival,
+ * and with a flush in it when all writes before it are done. Returns the time at which it is done.
+ * Times must not decrease from call to call. */
 uint64_t device_serve(struct device *device, const struct request *request, uint64_t now_ns);
 
 /* NULL is fine. */

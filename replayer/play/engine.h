@@ -16,6 +16,8 @@
 struct request {
   uint64_t offset_bytes; /* from the start of the target */
   uint64_t length_bytes; /* 0 for a flush */
+  uint64_t submit_ns;    /* clock value: the submission as the run records it */
+  uint64_t request_id;   /* of the plan */
   uint32_t slot;         /* 0 to depth - 1; names the request while it is in flight */
   uint16_t target;       /* index */
   uint8_t operation;     /* enum block_operation */
@@ -23,6 +25,7 @@ struct request {
 };
 
 struct device_spec;
+struct emulation;
 
 struct completion {
   uint64_t complete_ns; /* when the engine saw it, clock_now_ns */
@@ -56,7 +59,8 @@ struct engine_report {
   const char *backing;  /* engine that moved the data for an emulated one; NULL */
   uint64_t unpolled;    /* flushes and the like, which went past a polled ring */
   uint64_t wakes;       /* times that the kernel's submitting thread slept and had to be woken */
-  uint64_t overruns;    /* requests that the backing engine finished later than the device would */
+  uint64_t overruns;    /* requests whose data were seen only after the device was done */
+  const struct emulation *emulation; /* one a target, while the engine is open; NULL */
 };
 
 struct engine; /* each engine has its own */

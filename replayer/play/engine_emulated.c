@@ -5,9 +5,17 @@
 #include "common/heap.h"
 #include "play/clock.h"
 #include "play/emulated_device.h"
+#include "play/emulation.h"
 #include "play/engine.h"
 
 #define BATCH 64U
+
+/* A request in the device. */
+struct service {
+  uint64_t submit_ns; /* clock value */
+  uint64_t due_ns;    /* clock value: when the device is done */
+  uint16_t target;
+};
 
 /* A request that the backing engine has done, and that the device would still be busy with. */
 struct wait {
@@ -27,11 +35,12 @@ struct engine {
   const struct engine_ops *ops; /* of the backing engine, which moves the data */
   struct engine *backing;
   struct device *devices[BLOCK_PLAN_TARGETS_MAX]; /* one a target */
-  uint64_t *due_ns;                               /* by slot: when the device is done */
+  struct service *services;                       /* by slot */
+  struct emulation *emulation;                    /* one a target: how late completions were */
   struct wait *waits;                             /* a heap by due_ns */
   uint32_t wait_count;                            /* entries in the heap */
   uint32_t in_backing;                            /* handed over and not yet come back */
-  uint64_t overruns; /* the backing engine took longer than the device */
+  uint64_t overruns; /* the data were seen to have moved after the device was done */
 };
 
 static void emulated_close(struct engine *engine) {
@@ -41,16 +50,18 @@ static void emulated_close(struct engine *engine) {
     engine->ops->close(engine->backing);
   for (uint32_t i = 0; i < engine->config.target_count; i++)
     device_free(engine->devices[i]);
-  free(engine->due_ns);
+  free(engine->services);
+  free(engine->emulation);
   free(engine->waits);
   free(engine);
 }
 
 static int allocate(struct engine *engine) {
   uint32_t depth = engine->config.depth;
-  engine->due_ns = calloc(depth, sizeof *engine->due_ns);
+  engine->services = calloc(depth, sizeof *engine->services);
   engine->waits = calloc(depth, sizeof *engine->waits);
-  bool is_short = engine->due_ns == NULL || engine->waits == NULL;
+  engine->emulation = emulation_new(engine->config.target_count);
+  bool is_short = engine->services == NULL || engine->waits == NULL || engine->emulation == NULL;
   for (uint32_t i = 0; i < engine->config.target_count && !is_short; i++) {
     engine->devices[i] = device_new(&engine->config.devices[i]);
     is_short = engine->devices[i] == NULL;
@@ -89,11 +100,12 @@ static int emulated_open(struct engine **out, const struct engine_config *config
 }
 
 static int emulated_submit(struct engine *engine, const struct request *request) {
-  uint64_t now_ns = clock_now_ns();
   int rc = engine->ops->submit(engine->backing, request);
   if (rc != 0)
     return rc;
-  engine->due_ns[request->slot] = device_serve(engine->devices[request->target], request, now_ns);
+  /* From the recorded time on: what submitting takes is the engine's lateness, not the device's. */
+  uint64_t due_ns = device_serve(engine->devices[request->target], request, request->submit_ns);
+  engine->services[request->slot] = (struct service){request->submit_ns, due_ns, request->target};
   engine->in_backing++;
   return 0;
 }
@@ -103,7 +115,7 @@ static int collect(struct engine *engine, uint64_t until_ns) {
   struct completion done[BATCH];
   int count = engine->ops->reap(engine->backing, done, BATCH, until_ns);
   for (int i = 0; i < count; i++) {
-    uint64_t due_ns = engine->due_ns[done[i].slot];
+    uint64_t due_ns = engine->services[done[i].slot].due_ns;
     engine->overruns += done[i].complete_ns > due_ns && engine->ops != engine_null();
     struct wait wait = {.due_ns = due_ns, .slot = done[i].slot, .error = done[i].error};
     waits_push(engine->waits, engine->wait_count++, wait);
@@ -119,6 +131,10 @@ static uint32_t release(struct engine *engine, struct completion *out, uint32_t 
   while (count < capacity && engine->wait_count > 0 && engine->waits[0].due_ns <= now_ns) {
     struct wait wait = engine->waits[0];
     waits_pop(engine->waits, engine->wait_count--);
+    const struct service *service = &engine->services[wait.slot];
+    if (wait.error == 0)
+      emulation_add(&engine->emulation[service->target], wait.due_ns - service->submit_ns,
+                    now_ns - wait.due_ns);
     out[count++] =
         (struct completion){.complete_ns = now_ns, .slot = wait.slot, .error = wait.error};
   }
@@ -158,6 +174,7 @@ static void emulated_describe(const struct engine *engine, struct engine_report 
   engine->ops->describe(engine->backing, report);
   report->backing = engine->ops->name;
   report->overruns = engine->overruns;
+  report->emulation = engine->emulation;
 }
 
 const struct engine_ops *engine_emulated(void) {

@@ -200,6 +200,47 @@ class TargetReport(Record, kw_only=True):
     planned: Counts = ABSENT
 
 
+class EmulatedDevice(Record):
+    """How late the completions of a device were seen, after the device was done.
+
+    `modelled` is from submission until the device was done, `released` until that was seen;
+    `lateness_ratio` is the sum of the latenesses by that of the modelled times.
+    """
+
+    target: str
+    requests: int
+    released: Distribution | None
+    modelled: Distribution | None
+    lateness: Distribution | None
+    modelled_sum_ns: int
+    lateness_sum_ns: int
+    lateness_ratio: Number
+    is_within_budget: bool
+
+
+class Emulation(Record):
+    """How late completions were on all emulated devices, and what is allowed.
+
+    `budget` is how late they may be on average and at p99, as ratios of the modelled times, or in
+    ns where that is more.
+    """
+
+    is_within_budget: bool
+    lateness_ratio: Number
+    budget: dict[str, Number]
+    devices: list[EmulatedDevice]
+
+    @property
+    def late_share(self) -> float:
+        """The share of the measured times that the devices did not take."""
+        return self.lateness_ratio / (1 + self.lateness_ratio)
+
+    @property
+    def beyond(self) -> list[EmulatedDevice]:
+        """The devices that were later than the budget allows."""
+        return [one for one in self.devices if not one.is_within_budget]
+
+
 class BudgetResult(Record):
     """A measure with its limit, what it was, and whether that is within it."""
 
@@ -225,6 +266,7 @@ class ReplaySummary(Record):
     depth: int = ABSENT
     threads: int = ABSENT
     engine: Engine = ABSENT
+    emulation: Emulation = ABSENT
     clock: Clock = ABSENT
     counts: RequestCounts = ABSENT
     timing: Timing = ABSENT
@@ -380,6 +422,8 @@ ADVICE = {
     "plan_underrun": "keep the trace folder on another disk than the target",
     "log_stalls": "keep the trace folder on another disk than the target",
     "overrun": "use a faster target: tmpfs, or none",
+    "emulation_late": "take no times from this run: close what else runs, run it by `chrt -f 10`,"
+    " or replay fewer requests a second (--speed) or on a slower device",
     "buffered": "use a target that takes O_DIRECT: latencies are those of the page cache",
     "not_persistent": "use a file on a DAX file system: these are times of the page cache",
     "read_only": "confirm the target with --write-to to replay the writes as well",
@@ -423,6 +467,19 @@ def _warning(code: str, message: str) -> TraceWarning:
     return TraceWarning(code=code, message=message, advice=ADVICE[code])
 
 
+def lateness_of(device: EmulatedDevice) -> str:
+    """Return how late the completions of an emulated device were."""
+    late, modelled = device.lateness, device.modelled
+    if late is None or modelled is None:
+        return f"{device.target}: no request was done"
+    took = format_duration(modelled.mean_ns)
+    return (
+        f"{device.target}: completions were seen {format_duration(late.mean_ns)} after the device"
+        f" was done on average ({device.lateness_ratio:.1%} of its {took}),"
+        f" p99 {format_duration(late.p99_ns)}, at most {format_duration(late.max_ns)}"
+    )
+
+
 def find_rescued(places: Sequence[Path]) -> list[TraceWarning]:
     """Return a warning for each folder of completions that a killed replay had left."""
     return [
@@ -443,8 +500,14 @@ def _of_run(summary: ReplaySummary) -> Warnings:
     for code in ("in_flight_full", "plan_underrun"):
         count = getattr(late, code)
         yield code, count, f"{count:,} requests were late because of it"
-    slow = f"{engine.overruns:,} requests took longer than on the emulated device"
+    slow = f"the data of {engine.overruns:,} requests were there later than the device was done"
     yield "overrun", engine.overruns, slow
+    for device in summary.emulation.beyond if summary.emulation else ():
+        yield (
+            "emulation_late",
+            device.requests,
+            f"the emulation was too late: {lateness_of(device)}",
+        )
     stalls = summary.log_stalls or 0
     yield "log_stalls", stalls, f"the run waited {stalls:,} times for its log"
     for code, key in COUNTED.items():

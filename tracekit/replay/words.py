@@ -9,7 +9,13 @@ import msgspec
 
 from tracekit.escapes import joined, shell_word
 from tracekit.replay.player import describe_submission
-from tracekit.replay.summary import FileReplaySummary, ReplaySummary, TargetReport, content_of
+from tracekit.replay.summary import (
+    FileReplaySummary,
+    ReplaySummary,
+    TargetReport,
+    content_of,
+    lateness_of,
+)
 from tracekit.units import MIB, format_size
 
 PACE = {
@@ -83,6 +89,8 @@ def _run(summary: ReplaySummary) -> Iterator[str]:
     if summary.devices:
         moved = "no data moved" if engine.backing == "null" else f"data moved by {engine.backing}"
         yield f"emulated devices: {', '.join(summary.devices)}; {moved}"
+        for device in summary.emulation.devices if summary.emulation else ():
+            yield f"  {lateness_of(device)}"
     for target in summary.targets:
         if target.kind != "none":
             yield from _target(target, is_mapped=engine.used == "dax")
