@@ -335,14 +335,23 @@ class Verification(Result):
     main = "verification"
 
     @property
-    def is_held(self) -> bool:
-        """Whether the gain is within the tolerance."""
-        return bool(self.summary["is_held"])
+    def is_held(self) -> bool | None:
+        """Whether the gain is within the tolerance; None where nobody can tell."""
+        held: bool | None = self.summary["is_held"]
+        return held
+
+    @property
+    def verdict(self) -> str:
+        """`held`, `did not hold` or `cannot tell`."""
+        return str(self.summary["verdict"])
 
     replays = Table("verification", "Predicted and measured time of each repeat.")
 
     def check(self) -> None:
-        """Raise BudgetError if the prediction did not hold."""
+        """Raise BudgetError if the prediction did not hold, or nobody can tell."""
+        if self.is_held is None:
+            late = self.summary["emulation_late"]
+            raise BudgetError(f"cannot tell whether the prediction holds: {late}")
         if not self.is_held:
             raise BudgetError("the model's prediction did not hold")
 

@@ -12,6 +12,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from msgspec import to_builtins
 
@@ -34,7 +35,7 @@ from tracekit.replay.partial_results import SUMMARY
 from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
-from tracekit.replay.summary import ReplaySummary, content_of, read_summary
+from tracekit.replay.summary import Emulation, ReplaySummary, content_of, read_summary
 from tracekit.store import TraceFolder, new_folder, write_batches, write_results
 from tracekit.tables import VERIFICATION
 from tracekit.units import format_duration, format_size
@@ -141,7 +142,6 @@ def says(result: Mapping[str, Any]) -> list[str]:
         if result["requests"] < result["trace_requests"]
         else f"all {result['requests']:,} requests"
     )
-    verdict = "held" if result["is_held"] else "did not hold"
     spread = ""
     if measured["repeats"] > 1:
         spread = (
@@ -150,7 +150,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
         )
     what = WHAT[result.get("queueing", "serial")]
     found = [
-        f"The prediction {verdict}: with {format_size(answer['capacity_bytes'])} of"
+        f"{_verdict(result)}: with {format_size(answer['capacity_bytes'])} of"
         f" {result['nvm_profile']} {what} {part} took"
         f" {_change(measured['gain_ratio'])} time{spread}, the model says"
         f" {_change(predicted['gain_ratio'])} for them;"
@@ -166,6 +166,8 @@ def says(result: Mapping[str, Any]) -> list[str]:
             f"{result['cut_requests']:,} requests were on both devices and replayed in"
             f" {result['pieces']:,} pieces, one by one; the model charges each device once."
         )
+    if (late := result.get("emulation_late")) and result["is_held"] is not None:
+        found.append(f"But {late}; without that the verdict is the same.")
     if result["engine"] == "emulated":
         found.append(
             "The devices were emulated from the very profiles that the model used: this proves the"
@@ -173,6 +175,15 @@ def says(result: Mapping[str, Any]) -> list[str]:
             " each to prove those."
         )
     return found
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
+    if result["is_held"] is None:
+        return (
+            f"Cannot tell whether the prediction holds, since {result['emulation_late']} (close"
+            " other load, or run this by `chrt -f 10`)"
+        )
+    return f"The prediction {'held' if result['is_held'] else 'did not hold'}"
 
 
 def _change(gain_ratio: float) -> str:
@@ -213,7 +224,12 @@ class Verification(Record):
     placed_error_ratio: float | None
     gain_error_ratio: float
     tolerance_ratio: float
-    is_held: bool
+    verdict: str
+    """held, did not hold or cannot tell."""
+    is_held: bool | None
+    """None: nobody can tell."""
+    emulation_late: str | None
+    """By how much emulated completions were too late."""
     answer: dict[str, Any]
     requests: int
     trace_requests: int
@@ -256,6 +272,8 @@ class VerifyOptions:
 
 Runs = list[tuple[int, int]]
 """Elapsed (with queueing: mean response) time of base and placement, in ns, by repeat."""
+Emulations = list[tuple[Emulation | None, Emulation | None]]
+"""How late the emulation was in each of these runs."""
 
 
 def verify(
@@ -278,14 +296,17 @@ def verify(
     with first_requests(folder, count) as part:
         predicted = predict(part, advice, answer=answer)
         runs: Runs = []
+        emulations: Emulations = []
         for number in range(options.repeats):
             if on_run is not None:
                 on_run("base and placement", number, options.repeats)
-            runs.append(_run_both(part, advice, options))
+            base, placed = _run_both(part, advice, options)
+            runs.append((base[0], placed[0]))
+            emulations.append((base[1], placed[1]))
         _keep(part, folder, BASE)
         compiled = _keep(part, folder, PLACED).compiled
     verification = Verification(
-        **_judged(runs, predicted, options=options),
+        **_judged(runs, predicted, emulations=emulations, options=options),
         answer=to_builtins(answer),
         requests=count,
         trace_requests=folder.info.count("requests"),
@@ -311,7 +332,13 @@ def _check_profiles(advice: Recommendation, own: Path | None) -> None:
             )
 
 
-def _run_both(part: TraceFolder, advice: Recommendation, options: VerifyOptions) -> tuple[int, int]:
+Timed = tuple[int, Emulation | None]
+"""What a replay took in ns, and how late its emulation was."""
+
+
+def _run_both(
+    part: TraceFolder, advice: Recommendation, options: VerifyOptions
+) -> tuple[Timed, Timed]:
     """Replay on the base device alone, then as placed; return the time of each, in ns."""
     # One after the other, or each at its time with as many in flight as come.
     player = PlayerOptions(
@@ -321,7 +348,7 @@ def _run_both(part: TraceFolder, advice: Recommendation, options: VerifyOptions)
         write_to=options.write_to,
     )
 
-    def time_ns(name: str, *, is_placed: bool) -> int:
+    def time_ns(name: str, *, is_placed: bool) -> Timed:
         def used(texts: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(text for text in texts if is_placed or not text.startswith(f"{NVM}="))
 
@@ -340,7 +367,7 @@ def _run_both(part: TraceFolder, advice: Recommendation, options: VerifyOptions)
     return time_ns(BASE, is_placed=False), time_ns(PLACED, is_placed=True)
 
 
-def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int:
+def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> Timed:
     """Replay; return the elapsed time, or with queueing the mean response time of requests.
 
     What one request became on two devices is answered when its last piece is.
@@ -353,12 +380,13 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> int
             " requests, so it proves nothing",
             hint="confirm the targets with --write-to, and make them large enough",
         )
+    emulation = msgspec.convert(summary["emulation"], Emulation) if options.devices else None
     if not is_open:
-        return int(summary["timing"]["elapsed_ns"])
+        return int(summary["timing"]["elapsed_ns"]), emulation
     with query.connect(part) as connection:
         rows = query.run(connection, "replay/answered").to_pylist()
     mine = next(row for row in rows if row["replay"] == options.name)
-    return round(float(mine["response_avg_ns"]))
+    return round(float(mine["response_avg_ns"])), emulation
 
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
@@ -370,10 +398,56 @@ def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     return read_summary(place / SUMMARY)
 
 
-def _judged(runs: Runs, predicted: Prediction, *, options: VerifyOptions) -> dict[str, Any]:
+def _late(emulations: Emulations) -> str | None:
+    """Return by how much emulated completions were too late; None where all were in time."""
+    known = [one for pair in emulations for one in pair if one is not None]
+    beyond = [one for one in known if not one.is_within_budget]
+    if not beyond:
+        return None
+    worst = max(one.lateness_ratio for one in beyond)
+    return (
+        f"the emulation was too late in {len(beyond)} of {len(known)} replays, by up to {worst:.0%}"
+        " of what the devices take"
+    )
+
+
+def _is_decided(
+    runs: Runs, emulations: Emulations, *, predicted_ratio: float, tolerance_ratio: float
+) -> bool:
+    """Say whether the verdict is the same with all, a part and none of the lateness in the times.
+
+    A time without lateness is shorter by all of it at most: what was late may have waited together.
+    """
+    own = _own_ns(runs, emulations)
+    base_ns, placed_ns = (
+        (median(pair[side] for pair in runs), median(pair[side] for pair in own)) for side in (0, 1)
+    )
+    errors = [1 - placed / base - predicted_ratio for base in base_ns for placed in placed_ns]
+    return len({0 if abs(e) <= tolerance_ratio else math.copysign(1, e) for e in errors}) == 1
+
+
+def _own_ns(runs: Runs, emulations: Emulations) -> list[list[float]]:
+    """Return the times less what was the emulation's lateness."""
+    return [
+        [ns * (1 - (0 if one is None else one.late_share)) for ns, one in zip(*both, strict=True)]
+        for both in zip(runs, emulations, strict=True)
+    ]
+
+
+def _judged(
+    runs: Runs, predicted: Prediction, *, emulations: Emulations, options: VerifyOptions
+) -> dict[str, Any]:
     gains = sorted(1 - placed / base for base, placed in runs)
     base_ns, placed_ns = (median(times) for times in zip(*runs, strict=True))
     gain = 1 - placed_ns / base_ns
+    is_near = abs(gain - predicted.gain_ratio) <= options.tolerance_ratio
+    late = _late(emulations)
+    is_decided = late is None or _is_decided(
+        runs,
+        emulations,
+        predicted_ratio=predicted.gain_ratio,
+        tolerance_ratio=options.tolerance_ratio,
+    )
     return {
         "predicted": predicted,
         "measured": Measured(
@@ -389,7 +463,9 @@ def _judged(runs: Runs, predicted: Prediction, *, options: VerifyOptions) -> dic
         "gain_error_ratio": gain - predicted.gain_ratio,
         "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
-        "is_held": abs(gain - predicted.gain_ratio) <= options.tolerance_ratio,
+        "verdict": "cannot tell" if not is_decided else "held" if is_near else "did not hold",
+        "is_held": is_near if is_decided else None,
+        "emulation_late": late,
     }
 
 
