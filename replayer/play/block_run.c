@@ -70,7 +70,7 @@ static enum completions_status status_of(enum feed_verdict verdict) {
 static void end(struct run *run, uint64_t position, uint64_t complete_ns) {
   pace_end(&run->pace, position, complete_ns);
   if (run->waits != NULL)
-    waits_end(run->waits, &run->pace, position);
+    waits_end(run->waits, position, complete_ns);
 }
 
 static void skip(struct run *run, const struct block_record *record, enum completions_status status,

@@ -50,12 +50,16 @@ bool pace_drops(struct pace *pace, uint64_t lag_ns) {
 }
 
 void pace_begin(struct pace *pace, uint64_t position) {
-  if (pace->done_ns != NULL)
-    pace->done_ns[position % RING] = 0;
+  if (pace->done_ns == NULL)
+    return;
+  pace->done_ns[position % RING] = 0;
+  pace->begun = position + 1;
 }
 
 void pace_end(struct pace *pace, uint64_t position, uint64_t complete_ns) {
-  if (pace->done_ns != NULL)
+  /* Of one that took so long that its place is another's nobody will ask: what waits for it is
+   * waiting already. */
+  if (pace->done_ns != NULL && pace->begun - position <= RING)
     pace->done_ns[position % RING] = complete_ns + 1;
 }
 

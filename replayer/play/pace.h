@@ -36,6 +36,7 @@ struct pace {
   struct pace_rules rules;
   uint64_t slipped_ns; /* how far the schedule has moved */
   uint64_t *done_ns;   /* closed loop: completion + 1 by position, 0 while in flight; else NULL */
+  uint64_t begun;      /* closed loop: the position after the last that is under way */
 };
 
 /* Makes a pace; the caller frees it with pace_close. Returns 0 or -ENOMEM. */
@@ -49,7 +50,8 @@ bool pace_due(const struct pace *pace, const struct block_record *record, uint64
 /* Whether a request that is `lag_ns` late is to be left out. Moves the schedule when it slips. */
 bool pace_drops(struct pace *pace, uint64_t lag_ns);
 
-/* Notes that the request at `position` is under way; then that it ended. */
+/* Notes that the request at `position` is under way, in the order of positions; then that it ended,
+ * whenever that is. */
 void pace_begin(struct pace *pace, uint64_t position);
 void pace_end(struct pace *pace, uint64_t position, uint64_t complete_ns);
 

@@ -72,7 +72,7 @@ void waits_add(struct waits *waits, const struct pace *pace, const struct feed_r
   waits->follow_count++;
 }
 
-void waits_end(struct waits *waits, const struct pace *pace, uint64_t position) {
+void waits_end(struct waits *waits, uint64_t position, uint64_t complete_ns) {
   uint32_t *link = &waits->heads[position % HEADS];
   while (*link != NONE) {
     uint32_t index = *link;
@@ -83,7 +83,7 @@ void waits_end(struct waits *waits, const struct pace *pace, uint64_t position) 
     }
     *link = entry->next;
     waits->follow_count--;
-    (void)pace_due(pace, &entry->record.plan, entry->position, &entry->due_ns); /* has just ended */
+    entry->due_ns = complete_ns + entry->record.plan.think_ns;
     make_due(waits, index);
   }
 }

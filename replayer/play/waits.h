@@ -31,8 +31,9 @@ bool waits_has_space(const struct waits *waits);
 void waits_add(struct waits *waits, const struct pace *pace, const struct feed_record *record,
                uint64_t position);
 
-/* The request at `position` has ended, and `pace` knows it: those that waited for it are due. */
-void waits_end(struct waits *waits, const struct pace *pace, uint64_t position);
+/* The request at `position` has ended, `complete_ns` after the run's start: those that waited for
+ * it are due. */
+void waits_end(struct waits *waits, uint64_t position, uint64_t complete_ns);
 
 /* Whether a record waits for the request at `position` that is due less than `think_ns` after it.
  */

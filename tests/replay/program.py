@@ -1,6 +1,7 @@
 """Plans written by hand, and the replay program run on them."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from tracekit._native import program_path
 from tracekit.plans import block_plan
@@ -159,6 +161,19 @@ def run(plan: Path, *words: Word, **options: Any) -> Ran:
     own = options.keys() & {"cwd", "env", "preexec_fn", "timeout"}
     process = {name: options.pop(name) for name in own}
     return play(plan, command(plan, *words, **options), **process)
+
+
+def compiled(folder: Path, driver: str, *units: str) -> Path:
+    """Compile a driver of this folder with some of the program's files, both watched."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    here = Path(__file__).parent
+    sources = [here / driver, *(here.parents[1] / "replayer/play" / unit for unit in units)]
+    words = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=address,undefined"]
+    words += ["-I", str(here.parents[1] / "replayer"), "-o", str(folder / "driver")]
+    subprocess.run([compiler, *words, *sources], check=True)
+    return folder / "driver"
 
 
 def pattern(offset_bytes: int, length_bytes: int) -> Bytes:

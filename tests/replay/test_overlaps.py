@@ -1,6 +1,5 @@
 """Requests in flight on the same sectors: the program's own structure against brute force."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.replay.program import compiled
 from tracekit.plans.block_plan import DISCARD, FLUSH, READ, WRITE, WRITE_ZEROES
 
-ROOT = Path(__file__).parents[2]
 COMMAND = np.dtype(
     [("sector", "<u8"), ("length", "<u4"), ("slot", "<u4"), ("target", "<u2"),
      ("operation", "u1"), ("action", "u1"), ("reserved", "<u4")]
@@ -21,15 +20,7 @@ WRITES = (WRITE, DISCARD, WRITE_ZEROES)
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the structure alone."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    built = tmp_path_factory.mktemp("overlaps") / "overlaps"
-    sources = [Path(__file__).with_name("overlaps.c"), ROOT / "replayer/play/overlap.c"]
-    words = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=address,undefined"]
-    subprocess.run([compiler, *words, "-I", ROOT / "replayer", *sources, "-o", built], check=True)
-    return built
+    return compiled(tmp_path_factory.mktemp("overlaps"), "overlaps.c", "overlap.c")
 
 
 Commands = npt.NDArray[np.void]
