@@ -193,7 +193,8 @@ static int run_plan(struct block_session *session) {
 /* Opens what only a real run needs, runs, and completes the log. */
 static int run_for_real(struct block_session *session) {
   session->stats =
-      block_stats_new(session->plan.target_count, session->options->pace.kind != PACE_FAST);
+      block_stats_new(session->plan.target_count, session->window.end - session->window.first,
+                      session->options->pace.kind != PACE_FAST);
   int rc = session->stats == NULL ? -ENOMEM : 0;
   if (rc == 0)
     rc = buffers_open(&session->buffers, block_targets_longest_transfer(session));

@@ -385,6 +385,7 @@ enum block_run_outcome block_run(const struct block_run_config *config, uint64_t
     outcome = loop(&run, error);
     clock_set_slice(slice_ns);
   }
+  drift_close_part(&config->stats->drift);
   *slipped_ns = run.pace.slipped_ns;
   config->stats->reached = run.waits == NULL ? run.handled : waits_lowest(run.waits, run.taken);
   waits_close(run.waits);

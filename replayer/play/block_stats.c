@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct block_stats *block_stats_new(uint32_t target_count, bool is_timed) {
+struct block_stats *block_stats_new(uint32_t target_count, uint64_t requests, bool is_timed) {
   size_t bytes = (size_t)target_count * BLOCK_OPERATIONS * sizeof(struct block_stats_class);
   struct block_stats *stats = calloc(1, sizeof *stats);
   if (stats == NULL)
@@ -19,16 +19,8 @@ struct block_stats *block_stats_new(uint32_t target_count, bool is_timed) {
   memset(stats->classes, 0, bytes);
   stats->is_timed = is_timed;
   stats->target_count = target_count;
+  drift_open(&stats->drift, requests, DRIFT_PARTS);
   return stats;
-}
-
-static void add_drift(struct stats_drift *drift, double x, double y) {
-  drift->count += 1.0;
-  double dx = x - drift->mean_x;
-  drift->mean_x += dx / drift->count;
-  drift->mean_y += (y - drift->mean_y) / drift->count;
-  drift->sum_xx += dx * (x - drift->mean_x);
-  drift->sum_xy += dx * (y - drift->mean_y);
 }
 
 void block_stats_submit(struct block_stats *stats, uint64_t intended_ns, uint64_t submit_ns,
@@ -47,7 +39,7 @@ void block_stats_submit(struct block_stats *stats, uint64_t intended_ns, uint64_
   uint64_t error_ns = submit_ns - intended_ns;
   histogram_add(&stats->issue_error, error_ns);
   fidelity_add(&stats->fidelity, intended_ns, submit_ns);
-  add_drift(&stats->drift, (double)intended_ns, (double)error_ns);
+  drift_add(&stats->drift, intended_ns, error_ns);
   stats->late[cause] += error_ns > BLOCK_STATS_LATE_NS;
 }
 
@@ -72,12 +64,6 @@ void block_stats_end(struct block_stats *stats, const struct completions_record 
   histogram_add(&class->service, record->complete_ns - record->submit_ns);
   if (stats->is_timed)
     histogram_add(&class->response, record->complete_ns - record->intended_ns);
-}
-
-double block_stats_drift_ns(const struct block_stats *stats) {
-  const struct stats_drift *drift = &stats->drift;
-  double length_ns = (double)(stats->last_intended_ns - stats->first_intended_ns);
-  return drift->sum_xx > 0.0 ? drift->sum_xy / drift->sum_xx * length_ns : 0.0;
 }
 
 void block_stats_free(struct block_stats *stats) {

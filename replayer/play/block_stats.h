@@ -7,6 +7,7 @@
 
 #include "play/block_plan.h"
 #include "play/completions.h"
+#include "play/drift.h"
 #include "play/fidelity.h"
 #include "play/histogram.h"
 
@@ -23,15 +24,6 @@ struct block_stats_class {
   uint64_t bytes;                         /* of those done */
   struct histogram service;               /* submit to completion */
   struct histogram response; /* intended time to completion; empty without intended times */
-};
-
-/* Covariance of issue error and intended time, by Welford's method: the slope is the drift. */
-struct stats_drift {
-  double count;
-  double mean_x; /* intended time, ns */
-  double mean_y; /* issue error, ns */
-  double sum_xx; /* squared deviations, ns^2 */
-  double sum_xy; /* products of deviations, ns^2 */
 };
 
 struct block_stats {
@@ -51,14 +43,15 @@ struct block_stats {
   uint64_t first_submit_ns;
   uint64_t last_submit_ns;
   uint64_t last_complete_ns;
-  struct histogram issue_error; /* submitted minus intended; empty without intended times */
-  struct stats_drift drift;
+  struct histogram issue_error;      /* submitted minus intended; empty without intended times */
+  struct drift drift;                /* of the issue error; empty without intended times */
   struct fidelity fidelity;          /* of the gaps; empty without intended times */
   struct block_stats_class *classes; /* target_count * BLOCK_OPERATIONS */
 };
 
-/* Makes empty statistics. Free with block_stats_free. NULL with errno on failure. */
-struct block_stats *block_stats_new(uint32_t target_count, bool is_timed);
+/* Makes empty statistics for about `requests` requests. Free with block_stats_free. NULL with errno
+ * on failure. */
+struct block_stats *block_stats_new(uint32_t target_count, uint64_t requests, bool is_timed);
 
 /* Notes that a request went to the engine at `submit_ns`; `cause` counts if that was late. */
 void block_stats_submit(struct block_stats *stats, uint64_t intended_ns, uint64_t submit_ns,
@@ -67,9 +60,6 @@ void block_stats_submit(struct block_stats *stats, uint64_t intended_ns, uint64_
 /* Notes what became of a request of `bytes` bytes. */
 void block_stats_end(struct block_stats *stats, const struct completions_record *record,
                      uint64_t bytes);
-
-/* Returns how much the issue error grew over the run by its regression line, in ns. */
-double block_stats_drift_ns(const struct block_stats *stats);
 
 /* NULL is fine. */
 void block_stats_free(struct block_stats *stats);

@@ -216,7 +216,7 @@ static void write_timing(struct json *json, const struct block_stats *stats) {
   json_number(json, "actual_duration_ns", actual);
   if (stats->is_timed) {
     json_signed(json, "duration_error_ns", (int64_t)(actual - intended));
-    json_real(json, "drift_ns", block_stats_drift_ns(stats));
+    json_real(json, "drift_ns", drift_over(&stats->drift, intended));
   }
   json_number(json, "elapsed_ns", elapsed);
   json_real(json, "requests_per_second", elapsed > 0 ? (double)stats->completed / seconds : 0.0);

@@ -15,7 +15,7 @@ struct parts {
 static int open_parts(struct parts *parts, const struct block_plan *plan,
                       const struct feed_rules *rules) {
   struct engine_config config = {.depth = DEPTH, .threads = 1};
-  parts->stats = block_stats_new(plan->target_count, true);
+  parts->stats = block_stats_new(plan->target_count, rules->window.end - rules->window.first, true);
   int rc = parts->stats == NULL ? -ENOMEM : feed_open(&parts->feed, plan, rules);
   if (rc == 0)
     rc = completions_open(&parts->log, NULL);

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import theilslopes
 
 from tests.replay.program import Replay, command, device, record, run, write_plan
 from tracekit.plans import block_plan
@@ -192,6 +193,39 @@ def test_the_distances_are_those_of_the_gaps(replay: Replay) -> None:
     assert told["gap_wasserstein_ns"] == pytest.approx(np.abs(wanted - found).mean(), rel=0.03)
     ratio = (submit[-1] - submit[0]) / (intended[-1] - intended[0])
     assert told["duration_ratio"] == pytest.approx(ratio, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gap_ns", "slow_at", "is_drift"), [(MS, 210, False), (MS, None, False), (MS // 10, None, True)]
+)
+def test_drift_is_what_grows_and_no_burst(
+    replay: Replay, gap_ns: int, slow_at: int | None, *, is_drift: bool
+) -> None:
+    # GIVEN requests of 0.2 ms, one at a time, that come slower or faster; or one that takes 60 ms
+    rows = [
+        record(READ, 0, 8, at_ns=n * gap_ns, target=int(n == slow_at)) for n in range(300)
+    ] + [record(READ, 0, 8, at_ns=300 * gap_ns, target=1)]  # fmt: skip
+    emulate = [f"fast:{device(read_setup_ns=200_000)}", f"slow:{device(read_setup_ns=60 * MS)}"]
+    options = {"engine": "emulated", "emulate": emulate, "depth": 1, "until_ns": 300 * gap_ns}
+    ran = replay(rows, labels=("fast", "slow"), **options)
+    # WHEN scipy finds the line of Theil and Sen through the medians of 64 parts
+    done = ran.by_id()
+    intended = done["intended_ns"].astype(float)
+    error = done["submit_ns"] - intended
+    parts = [slice(first, first + 5) for first in range(0, 300, 5)]
+    x = [(intended[part][0] + intended[part][-1]) / 2 for part in parts]
+    y = [np.sort(error[part])[2] for part in parts]
+    length = intended[-1] - intended[0]
+    # THEN the drift is that, which is what was lost at the end, and nothing for a burst
+    drift = ran.summary["timing"]["drift_ns"]
+    assert drift == pytest.approx(theilslopes(y, x).slope * length, abs=0.02 * error.max())
+    if is_drift:
+        assert 0.5 < drift / (error[-1] - error[0]) < 2
+    else:
+        assert abs(drift) < max(MS, 0.1 * error.max())
+    if slow_at:
+        regression = np.polyfit(intended, error, 1)[0] * length
+        assert abs(regression) > 3 * MS
 
 
 def test_the_machine_is_measured_before_without_the_device(replay: Replay) -> None:
