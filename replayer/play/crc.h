@@ -1,4 +1,4 @@
-/* CRC-32 (IEEE 802.3, as in zlib), eight bytes a step. */
+/* CRC-32 (IEEE 802.3, as in zlib). */
 #ifndef TRACEKIT_PLAY_CRC_H
 #define TRACEKIT_PLAY_CRC_H
 

@@ -81,6 +81,8 @@ int fraction_parse(const char *text, struct fraction *out) {
 }
 
 uint64_t fraction_divide(uint64_t value_ns, const struct fraction *speed) {
+  if (speed->numerator == speed->denominator)
+    return value_ns < INT64_MAX ? value_ns : INT64_MAX;
   wide scaled = (wide)value_ns * speed->denominator / speed->numerator;
   return scaled > INT64_MAX ? INT64_MAX : (uint64_t)scaled;
 }

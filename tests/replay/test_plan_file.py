@@ -1,6 +1,7 @@
 """Plans as bytes: what INTERFACE.md says is accepted, everything else is one line and code 1."""
 
 import struct
+import subprocess
 import time
 import zlib
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.replay.program import record, run, write_plan
+from tests.replay.program import compiled, record, run, write_plan
 from tracekit._native.workload import tally
 from tracekit.errors import TracekitError
 from tracekit.plans import Records, block_plan
@@ -260,3 +261,13 @@ def test_a_plan_in_place_of_a_longer_one_has_nothing_of_it(tmp_path: Path) -> No
     with block_plan.open_new(path) as out:
         out.write(b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_checksums_are_those_of_zlib(tmp_path: Path) -> None:
+    # GIVEN pieces of every length, at every place
+    data = np.random.default_rng(1).bytes(700)
+    driver = compiled(tmp_path, "crc.c", "crc.c")
+    done = subprocess.run([driver], input=data, capture_output=True, check=True)
+    whole = zlib.crc32(data)
+    expected = [[zlib.crc32(data[:length]), whole] for length in range(len(data) + 1)]
+    assert [[int(n) for n in line.split()] for line in done.stdout.splitlines()] == expected
