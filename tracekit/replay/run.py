@@ -23,6 +23,8 @@ from tracekit._native.players import (
 )
 from tracekit.choices import CacheState, Level, Pace, check_choice
 from tracekit.errors import PartialError, UsageError
+from tracekit.machine_state import MachineState, Reading
+from tracekit.repeats import Turn
 from tracekit.replay import partial_results
 from tracekit.replay.captured import compile_files
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
@@ -91,6 +93,8 @@ class ReplayOptions(KeepOptions):
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
     is_dry_run: bool = False
+    turn: Turn | None = None
+    """Its place among replays that take turns."""
 
     def __post_init__(self) -> None:
         """Check what the program cannot check."""
@@ -222,9 +226,10 @@ def replay(
         started = StartedRun(
             plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
         )
+        began = Reading()
         with partial_results.keeping(replays / options.name, started):
             outcome = run_program(plan, place / SUMMARY, arguments=arguments)
-        summary = _summary(outcome, compiled, options)
+        summary = _summary(outcome, compiled, options, began.until(Reading()))
         summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
@@ -284,13 +289,17 @@ def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> 
     return player
 
 
-def _summary(outcome: Outcome, compiled: PlanReport, options: ReplayOptions) -> ReplaySummary:
+def _summary(
+    outcome: Outcome, compiled: PlanReport, options: ReplayOptions, machine: MachineState
+) -> ReplaySummary:
     summary = msgspec.structs.replace(
         msgspec.convert(outcome.summary, ReplaySummary),
         compiled=compiled,
         devices=list(options.devices),
         resumed=options.resume,
         placement=options.placement,
+        machine=machine,
+        turn=options.turn or msgspec.UNSET,
         **_common(outcome, options),
     )
     if not options.is_dry_run:
@@ -347,16 +356,19 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
         arguments += ["--replace"] if options.overwrite else []
         arguments += ["--results", str(results)]
         started = StartedRun(plan, results, compiled)
+        began = Reading()
         with partial_results.keeping(replays / options.name, started):
             outcome = run_files(
                 plan, options.directory, summary=place / FILE_SUMMARY, arguments=arguments
             )
+        machine = began.until(Reading())
         if "counts" not in outcome.summary:
             raise PartialError("interrupted while the files were made: nothing was replayed")
         summary = msgspec.structs.replace(
             msgspec.convert(outcome.summary, FileReplaySummary),
             compiled=compiled,
             warnings=find_rescued(rescued),
+            machine=machine,
             **_common(outcome, options),
         )
         write_file_completions(results, place / partial_results.FILE_TABLE)

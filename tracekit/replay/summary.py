@@ -10,7 +10,9 @@ import msgspec
 from msgspec import UNSET
 
 from tracekit.errors import UsageError
+from tracekit.machine_state import MachineState, doubts
 from tracekit.metadata import Record, TraceWarning, read_object, validate
+from tracekit.repeats import Turn
 from tracekit.replay.compiler import PlanReport
 from tracekit.units import format_duration, parse_duration
 
@@ -284,6 +286,9 @@ class ReplaySummary(Record):
     devices: list[str] = msgspec.field(default_factory=list)
     asked: list[str] | None = ABSENT
     """The command line."""
+    machine: MachineState = ABSENT
+    turn: Turn = ABSENT
+    """Of a replay that took turns with others."""
     resumed: str | None = ABSENT
     placement: str | None = ABSENT
     budget: list[BudgetResult] = ABSENT
@@ -342,6 +347,7 @@ class FileReplaySummary(Record):
     compiled: dict[str, Any] = ABSENT
     asked: list[str] | None = ABSENT
     """The command line."""
+    machine: MachineState = ABSENT
     messages: list[str] = ABSENT
     warnings: list[TraceWarning] = msgspec.field(default_factory=list)
 
@@ -410,7 +416,7 @@ def missed(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 LATE_SHARE = 0.001
-STOLEN_SHARE = 0.02
+STOLEN_SHARE = 0.01
 
 ADVICE = {
     "interrupted": "run it again to the end",
@@ -460,7 +466,8 @@ Warnings = Iterator[tuple[str, float, str]]
 def find_warnings(summary: ReplaySummary) -> list[TraceWarning]:
     """Return the warnings for a finished run."""
     found = (*_of_run(summary), *_of_schedule(summary), *_of_targets(summary), *_of_plan(summary))
-    return [_warning(code, message) for code, amount, message in found if amount]
+    of_machine = doubts(summary.machine) if summary.machine else ()
+    return [*(_warning(code, message) for code, amount, message in found if amount), *of_machine]
 
 
 def _warning(code: str, message: str) -> TraceWarning:
