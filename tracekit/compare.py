@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from tracekit import query
 from tracekit.arrow import read_whole
 from tracekit.errors import UsageError
-from tracekit.metadata import Record, read_object, validate
+from tracekit.machine_state import MachineState, differences
+from tracekit.metadata import Record, TraceWarning, read_object, validate
+from tracekit.repeats import (
+    LEAST_REPEATS,
+    LEVEL,
+    POWER,
+    Ratio,
+    Turn,
+    detectable_ratio,
+    holm,
+    mean_of,
+    paired_ratio,
+    ratio_of,
+    repeats_needed,
+)
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import COMPARISON
 from tracekit.units import format_duration
@@ -26,59 +37,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-LEVEL = 0.95
-SAME = 1e-9  # logarithms that differ by less are of the same time
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean with its 95 % confidence interval; the ends are None where nothing was repeated."""
-
-    mean: float
-    low: float | None
-    high: float | None
-
-
-def mean_of(values: Sequence[float]) -> Interval:
-    """Return the mean of times of repeats and its interval by Student's t, as far as times go.
-
-    The low end is at least 0: few repeats with much spread would put it below.
-    """
-    from scipy import stats
-
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return Interval(mean, None, None)
-    error = float(stats.sem(values))
-    if error == 0:
-        return Interval(mean, mean, mean)
-    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=error)
-    return Interval(mean, max(float(low), 0.0), float(high))
-
-
-def ratio_of(values: Sequence[float], to: Sequence[float]) -> Interval | None:
-    """Return the ratio of two groups of repeats, and its interval by Welch's t of logarithms.
-
-    The ratio is that of the geometric means. None when a time is 0, of which nothing is a multiple.
-    """
-    from scipy import stats
-
-    if min(*values, *to) <= 0:
-        return None
-    mine, other = np.log(values), np.log(to)
-    ratio = math.exp(float(mine.mean() - other.mean()))
-    if len(values) < 2 or len(to) < 2:
-        return Interval(ratio, None, None)
-    if max(np.ptp(mine), np.ptp(other)) < SAME:
-        return Interval(ratio, ratio, ratio)
-    with warnings.catch_warnings():
-        # It warns where one of the groups does not spread: its part of the error is then nothing.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        found = stats.ttest_ind(mine, other, equal_var=False).confidence_interval(LEVEL)
-    return Interval(ratio, math.exp(found.low), math.exp(found.high))
-
-
 MANY_TIMES = 2.0
+SMALL = 0.01
+"""Difference of which is said how many repeats find it."""
+DIFFERENT, NONE_FOUND, CANNOT_TELL = "different", "none found", "cannot tell"
+JUDGED = ("pairs", "p_value", "p_corrected", "verdict", "detectable_ratio", "repeats_needed")
+UNSURE = {
+    NONE_FOUND: "No difference beyond the spread of the repeats",
+    CANNOT_TELL: "Too few repeats to tell a difference from chance",
+}
 SAME_WORK = 0.01
 """Share of the requests by which runs may differ, such as by some that failed."""
 Row = Mapping[str, Any]
@@ -90,27 +57,42 @@ def is_same_work(counts: Sequence[int]) -> bool:
 
 
 def describe(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Return a sentence on the elapsed time of each name, and one on its service times."""
+    """Return a sentence on the elapsed time of each name, and those on its service times."""
     found = [sentence for name in names[1:] for sentence in _of(rows, name, names[0])]
     has_bands = any(row["ratio_low"] is not None and row["name"] != names[0] for row in rows)
     return [*found, "In brackets: 95 % confidence, over the repeats."] if has_bands else found
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """Return the lines of a table for the terminal: mean service times, then elapsed times."""
-    lines = [f"{'':<30}{'requests':>12}{'time':>14}{'95 %':>26}{'ratio':>9}"]
+    """Return the lines of a table for the terminal: mean service times, then elapsed times.
+
+    p-values stand there once something was repeated: raw, and corrected for the number of rows.
+    """
+    has_tests = any(row["p_value"] is not None for row in rows)
+    head = f"{'':<30}{'requests':>12}{'time':>14}{'95 %':>26}{'ratio':>9}"
+    lines = [f"{head}{'p':>9}{'corrected':>11}  verdict" if has_tests else head]
     for row in rows:
-        if row["measure"] not in ("elapsed", "service_avg"):
+        if row["measure"] not in SHOWN:
             continue
         what = "elapsed" if row["measure"] == "elapsed" else _whose(row)
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
         ends = [row[f"time_{end}_ns"] for end in ("low", "high")]
         band = "" if None in ends else " to ".join(map(format_duration, ends))
-        lines.append(
+        line = (
             f"{row['name'] + ' ' + what:<30}{row['request_count']:>12,}"
             f"{format_duration(row['time_ns']):>14}{band:>26}{ratio:>9}"
         )
+        if has_tests and row["verdict"]:
+            line += f"{_chance(row['p_value']):>9}{_chance(row['p_corrected']):>11}  "
+            line += row["verdict"]
+        lines.append(line)
     return lines
+
+
+def _chance(p_value: float | None) -> str:
+    if p_value is None:
+        return ""
+    return f"{p_value:.4f}" if p_value >= 0.0001 else "<0.0001"
 
 
 def _whose(row: Row) -> str:
@@ -124,11 +106,35 @@ def _of(rows: Sequence[Row], name: str, first: str) -> list[str]:
         if (row["name"], row["measure"]) == (name, "service_avg") and row["ratio"] is not None
     ]
     found = _of_lengths(rows, name, first)
-    if changed := [f"{_whose(row)} {_change(row)}" for row in services if _is_sure(row)]:
-        found.append(f"Mean service time of {name} against {first}: {', '.join(changed)}.")
-    if unsure := [_whose(row) for row in services if not _is_sure(row)]:
-        found.append(f"No difference beyond the spread of the repeats: {', '.join(unsure)}.")
-    return found
+    # What ran once has no p-value: nobody can tell, and a warning says so.
+    sure = [row for row in services if row["p_value"] is None or row["verdict"] == DIFFERENT]
+    if sure:
+        changed = ", ".join(f"{_whose(row)} {_change(row)}" for row in sure)
+        found.append(f"Mean service time of {name} against {first}: {changed}.")
+    for verdict, text in UNSURE.items():
+        unsure = [_whose(row) for row in services if row["verdict"] == verdict and row not in sure]
+        found += [f"{text}: {', '.join(unsure)}."] if unsure else []
+    return [*found, *_power(rows, name)]
+
+
+def _power(rows: Sequence[Row], name: str) -> list[str]:
+    """Say from when on the repeats of a name find a difference, and how many it takes for less."""
+    tested = [
+        row
+        for row in rows
+        if row["name"] == name and row["measure"] in SHOWN and row["detectable_ratio"] is not None
+    ]
+    if not tested:
+        return []
+    least, most = (end(row["detectable_ratio"] for row in tested) for end in (min, max))
+    found = f"{least:.1%}" if most < 1.1 * least else f"{least:.1%} to {most:.1%}"
+    needed = [row["repeats_needed"] for row in tested]
+    count = "more than a million" if None in needed else f"{max(needed):,}"
+    way = "pairs" if tested[0]["pairs"] else "repeats"
+    return [
+        f"{tested[0]['pairs'] or tested[0]['repeats']:,} {way} find a difference of {found} with"
+        f" {POWER:.0%} probability; for {SMALL:.0%} in every row it takes {count}."
+    ]
 
 
 def _of_lengths(rows: Sequence[Row], name: str, first: str) -> list[str]:
@@ -138,7 +144,8 @@ def _of_lengths(rows: Sequence[Row], name: str, first: str) -> list[str]:
     mine, other = of[name], of[first]
     took = f"{name} took {format_duration(mine['time_ns'])}"
     if mine["ratio"] is not None:
-        return [f"{took}: against {first} {_change(mine)}."]
+        unsure = UNSURE.get(mine["verdict"]) if mine["p_value"] is not None else None
+        return [f"{took}: against {first} {_change(mine)}{f'. {unsure}' if unsure else ''}."]
     if is_same_work([mine["request_count"], other["request_count"]]):
         return []
     return [
@@ -146,11 +153,6 @@ def _of_lengths(rows: Sequence[Row], name: str, first: str) -> list[str]:
         f" {format_duration(other['time_ns'])} for {other['request_count']:,}: not the same work,"
         " so neither these times nor the service times below say which is faster."
     ]
-
-
-def _is_sure(row: Row) -> bool:
-    """Say whether the interval of the ratio leaves out 1; without repeats nobody can tell."""
-    return row["ratio_low"] is None or not row["ratio_low"] <= 1 <= row["ratio_high"]
 
 
 def _change(row: Row) -> str:
@@ -170,6 +172,9 @@ TABLE = "comparison"
 RESULT = "comparison.json"
 TRACE = "trace"
 MEASURES = ("avg", "p50", "p99")
+SHOWN = ("elapsed", "service_avg")
+FAMILIES = (SHOWN, ("service_p50", "service_p99"))
+"""Measures whose rows are corrected together: those of the table, and percentiles apart."""
 ELAPSED = ("elapsed", "all", "all")
 _REPEAT = re.compile(r"(?P<name>.+)\.(?P<number>[1-9]\d*)")
 
@@ -197,18 +202,19 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
         traced = query.run(connection, "replay/traced").to_pandas()
     replayed = replayed[replayed["measure"] == "service"]
     first = next((c.replays[0] for c in candidates if c.replays), None)
-    values = [
-        _replay_values(folder, candidate, replayed)
+    groups = [
+        _replay_group(folder, candidate, replayed)
         if candidate.replays
-        else _trace_values(traced[traced["replay"] == first])
+        else _trace_group(candidate, traced[traced["replay"] == first])
         for candidate in candidates
     ]
-    rows = list(_rows(candidates, values, _work(candidates, values)))
+    rows = table_rows(groups)
     found = [candidate.name for candidate in candidates]
     comparison = Comparison(
         names=found,
         replays={candidate.name: list(candidate.replays) for candidate in candidates},
         headline=describe(rows, found),
+        warnings=find_warnings(groups),
     )
     result: dict[str, Any] = msgspec.to_builtins(comparison)
     table = pa.Table.from_pylist(rows, COMPARISON)
@@ -251,11 +257,13 @@ class _Counts(Record):
     done: int
 
 
-class _Run(Record):
+class Run(Record):
     """What is compared of a replay's summary.json."""
 
     timing: _Timing
     counts: _Counts
+    turn: Turn | None = None
+    machine: MachineState | None = None
 
 
 class Comparison(Record):
@@ -264,73 +272,199 @@ class Comparison(Record):
     names: list[str]
     replays: dict[str, list[str]]
     headline: list[str]
+    warnings: list[TraceWarning] = msgspec.field(default_factory=list)
 
 
-Values = dict[Key, list[tuple[float, int]]]
-"""The time of each repeat, and of how many requests."""
+Values = dict[Key, dict[str, tuple[float, int]]]
+"""The time of each repeat, by its name, and of how many requests."""
 
 
-def _replay_values(folder: TraceFolder, candidate: Candidate, times: pd.DataFrame) -> Values:
-    found: Values = defaultdict(list)
+@dataclass(frozen=True)
+class Group:
+    """The repeats of one name: what is kept of each run, and their times."""
+
+    name: str
+    values: Values
+    runs: Mapping[str, Run] = field(default_factory=dict)
+
+    def done(self) -> list[int]:
+        """Return how many requests each repeat did."""
+        return [count for _, count in self.values.get(ELAPSED, {}).values()]
+
+    def pairs(self, first: Group) -> list[tuple[str, str]]:
+        """Return the repeats of both that ran side by side, of whichever series they are."""
+        partners = {_place(run.turn): name for name, run in first.runs.items() if run.turn}
+        return [
+            (name, partners[_place(run.turn)])
+            for name, run in self.runs.items()
+            if run.turn and _place(run.turn) in partners
+        ]
+
+
+def _place(turn: Turn) -> tuple[str, int]:
+    return turn.series, turn.pair
+
+
+def _replay_group(folder: TraceFolder, candidate: Candidate, times: pd.DataFrame) -> Group:
+    found: Values = defaultdict(dict)
+    runs = {}
     for replay in candidate.replays:
         file = folder.file(f"replays/{replay}/summary.json")
         content = read_object(file, hint="replay again")
-        run = validate(content, _Run, file=file, hint="replay again")
-        found[ELAPSED].append((float(run.timing.elapsed_ns), run.counts.done))
-        _add_services(found, times[times["replay"] == replay])
-    return found
+        run = runs[replay] = validate(content, Run, file=file, hint="replay again")
+        found[ELAPSED][replay] = float(run.timing.elapsed_ns), run.counts.done
+        _add_services(found, times[times["replay"] == replay], name=replay)
+    return Group(candidate.name, found, runs)
 
 
-def _trace_values(times: pd.DataFrame) -> Values:
-    found: Values = defaultdict(list)
+def _trace_group(candidate: Candidate, times: pd.DataFrame) -> Group:
+    found: Values = defaultdict(dict)
     if len(times):
         elapsed = float(times["last_ns"].max() - times["first_ns"].min())
-        found[ELAPSED].append((elapsed, int(times["request_count"].sum())))
-    _add_services(found, times)
-    return found
+        found[ELAPSED][TRACE] = elapsed, int(times["request_count"].sum())
+    _add_services(found, times, name=TRACE)
+    return Group(candidate.name, found)
 
 
-def _add_services(found: Values, times: pd.DataFrame) -> None:
+def _add_services(found: Values, times: pd.DataFrame, *, name: str) -> None:
     for row in times.to_dict("records"):
         for measure in MEASURES:
             key = (f"service_{measure}", str(row["role"]), str(row["operation"]))
-            found[key].append((float(row[f"time_{measure}_ns"]), int(row["request_count"])))
+            found[key][name] = float(row[f"time_{measure}_ns"]), int(row["request_count"])
 
 
-def _work(candidates: Sequence[Candidate], values: Sequence[Values]) -> list[list[int]]:
+def _work(groups: Sequence[Group]) -> list[list[int]]:
     """Return how many requests each repeat did.
 
     What is counted of the trace is that of the first replay: in the trace some were merged, so that
     its own number is another one.
     """
-    done = [[count for _, count in mine.get(ELAPSED, [])] for mine in values]
-    pairs = list(zip(candidates, done, strict=True))
-    first = next((did for candidate, did in pairs if candidate.replays), [])
-    return [did if candidate.replays else first[:1] for candidate, did in pairs]
+    first = next((group.done() for group in groups if group.runs), [])
+    return [group.done() if group.runs else first[:1] for group in groups]
 
 
-def _rows(
-    candidates: Sequence[Candidate], values: Sequence[Values], work: Sequence[Sequence[int]]
-) -> Iterator[dict[str, Any]]:
-    for candidate, mine, did in zip(candidates, values, work, strict=True):
-        for key, pairs in sorted(mine.items()):
-            times = [time for time, _ in pairs]
-            first = [time for time, _ in values[0].get(key, [])]
+def table_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Return the rows of comparison.parquet, with a verdict on each difference from the first."""
+    first, work = groups[0], _work(groups)
+    found = []
+    for group, did in zip(groups, work, strict=True):
+        pairs = [] if group is first else group.pairs(first)
+        for key in sorted(group.values):
             can_compare = key[0] != "elapsed" or is_same_work([*did, *work[0]])
-            ratio = ratio_of(times, first) if first and can_compare else None
-            mean = mean_of(times)
-            yield {
-                "name": candidate.name,
-                **dict(zip(("measure", "role", "operation"), key, strict=True)),
-                "repeats": len(times),
-                "request_count": pairs[0][1],
-                "time_ns": mean.mean,
-                "time_low_ns": mean.low,
-                "time_high_ns": mean.high,
-                "ratio": None if ratio is None else ratio.mean,
-                "ratio_low": None if ratio is None else ratio.low,
-                "ratio_high": None if ratio is None else ratio.high,
-            }
+            ratio = _ratio(group.values[key], first.values.get(key, {}), pairs=pairs)
+            found.append((group, key, ratio if can_compare else None))
+    corrected: dict[int, tuple[float, int]] = {}
+    for measures in FAMILIES:
+        family = {
+            number: ratio.p_value
+            for number, (group, key, ratio) in enumerate(found)
+            if group is not first and key[0] in measures and ratio is not None and ratio.has_spread
+        }
+        values = holm([value for value in family.values() if value is not None])
+        corrected |= {
+            number: (value, len(family)) for number, value in zip(family, values, strict=True)
+        }
+    return [
+        {
+            **_times(group, key),
+            **_ends(ratio),
+            **_verdict(None if group is first else ratio, *corrected.get(number, (None, 0))),
+        }
+        for number, (group, key, ratio) in enumerate(found)
+    ]
+
+
+def _ratio(
+    times: Mapping[str, tuple[float, int]],
+    to: Mapping[str, tuple[float, int]],
+    *,
+    pairs: Sequence[tuple[str, str]],
+) -> Ratio | None:
+    """Return the ratio over the pairs where there are some, else of both groups as a whole."""
+    paired = [(times[mine][0], to[its][0]) for mine, its in pairs if mine in times and its in to]
+    if len(paired) > 1:
+        return paired_ratio(*zip(*paired, strict=True))
+    if not to:
+        return None
+    return ratio_of([time for time, _ in times.values()], [time for time, _ in to.values()])
+
+
+def _times(group: Group, key: Key) -> dict[str, Any]:
+    cells = [*group.values[key].values()]
+    mean = mean_of([time for time, _ in cells])
+    return {
+        "name": group.name,
+        **dict(zip(("measure", "role", "operation"), key, strict=True)),
+        "repeats": len(cells),
+        "request_count": cells[0][1],
+        "time_ns": mean.mean,
+        "time_low_ns": mean.low,
+        "time_high_ns": mean.high,
+    }
+
+
+def _ends(ratio: Ratio | None) -> dict[str, Any]:
+    return {
+        "ratio": None if ratio is None else ratio.mean,
+        "ratio_low": None if ratio is None else ratio.low,
+        "ratio_high": None if ratio is None else ratio.high,
+    }
+
+
+def _verdict(ratio: Ratio | None, corrected: float | None, tests: int) -> dict[str, Any]:
+    """Return what the repeats say of a difference, of a family of so many tests."""
+    found: dict[str, Any] = dict.fromkeys(JUDGED)
+    if ratio is None:
+        return found
+    found["verdict"], found["p_value"] = CANNOT_TELL, ratio.p_value
+    found["pairs"] = ratio.repeats if ratio.is_paired else None
+    if corrected is not None:
+        found["p_corrected"] = corrected
+        found["verdict"] = DIFFERENT if corrected < 1 - LEVEL else NONE_FOUND
+        found["detectable_ratio"] = detectable_ratio(ratio, tests=tests)
+        found["repeats_needed"] = repeats_needed(ratio, SMALL, tests=tests)
+    return found
+
+
+ADVICE = {
+    "run_once": "repeat both in turn: tracekit compare TRACE --run 'NAME: options' --repeat 6",
+    "few_repeats": f"repeat both in turn at least {LEAST_REPEATS} times, better 6 or more",
+    "one_after_the_other": "let them take turns: tracekit compare TRACE --run 'NAME: options' ...",
+    "without_partner": "repeat the series to its end",
+    "other_state": "let them take turns, on a machine that does nothing else",
+}
+"""Of each doubt about a comparison."""
+
+
+def find_warnings(groups: Sequence[Group]) -> list[TraceWarning]:
+    """Return what to doubt about the differences from the first."""
+    first = groups[0]
+    return [
+        TraceWarning(code=code, message=message, advice=ADVICE[code])
+        for group in groups[1:]
+        if first.runs and group.runs
+        for code, message in _doubts(group, first)
+    ]
+
+
+def _doubts(group: Group, first: Group) -> Iterator[tuple[str, str]]:
+    both, pairs = f"{group.name} and {first.name}", len(group.pairs(first))
+    counts = len(group.runs), len(first.runs)
+    if min(counts) == 1:
+        once = both if counts == (1, 1) else (group if counts[0] == 1 else first).name
+        yield "run_once", f"{once} ran once: what differs may be chance"
+    elif min(counts) < LEAST_REPEATS:
+        yield "few_repeats", f"{both}: {min(counts)} repeats do not show how far they spread"
+    if pairs < 2 <= min(counts):
+        yield (
+            "one_after_the_other",
+            f"{both} did not take turns: a drift of the machine looks like a difference",
+        )
+    elif pairs >= 2 and (left := sum(counts) - 2 * pairs):
+        yield "without_partner", f"{both}: {left} repeats are in no pair and not in the p-values"
+    states = [[run.machine for run in one.runs.values() if run.machine] for one in (group, first)]
+    if found := list(differences(*states)):
+        yield "other_state", f"{both} ran in different states of the machine: {'; '.join(found)}"
 
 
 def read_rows(folder: TraceFolder) -> list[dict[str, Any]]:

@@ -251,8 +251,17 @@ COMPARISON = _stored("""
         repeats
     time_high_ns float64?: the other end of it
     ratio float64?: to the first name; geometric mean
-    ratio_low float64?: end of its 95 % confidence interval (Welch, of logarithms); null without
+    ratio_low float64?: end of its 95 % confidence interval (of logarithms: Student's t of pairs,
+        else Welch's); null without
     ratio_high float64?: the other end of it
+    pairs int64?: runs of both that took turns; null: the names ran one after the other
+    p_value float64?: probability of a ratio as far from 1 without a difference; null without
+        repeats
+    p_corrected float64?: for the number of rows (Holm); percentiles are corrected apart
+    verdict string?: different (p_corrected below 5 %), none found, or cannot tell: fewer than
+        three repeats; null: nothing to compare with
+    detectable_ratio float64?: difference that so many repeats find with 80 % probability
+    repeats_needed int64?: to find a difference of 1 % so; null: more than a million
 """)
 
 CACHE_CURVE = _stored("""

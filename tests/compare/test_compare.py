@@ -11,8 +11,8 @@ from typer.testing import Result
 from tests.command_line import invoke, refused, succeed
 from tests.replay.trace import trace
 from tests.traces import json_of, rows_of
-from tracekit.compare import mean_of, ratio_of
 from tracekit.errors import UsageError
+from tracekit.repeats import mean_of, ratio_of
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
 from tracekit.report.sections.replay import comparison, points

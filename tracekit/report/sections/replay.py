@@ -296,7 +296,13 @@ def comparison(inputs: Inputs) -> Parts | None:
         title=f"Time against {fmt.printable(first)}",
         legend=(),
     )
-    return {"headline": result["headline"], "first": first, "figure": shown}
+    warnings = [f"{one['message']}; {one['advice']}" for one in result.get("warnings", ())]
+    return {
+        "headline": result["headline"],
+        "warnings": warnings,
+        "first": first,
+        "figure": shown,
+    }
 
 
 def points(table: pd.DataFrame, names: list[str]) -> pd.DataFrame:
