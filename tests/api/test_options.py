@@ -34,7 +34,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "simulate endurance": (tk.Simulate.endurance,),
     "replay": (tk.Trace.replay, tk.Trace.replay_files, tk.Trace.replays),
     "bench": (tk.bench, tk.bench_files),
-    "compare": (tk.Trace.compare,),
+    "compare": (tk.Trace.compare, tk.Trace.replays),
     "verify-placement": (tk.Trace.verify_placement,),
     "characterize-device": (tk.characterize_device,),
     "counters": (tk.counters,),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import weakref
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracekit import choices
 from tracekit.api import results, values
@@ -26,6 +28,9 @@ from tracekit.api.values import (
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import row_progress, stage_progress, step_progress
 from tracekit.units import memory_mib
+
+if TYPE_CHECKING:
+    from tracekit.repeats import Turn
 
 LATEST = "latest"
 
@@ -141,7 +146,6 @@ class Trace(Tables):
         return Simulate(self)
 
     @keeps_words
-    @writes
     def replay(
         self,
         target: Texts | None = None,
@@ -178,37 +182,60 @@ class Trace(Tables):
         dry_run: bool = False,
     ) -> Replay:
         """Replay on files, block or DAX devices; `is_partial` says if it was cut short."""
+        return self._replay(locals())
+
+    @writes
+    def _replay(self, given: Mapping[str, Any], turn: Turn | None = None) -> Replay:
+        """Replay with all options of `replay`."""
         from tracekit.replay.player import PlayerOptions, Schedule
         from tracekit.replay.run import ReplayOptions, replay
 
-        given = locals()
-        times = map(time_text, (late_limit, max_idle, start, end))
+        late_limit, max_idle, start, end = (
+            time_text(given[name]) for name in ("late_limit", "max_idle", "start", "end")
+        )
+        schedule = Schedule(given["pace"], given["late"], late_limit, max_idle, start, end)
         options = values.chosen(
             ReplayOptions,
             given,
-            player=values.chosen(PlayerOptions, given, schedule=Schedule(pace, late, *times)),
-            devices=values.texts(device),
-            is_dry_run=dry_run,
-            overwrite=force,
+            player=values.chosen(PlayerOptions, given, schedule=schedule),
+            devices=values.texts(given["device"]),
+            is_dry_run=given["dry_run"],
+            overwrite=given["force"],
+            turn=turn,
         )
         with row_progress("plan") as on_rows:
             summary, is_partial = replay(self.folder, options, on_rows=on_rows)
         return Replay(self, summary, is_partial)
 
-    def replays(self, *, repeat: int, **options: Any) -> Iterator[Replay]:
+    def replays(
+        self, *, repeat: int, run: Mapping[str, Mapping[str, Any]] | None = None, **options: Any
+    ) -> Iterator[Replay]:
         """Replay several times, as NAME.1, NAME.2 and so on; `compare` reports their spread.
 
-        Yields each when it has ended. The options are those of `replay`.
+        Yields each when it has ended. The options are those of `replay`. `run` has options of its
+        own for each of several names; these take turns, in the order ABBA BAAB and so on, so that
+        `compare` can tell them from a drift of the machine.
         """
+        from tracekit.repeats import Turn, in_turn
+
         if repeat < 1:
             raise UsageError(f"--repeat {repeat}: not a number of repeats")
-        given = {**options, "repeat": repeat}
-        name = options.pop("name", LATEST)
-        force = options.pop("force", False) or name == LATEST
-        for number in range(1, repeat + 1):
-            with asking(self.replay, given):
-                made = self.replay(**options, name=f"{name}.{number}", force=force)
-            yield made
+        if run is not None and (len(run) < 2 or "name" in options):
+            raise UsageError("--run takes the place of --name, and there are two or more of it")
+        given = {**options, "repeat": repeat, "run": values.runs_words(run or {})}
+        runs = run or {options.pop("name", LATEST): {}}
+        series, position = str(time.time_ns()), 0
+        for number, order in enumerate(in_turn(len(runs), repeat), 1):
+            for name in (list(runs)[place] for place in order):
+                position += 1
+                turn = Turn(series=series, pair=number, position=position) if run else None
+                asks = {**options, **runs[name], "name": f"{name}.{number}"}
+                asks["force"] = asks.get("force", False) or name == LATEST
+                bound = signature(self.replay).bind(**asks)
+                bound.apply_defaults()
+                with asking(self.replay, given):
+                    made = self._replay(bound.arguments, turn)
+                yield made
 
     @keeps_words
     @writes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,7 +31,7 @@ Kind = TypeVar("Kind")
 REPEATED = frozenset(
     (
         *("budget", "device", "only", "overwrite_signature", "param", "priority", "recorded"),
-        *("role", "settings", "target", "unit", "vary", "write_to"),
+        *("role", "run", "settings", "target", "unit", "vary", "write_to"),
     )
 )
 """Options of which each value stands behind its own word; others have commas between values."""
@@ -155,6 +156,12 @@ def asking(call: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[None]
         yield
     finally:
         _ASKED.reset(token)
+
+
+def runs_words(runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return runs that take turns as the command line has them, NAME: OPTIONS."""
+    defaults = dict.fromkeys({name for one in runs.values() for name in one}, False)
+    return [f"{name}: {shlex.join(_words(one, defaults))}" for name, one in runs.items()]
 
 
 def _words(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:

@@ -77,6 +77,12 @@ OVERWRITE_SIGNATURE = "Allow a target that holds this, such as ext or swap, to b
 SEED = "Another one gives other random numbers."
 TARGET_SIZE = option("Size of the target, in place of the profile's.", metavar="SIZE")
 
+RUNS = option(
+    "Options of `replay` for each of two or more names, such as 'ssd: --target /dev/sdb'. They take"
+    " turns, in the order ABBA BAAB, as NAME.1, NAME.2, ... of each. Can be repeated.",
+    metavar="'NAME: OPTIONS'",
+)
+
 # Of the virtual machine.
 GUEST = {
     "memory": "Memory of the guest, at least 256MiB.",

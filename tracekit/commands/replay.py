@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
+from typer.exceptions import TyperException
 
 import tracekit as tk
 from tracekit.commands import options
 from tracekit.commands.options import option
 from tracekit.errors import TracekitError, UsageError
 
+NOT_OF_RUNS = frozenset(("as_json", "cache", "dry_run", "files", "name", "repeat", "resume", "run"))
 OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
 
 
@@ -97,21 +100,48 @@ def replay(
         int,
         typer.Option(help="Replay so often, as NAME.1, NAME.2, ...; compare tells their spread."),
     ] = 1,
+    run: Annotated[list[str] | None, options.RUNS] = None,
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
     """Replay the trace on files, block or DAX devices, at its own times or as fast as possible."""
     opened = tk.open(trace)
     if files is not None:
-        _refuse_others([*chosen, *(["repeat"] if repeat != 1 else [])])
+        more = {"repeat": repeat != 1, "run": run}
+        _refuse_others([*chosen, *(name for name, is_given in more.items() if is_given)])
         found = iter([opened.replay_files(files, **chosen)])
     elif "cache" in chosen:
         raise UsageError("--cache belongs to --files", hint="leave it away")
+    elif run:
+        found = opened.replays(repeat=repeat, run=runs_of(run), **chosen)
     elif repeat == 1:
         found = iter([opened.replay(**chosen)])
     else:
         found = opened.replays(repeat=repeat, **chosen)
     _show_all(found, as_json=as_json)
+
+
+def runs_of(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the options of `replay` for each name, from texts such as 'ssd: --target /dev/sdb'."""
+    own = typer.Typer(add_completion=False, rich_markup_mode=None)
+    own.command("replay")(replay)
+    command, found = typer.main.get_command(own), dict[str, dict[str, Any]]()
+    for text in texts:
+        name, colon, words = text.partition(":")
+        if not colon or name in found:
+            raise UsageError(
+                f"--run {text}: not 'NAME: OPTIONS' with a name of its own",
+                hint="for example: --run 'ssd: --target /dev/sdb' --run 'nvm: --target /dev/pmem0'",
+            )
+        try:
+            context = command.make_context("replay", ["trace", *shlex.split(words)])
+        except (TyperException, ValueError) as error:
+            message = error.message if isinstance(error, TyperException) else error
+            raise UsageError(f"--run {name}: {message}", hint="options of replay") from None
+        found[name] = options.given(cast(typer.Context, context))
+        for option_name in NOT_OF_RUNS & found[name].keys():
+            raise UsageError(f"--run {name}: --{option_name} is not for runs that take turns")
+    return found
 
 
 def _refuse_others(chosen: list[str]) -> None:
