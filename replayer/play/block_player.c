@@ -9,6 +9,7 @@
 #include "play/block_summary.h"
 #include "play/block_targets.h"
 #include "play/diag.h"
+#include "play/preflight.h"
 #include "play/progress.h"
 #include "play/stop.h"
 
@@ -43,7 +44,9 @@ static int prepare(struct block_session *session) {
   int rc = is_short || session->options->is_dry_run ? block_plan_check_all(&session->plan) : 0;
   if (rc == 0)
     rc = choose_window(session);
-  return rc == 0 ? block_targets_open(session) : rc;
+  if (rc == 0)
+    rc = block_targets_open(session);
+  return rc == 0 ? preflight_check(session) : rc;
 }
 
 /* As fast as possible a sleep that ends with several completions costs less for each, and keeps the

@@ -7,6 +7,7 @@
 #include "play/clock.h"
 #include "play/disk_stat.h"
 #include "play/options.h"
+#include "play/preflight_note.h"
 #include "play/target.h"
 
 struct block_session {
@@ -15,6 +16,7 @@ struct block_session {
   uint32_t target_count; /* opened */
   struct target targets[BLOCK_PLAN_TARGETS_MAX];
   uint64_t beyond[BLOCK_PLAN_TARGETS_MAX];            /* requests outside of the target */
+  struct preflight preflight;                         /* what will not go as the plan says */
   struct device_spec devices[BLOCK_PLAN_TARGETS_MAX]; /* of the emulated engine */
   struct disk_stat disks[BLOCK_PLAN_TARGETS_MAX];     /* what the kernel counted during the run */
   struct buffers buffers;

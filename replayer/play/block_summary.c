@@ -75,6 +75,7 @@ static void summary_target(struct json *json, const struct block_session *sessio
   json_bool(json, "can_discard", target->can_discard);
   json_bool(json, "can_zero", target->can_zero);
   json_number(json, "out_of_range", session->beyond[index]);
+  preflight_note_write(json, &session->preflight, index);
   if (session->options->device_count > 0)
     write_device(json, &session->devices[index]);
   write_counted(json, &session->disks[index]);
@@ -355,6 +356,7 @@ static void write_all(struct json *json, const void *context) {
   json_number(json, "threads", options->threads);
   if (session->stats != NULL)
     write_run(json, session);
+  preflight_note_write(json, &session->preflight, PREFLIGHT_OF_RUN);
   json_open(json, "targets", '[');
   for (uint32_t i = 0; i < session->target_count; i++)
     summary_target(json, session, i);

@@ -1,8 +1,6 @@
 #include "play/block_targets.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "play/capabilities.h"
@@ -11,7 +9,6 @@
 
 #define GRAIN_SECTORS 8U /* scaled addresses are no finer than 4 KiB, unless the plan is */
 
-/* What of a target is used: its whole sectors where they are larger than the plan's. */
 /* The path given for a label, or the one given for all others; NULL if there is neither. */
 static const char *path_for(const struct options *options, const char *label) {
   const char *path = NULL;
@@ -147,67 +144,10 @@ static int check_polling(const struct block_session *session) {
   return 0;
 }
 
+/* What of a target is used: its whole sectors where they are larger than the plan's. */
 static uint64_t usable_bytes(const struct target *target) {
   return target->is_direct ? target->size_bytes - target->size_bytes % target->align_bytes
                            : target->size_bytes;
-}
-
-/* Counts the requests of one block that run and lie beyond their target. */
-static void count_block(struct block_session *session, uint64_t number,
-                        const struct block_record *records, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    const struct block_record *record = &records[i];
-    uint64_t place = number * BLOCK_PLAN_STRIDE + i;
-    bool runs = place >= session->window.first && place < session->window.end;
-    uint64_t end = record->sector + record->length_sectors;
-    session->beyond[record->target] +=
-        runs && record->operation != BLOCK_FLUSH &&
-        end > usable_bytes(&session->targets[record->target]) / SECTOR_BYTES;
-  }
-}
-
-/* Counts the requests that lie beyond their target; only a plan for a larger one is read again. */
-static int count_beyond(struct block_session *session) {
-  bool is_needed = false;
-  for (uint32_t i = 0; i < session->target_count; i++)
-    is_needed =
-        is_needed || session->plan.targets[i].needed_bytes > usable_bytes(&session->targets[i]);
-  if (!is_needed)
-    return 0;
-  struct block_record *records = malloc(BLOCK_PLAN_STRIDE * sizeof *records);
-  if (records == NULL) {
-    diag("no memory to count the requests beyond the targets");
-    return -ENOMEM;
-  }
-  uint64_t last_ns = 0;
-  int rc = 0;
-  uint64_t block = session->window.first / BLOCK_PLAN_STRIDE;
-  for (; block * BLOCK_PLAN_STRIDE < session->window.end && rc == 0; block++) {
-    uint32_t count = 0;
-    rc = block_plan_read_block(&session->plan, block, records, &count, &last_ns);
-    if (rc == 0)
-      count_block(session, block, records, count);
-  }
-  free(records);
-  return rc;
-}
-
-static int check_range(struct block_session *session) {
-  int rc = count_beyond(session);
-  if (rc != 0 || session->options->out_of_range != FIT_REFUSE)
-    return rc;
-  for (uint32_t i = 0; i < session->target_count; i++) {
-    const struct target *target = &session->targets[i];
-    if (session->beyond[i] == 0)
-      continue;
-    diag("target %s=%s is too small: %" PRIu64 " requests lie beyond its %" PRIu64
-         " bytes, the plan needs %" PRIu64
-         "; choose a larger one or --out-of-range wrap, fold, scale, clip or skip",
-         target->label, target->path, session->beyond[i], usable_bytes(target),
-         session->plan.targets[i].needed_bytes);
-    return -ERANGE;
-  }
-  return 0;
 }
 
 int block_targets_open(struct block_session *session) {
@@ -224,7 +164,7 @@ int block_targets_open(struct block_session *session) {
     rc = check_polling(session);
   if (rc == 0)
     rc = priority_assign(session->targets, session->target_count, priority->texts, priority->count);
-  return rc == 0 ? check_range(session) : rc;
+  return rc;
 }
 
 struct fit_target block_targets_fit(const struct block_session *session, uint32_t index) {

@@ -1,11 +1,10 @@
-/* The targets of a plan of blocks: opened by the options, and whether the plan fits them. */
+/* The targets of a plan of blocks, opened by the options. */
 #ifndef TRACEKIT_PLAY_BLOCK_TARGETS_H
 #define TRACEKIT_PLAY_BLOCK_TARGETS_H
 
 #include "play/block_session.h"
 
-/* Opens each target of the plan, gives it its device and priority, and counts the requests that lie
- * beyond it, which are rejected unless the options say what to do. The caller closes the first
+/* Opens each target of the plan and gives it its device and priority. The caller closes the first
  * session->target_count, also after an error. Returns 0 or -errno after a line on stderr. */
 int block_targets_open(struct block_session *session);
 

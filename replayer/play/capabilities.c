@@ -98,3 +98,14 @@ bool capabilities_polls(dev_t device) {
   char polls[8];
   return sysfs_read(device, "queue/io_poll", polls, sizeof polls) == 0 && strcmp(polls, "1") == 0;
 }
+
+bool capabilities_is_read_only(int fd) {
+  struct stat status;
+  char text[64];
+  if (fd < 0 || fstat(fd, &status) != 0)
+    return false;
+  if (S_ISBLK(status.st_mode))
+    return sysfs_read(status.st_rdev, "ro", text, sizeof text) == 0 && strcmp(text, "1") == 0;
+  (void)snprintf(text, sizeof text, "/proc/self/fd/%d", fd); /* always fits */
+  return access(text, W_OK) != 0 && errno == EROFS;
+}

@@ -22,6 +22,10 @@ int capabilities_scratch_file(const char *path);
  * system rejects it. */
 uint32_t capabilities_direct_alignment(int fd);
 
+/* Returns whether the device, or the file system of the file, behind `fd` takes no writes; false
+ * too where nobody can say. */
+bool capabilities_is_read_only(int fd);
+
 /* Returns whether the block device, or that of a file system, has queues whose completions are
  * looked for. `device` is its number; false too where the kernel does not report it. */
 bool capabilities_polls(dev_t device);

@@ -3,24 +3,16 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #include "play/diag.h"
+#include "play/process_limits.h"
 
 #define OWN_FILES                                                                                  \
   32U /* descriptors beside those of the plan: directory, plan, results, preparation */
 
 static int raise_limit(struct free_space *space) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return -errno;
-  if (limit.rlim_cur < space->needed_files && limit.rlim_max > limit.rlim_cur) {
-    limit.rlim_cur = limit.rlim_max < space->needed_files ? limit.rlim_max : space->needed_files;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-      return -errno;
-  }
-  space->file_limit = limit.rlim_cur;
+  space->file_limit = process_limits_raise_files(space->needed_files);
   if (space->file_limit >= space->needed_files)
     return 0;
   diag("the plan keeps up to %" PRIu64 " files open, this process may open %" PRIu64

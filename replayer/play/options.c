@@ -90,6 +90,8 @@ static const struct command_option table[] = {
     {FOR_ALL, "keep", NULL, "do not remove files made for the run", command_flag, AT(keep)},
     {FOR_ALL, "progress-fd", "N", "terminal for the progress line (default 2, stderr)",
      command_terminal, AT(progress_fd)},
+    {FOR_ALL, "no-space-check", NULL, "start though what is written may not fit", command_flag,
+     AT(ignores_space)},
     {FOR_ALL, "quiet", NULL, "no progress line", command_flag, AT(is_quiet)},
     {FOR_ALL, "parent", "PID", "stop when this process, which started the program, ends",
      command_small, AT(parent), 1, INT32_MAX},
@@ -165,8 +167,6 @@ static const struct command_option table[] = {
     {FOR_FILES, "results", "FILE", "write one record an operation", command_text, AT(results_path)},
     {FOR_FILES, "replace", NULL, "remove what an earlier run kept there", command_flag,
      AT(replaces)},
-    {FOR_FILES, "no-space-check", NULL, "start though the files may not fit", command_flag,
-     AT(ignores_space)},
 };
 
 static int take_place(struct options *options, char *path) {

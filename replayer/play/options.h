@@ -45,6 +45,7 @@ struct options {
   bool keep;             /* leave files made for the run */
   int progress_fd;       /* a terminal for the progress line; -1: there is none */
   bool is_quiet;
+  bool ignores_space; /* that is missing */
   uint32_t parent; /* process whose end stops the run; 0: none */
 
   /* Of a plan of blocks. */
@@ -79,8 +80,7 @@ struct options {
   uint64_t interval_ns;     /* of the timeline, by the clock */
   uint32_t prepare_threads;
   enum prepare_cache cache;
-  bool replaces;      /* what an earlier run kept */
-  bool ignores_space; /* that is missing */
+  bool replaces; /* what an earlier run kept */
 };
 
 /* Reads the command line, and the first bytes of the plan to know its kind; strings are borrowed

@@ -132,7 +132,8 @@ def test_a_file_size_limit_is_an_error_of_the_request(
     records = [record(WRITE, 8 * i, 8, at_ns=i) for i in range(256)]
     # WHEN half of the writes lie beyond the limit
     limit = limited(resource.RLIMIT_FSIZE, 1 << 19)
-    ran = replay(records, confirmed=target, engine=engine, preexec_fn=limit)
+    options = {"confirmed": target, "engine": engine, "no_space_check": True}
+    ran = replay(records, preexec_fn=limit, **options)
     # THEN these fail, the others are done, and no signal ends the program
     assert ran.code == 3, ran.messages
     assert Counter(ran.statuses().values()) == {"done": 128, "failed": 128}
@@ -145,7 +146,8 @@ def test_a_full_disk_under_the_completions_ends_the_run_and_keeps_them(
     # GIVEN a limit that the completions of 100,000 requests pass
     records = [record(READ, 0, 8, at_ns=i) for i in range(100_000)]
     limit = limited(resource.RLIMIT_FSIZE, 1 << 20)
-    ran = replay(records, engine="null", pace="fast", preexec_fn=limit)
+    options = {"engine": "null", "pace": "fast", "no_space_check": True}
+    ran = replay(records, preexec_fn=limit, **options)
     # THEN it fails in clear words; what was written is kept under another name, not complete
     assert ran.code == 1
     assert "cannot write all completions" in ran.messages

@@ -176,6 +176,7 @@ class Trace(Tables):
         out_of_range: choices.OutOfRange = "refuse",
         overlaps: choices.Overlaps = "allow",
         expand: bool = False,
+        no_space_check: bool = False,
         name: str = "latest",
         force: bool = False,
         keep: bool = False,

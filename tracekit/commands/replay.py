@@ -79,6 +79,11 @@ OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
         "Widen requests to whole sectors of a target that has larger ones.",
         "--expand/--no-expand",
     ),
+    no_space_check=option(
+        "Start though the writes, or the results, do not fit into the free space or the limits of"
+        " this process: a file system that compresses may take them.",
+        "--no-space-check",
+    ),
     repeat=None,
     name="Name of the results in the trace folder; latest is replaced.",
     force=option("Replace results of this name, and kept --files.", "--force/--no-force"),

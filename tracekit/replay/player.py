@@ -110,6 +110,7 @@ class PlayerOptions:
     expand: bool = False
     keep: bool = False
     no_calibration: bool = False
+    no_space_check: bool = False
     target: tuple[str, ...] = ()
     emulate: tuple[str, ...] = ()
     priority: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from tracekit._native.players import (
 )
 from tracekit.choices import CacheState, Level, Pace, check_choice
 from tracekit.errors import PartialError, UsageError
+from tracekit.free_space import check_room
 from tracekit.machine_state import MachineState, Reading
 from tracekit.repeats import Turn
 from tracekit.replay import partial_results
@@ -48,6 +49,8 @@ from tracekit.tables import ROLES
 
 LATEST = "latest"
 FILE_SUMMARY = "file_summary.json"
+RESULT_BYTES = 64
+"""What a request takes while its record of 40 bytes is rewritten as Parquet, at most."""
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
@@ -221,6 +224,7 @@ def replay(
         plan, records = place / PLAN, place / partial_results.RECORDS
         compiled, first = _plan(folder, options, plan, on_rows)
         schedule.check(compiled)
+        _check_space(replays / options.name, compiled, options)
         arguments = _with_targets(options, compiled, place).words(first=first)
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
         started = StartedRun(
@@ -267,6 +271,13 @@ def _plan(
     before, compiled, first = partial_results.resumed(folder.subfolder("replays"), options.resume)
     copy_regular(before / PLAN, plan)
     return compiled, first
+
+
+def _check_space(results: Path, compiled: PlanReport, options: ReplayOptions) -> None:
+    """Raise InputError when the disk of the results has too little free space for them."""
+    if not options.player.no_space_check:
+        hint = "free some, replay a part (--limit, --start and --end), or pass --no-space-check"
+        check_room(results, compiled.requests * RESULT_BYTES, hint=hint)
 
 
 def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> PlayerOptions:

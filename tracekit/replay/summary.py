@@ -176,6 +176,17 @@ class ErrorCount(Record):
     count: int
 
 
+class FitNote(Record):
+    """What does not fit, known before the first request; numbers that do not count are 0."""
+
+    code: str
+    needed: int
+    available: int
+    requests: int
+    message: str
+    advice: str
+
+
 class TargetReport(Record, kw_only=True):
     """A target: what it is, and what the run would do or did to it."""
 
@@ -195,6 +206,7 @@ class TargetReport(Record, kw_only=True):
     can_discard: bool = ABSENT
     can_zero: bool = ABSENT
     out_of_range: int = ABSENT
+    fit: list[FitNote] = msgspec.field(default_factory=list)
     device: Counts = ABSENT
     """The device that was emulated."""
     counted: dict[str, Counts] = ABSENT
@@ -281,6 +293,8 @@ class ReplaySummary(Record):
     peak_memory_bytes: int = ABSENT
     operations: list[OperationTimes] = ABSENT
     errors: list[ErrorCount] = ABSENT
+    fit: list[FitNote] = msgspec.field(default_factory=list)
+    """Of the run as a whole: its results, and the limits of the process."""
     targets: list[TargetReport] = ABSENT
     compiled: PlanReport = ABSENT
     devices: list[str] = msgspec.field(default_factory=list)
@@ -421,7 +435,7 @@ STOLEN_SHARE = 0.01
 ADVICE = {
     "interrupted": "run it again to the end",
     "rescued": "go on behind it with --resume and its name if it was of requests, or remove it",
-    "failed": "look at the errors below: their latencies are not counted",
+    "failed": "look at the errors: their latencies are not counted",
     "fallback": "allow io_uring (sysctl kernel.io_uring_disabled=0) or ask for --engine threads",
     "late": "use fewer busy processes, a higher --depth or a faster target",
     "in_flight_full": "raise --depth, or take it as the answer: the target cannot keep up",
@@ -459,6 +473,8 @@ COUNTED = {
     "expanded": "expanded",
 }
 """The count of requests that each of these warnings reports."""
+SEEN_IN_RUN = ("too_small", "unaligned", "no_discard", "no_map_sync", "read_only")
+"""What of the notes about the fit has a warning of the run, with what came of it."""
 Warnings = Iterator[tuple[str, float, str]]
 """Code, how much there was (0: no warning), and the message."""
 
@@ -466,8 +482,23 @@ Warnings = Iterator[tuple[str, float, str]]
 def find_warnings(summary: ReplaySummary) -> list[TraceWarning]:
     """Return the warnings for a finished run."""
     found = (*_of_run(summary), *_of_schedule(summary), *_of_targets(summary), *_of_plan(summary))
-    of_machine = doubts(summary.machine) if summary.machine else ()
-    return [*(_warning(code, message) for code, amount, message in found if amount), *of_machine]
+    return [
+        *(_warning(code, message) for code, amount, message in found if amount),
+        *(note for note in fit_warnings(summary) if note.code not in SEEN_IN_RUN),
+        *(doubts(summary.machine) if summary.machine else ()),
+    ]
+
+
+def fit_warnings(summary: ReplaySummary) -> list[TraceWarning]:
+    """Return what does not fit, of the run and then of each target."""
+    named = [("", note) for note in summary.fit]
+    named += [
+        (f"target {target.label}: ", note) for target in summary.targets for note in target.fit
+    ]
+    return [
+        TraceWarning(code=note.code, message=prefix + note.message, advice=note.advice)
+        for prefix, note in named
+    ]
 
 
 def _warning(code: str, message: str) -> TraceWarning:

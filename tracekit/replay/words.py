@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from tracekit.escapes import joined, shell_word
+from tracekit.metadata import TraceWarning
 from tracekit.replay.player import describe_submission
 from tracekit.replay.summary import (
     FileReplaySummary,
     ReplaySummary,
     TargetReport,
     content_of,
+    fit_warnings,
     lateness_of,
 )
 from tracekit.units import MIB, format_size
@@ -55,15 +57,15 @@ def describe(content: dict[str, Any]) -> str:
     lines = [f"{plan.requests:,} requests as {plan.level}, {duration(plan.duration_ns)} of trace"]
     if summary.outcome == "dry_run":
         lines += [*_planned(summary), "dry run: no request was made"]
+        lines += _lines([w for w in fit_warnings(summary) if w.code != "too_small"])
     else:
         lines += [*_run(summary), "", *_timing(summary), "", *_operations(summary)]
-        lines += [f"error {e.name} ({e.meaning}): {e.count:,} requests" for e in summary.errors]
-        lines += _warnings(summary)
+        lines += _lines(summary.warnings)
     return joined(lines)
 
 
-def _warnings(summary: ReplaySummary | FileReplaySummary) -> list[str]:
-    return [f"warning: {warning.message}; {warning.advice}" for warning in summary.warnings]
+def _lines(warnings: list[TraceWarning]) -> list[str]:
+    return [f"warning: {warning.message}; {warning.advice}" for warning in warnings]
 
 
 def duration(ns: float) -> str:
@@ -80,6 +82,9 @@ def _run(summary: ReplaySummary) -> Iterator[str]:
     if speed.numerator != speed.denominator and summary.pace != "fast":
         how += f", {speed.numerator / speed.denominator:g} times faster"
     yield f"{summary.outcome}: {counts.done:,} done, {counts.failed:,} failed, {how}"
+    for error in summary.errors:
+        meaning = (error.meaning or "unknown").lower()
+        yield f"{error.count:,} requests failed: {meaning} ({error.name})"
     used = ", ".join(name for name, is_used in engine.features.items() if is_used)
     yield (
         f"engine {engine.used}{f' ({used})' if used else ''},"
@@ -198,4 +203,4 @@ def describe_files(content: dict[str, Any]) -> str:
     if left_out := sum(skipped.values()):
         reasons = ", ".join(f"{why} {count:,}" for why, count in skipped.items())
         lines.append(f"  {left_out:,} left out: {reasons}")
-    return joined([*lines, *_warnings(summary)])
+    return joined([*lines, *_lines(summary.warnings)])

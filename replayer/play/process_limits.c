@@ -1,0 +1,43 @@
+#include "play/process_limits.h"
+
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+uint64_t process_limits_get(int resource) {
+  struct rlimit limit;
+  if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return UINT64_MAX;
+  return limit.rlim_cur;
+}
+
+uint64_t process_limits_raise_files(uint64_t needed) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return UINT64_MAX; /* nothing to compare with */
+  rlim_t before = limit.rlim_cur;
+  if (before >= needed || before >= limit.rlim_max)
+    return before;
+  limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+bool process_limits_may(unsigned capability) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+  return syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> capability & 1) != 0;
+}
+
+uint64_t process_limits_mapped_bytes(void) {
+  uint64_t pages = 0;
+  long page_bytes = sysconf(_SC_PAGESIZE);
+  FILE *file = fopen("/proc/self/statm", "re");
+  if (file == NULL)
+    return 0;
+  bool is_read = fscanf(file, "%" SCNu64, &pages) == 1;
+  (void)fclose(file); /* only read */
+  return is_read && page_bytes > 0 ? pages * (uint64_t)page_bytes : 0;
+}
