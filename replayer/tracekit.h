@@ -20,6 +20,7 @@
 #include "model/shards.h"
 #include "model/tiering.h"
 #include "model/two_level.h"
+#include "play/fit.h"
 #include "play/results.h"
 #include "read/columns.h"
 #include "read/decode.h"

@@ -594,6 +594,20 @@ COMPLETIONS = _columns("""
     status text: done, failed, or skipped_ read_only, out_of_range, unsupported or late
 """)
 
+OBSERVED = _columns("""
+    request_id int64: request of the trace
+    target int32: index of the target in summary.json
+    intended_ns int64?: when the plan wanted it issued, from the run's start; null: at once
+    submit_ns int64: when it was submitted, from the run's start
+    complete_ns int64: when its completion was seen, from the run's start
+    queue_ns int64?: when the kernel queued its first I/O (Q); null: not found among the events
+    issue_ns int64?: when the first of them went to the driver (D); null: a device without queue
+    device_complete_ns int64?: when the device had done the last of them (C)
+    piece_count int32: I/Os that the kernel queued for it, flushes before its data among them
+    merge_count int32: of these, merged into another one
+    split_count int32: times they were split
+""")
+
 FILE_COMPLETIONS = _columns("""
     operation_id int64: of file_operations
     start_ns int64: the call began, from the start of the run
@@ -620,6 +634,9 @@ SWEEP_OPERATIONS = _columns("""
 """)
 
 REPLAYED = Table("completions", "replay", "one row per replay and request", COMPLETIONS)
+REPLAY_OBSERVED = Table(
+    "observed", "replay --observe", "one row per replay and request submitted", OBSERVED
+)
 FILES_REPLAYED = Table(
     "file_completions", "replay --files", "one row per replay and file operation", FILE_COMPLETIONS
 )

@@ -205,6 +205,7 @@ static int run_for_real(struct block_session *session) {
     diag("no memory for the run: %s", strerror(-rc));
     return rc;
   }
+  session->stats->lead_ns = session->options->pace.lead_ns;
   clock_calibrate(&session->calibration);
   if (must_know_wake_up(session->options))
     session->calibration.wake_up_ns = clock_wake_up_ns();

@@ -121,7 +121,7 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
   overlap_add(run->overlap, slot->request.slot, record);
 
   struct block_stats *stats = run->config.stats;
-  uint64_t lag_ns = is_timed(run) ? now_ns - next->due_ns : 0;
+  uint64_t lag_ns = pace_lag_ns(&run->pace, next->due_ns, now_ns);
   block_stats_submit(stats, next->due_ns, now_ns, cause_of(run, lag_ns > BLOCK_STATS_LATE_NS));
   if (run->in_flight > stats->in_flight_max)
     stats->in_flight_max = run->in_flight;
@@ -203,7 +203,8 @@ static enum completions_status decide(struct run *run, const struct feed_record 
 
 /* Hands over or leaves out a record that is due. */
 static int dispatch(struct run *run, const struct next *next, uint64_t elapsed_ns) {
-  enum completions_status status = decide(run, next->record, elapsed_ns - next->due_ns);
+  uint64_t lag_ns = pace_lag_ns(&run->pace, next->due_ns, elapsed_ns);
+  enum completions_status status = decide(run, next->record, lag_ns);
   if (run->waits != NULL)
     waits_remove_first(run->waits); /* what is in it stays as it is until another one is added */
   int rc = 0;
@@ -260,8 +261,9 @@ static bool find_next(struct run *run, struct next *next) {
 
 /* Returns the clock value at which the record may go: later than `now_ns` if not yet. */
 static uint64_t wait_of(struct run *run, const struct next *next, uint64_t now_ns) {
-  if (is_timed(run) && run->start_ns + next->due_ns > now_ns)
-    return run->start_ns + next->due_ns;
+  uint64_t go_ns = run->start_ns + pace_go_ns(&run->pace, next->due_ns);
+  if (is_timed(run) && go_ns > now_ns)
+    return go_ns;
   if (next->record->verdict != FEED_RUN)
     return now_ns;
   run->was_full = run->was_full || run->in_flight == run->config.depth;
@@ -350,6 +352,7 @@ static int drain(struct run *run) {
 static enum block_run_outcome loop(struct run *run, int *error) {
   int rc = 0;
   run->start_ns = clock_now_ns() + START_DELAY_NS;
+  run->config.stats->start_ns = run->start_ns;
   while (!is_timed(run) && clock_now_ns() < run->start_ns) {
     /* The first request is not before the run's time 0. */
   }

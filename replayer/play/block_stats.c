@@ -36,7 +36,8 @@ void block_stats_submit(struct block_stats *stats, uint64_t intended_ns, uint64_
   stats->last_submit_ns = submit_ns;
   if (!stats->is_timed)
     return;
-  uint64_t error_ns = submit_ns - intended_ns;
+  uint64_t queued_ns = submit_ns + stats->lead_ns;
+  uint64_t error_ns = queued_ns > intended_ns ? queued_ns - intended_ns : 0;
   histogram_add(&stats->issue_error, error_ns);
   fidelity_add(&stats->fidelity, intended_ns, submit_ns);
   drift_add(&stats->drift, intended_ns, error_ns);
@@ -62,8 +63,10 @@ void block_stats_end(struct block_stats *stats, const struct completions_record 
   }
   class->bytes += bytes;
   histogram_add(&class->service, record->complete_ns - record->submit_ns);
+  /* With a lead a request may be done before its time. */
+  bool is_early = record->complete_ns < record->intended_ns;
   if (stats->is_timed)
-    histogram_add(&class->response, record->complete_ns - record->intended_ns);
+    histogram_add(&class->response, is_early ? 0 : record->complete_ns - record->intended_ns);
 }
 
 void block_stats_free(struct block_stats *stats) {

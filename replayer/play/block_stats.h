@@ -28,6 +28,8 @@ struct block_stats_class {
 
 struct block_stats {
   bool is_timed;                     /* intended times were kept */
+  uint64_t start_ns;                 /* clock value of the run's time 0 */
+  uint64_t lead_ns;                  /* what the kernel takes to queue what is handed to it */
   uint32_t target_count;             /* of the plan */
   uint64_t submitted;                /* requests handed to the engine */
   uint64_t completed;                /* of these, completed */
@@ -43,7 +45,7 @@ struct block_stats {
   uint64_t first_submit_ns;
   uint64_t last_submit_ns;
   uint64_t last_complete_ns;
-  struct histogram issue_error;      /* submitted minus intended; empty without intended times */
+  struct histogram issue_error;      /* submitted and lead minus intended; empty without these */
   struct drift drift;                /* of the issue error; empty without intended times */
   struct fidelity fidelity;          /* of the gaps; empty without intended times */
   struct block_stats_class *classes; /* target_count * BLOCK_OPERATIONS */

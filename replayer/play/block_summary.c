@@ -160,7 +160,8 @@ static void write_emulation(struct json *json, const struct block_session *sessi
 }
 
 /* The source of the clock shows a reader whether its readings cost a system call. */
-static void write_clock(struct json *json, const struct clock_calibration *calibration) {
+static void write_clock(struct json *json, const struct block_session *session) {
+  const struct clock_calibration *calibration = &session->calibration;
   char source[64] = "";
   FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
   if (file != NULL) {
@@ -177,6 +178,8 @@ static void write_clock(struct json *json, const struct clock_calibration *calib
   json_number(json, "wake_max_ns", calibration->wake_max_ns);
   json_number(json, "spin_lead_ns", calibration->spin_lead_ns);
   json_number(json, "wake_up_ns", calibration->wake_up_ns);
+  json_number(json, "start_ns", session->stats->start_ns);
+  json_number(json, "lead_ns", session->options->pace.lead_ns);
   json_close(json, '}');
 }
 
@@ -314,7 +317,7 @@ static void write_run(struct json *json, const struct block_session *session) {
   const struct block_stats *stats = session->stats;
   write_engine(json, session);
   write_emulation(json, session);
-  write_clock(json, &session->calibration);
+  write_clock(json, session);
   write_counts(json, session);
   write_timing(json, stats);
   summary_histogram(json, "issue_error", &stats->issue_error);

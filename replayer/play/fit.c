@@ -1,5 +1,6 @@
 #include "play/fit.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 const char *const fit_words[] = {"refuse", "wrap", "skip", "fold", "scale", "clip", NULL};
@@ -71,4 +72,14 @@ bool fit_record(const struct fit_target *target, enum fit_policy policy,
   if (moves_data && target->expand_sectors > 1)
     expand(target, record, counts);
   return true;
+}
+
+int tk_fit_records(const struct fit_target *target, uint32_t policy, struct block_record *records,
+                   uint64_t count, uint8_t *fits) {
+  struct fit_counts counts = {0};
+  if (policy >= FIT_POLICIES)
+    return -EINVAL;
+  for (uint64_t i = 0; i < count; i++)
+    fits[i] = fit_record(target, (enum fit_policy)policy, &records[i], &counts);
+  return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/export.h"
 #include "play/block_plan.h"
 
 /* What to do with a request that passes the end of its target. */
@@ -37,5 +38,11 @@ struct fit_counts {
  * run on the target. A flush has no place and always can. */
 bool fit_record(const struct fit_target *target, enum fit_policy policy,
                 struct block_record *record, struct fit_counts *counts);
+
+/* Does that with records of one target, for who compares them with what the device got; the word
+ * of fit_words at `policy` says how. fits[i] becomes whether records[i] can run. Returns 0, or
+ * -EINVAL for a policy that there is not. */
+TK_EXPORT int tk_fit_records(const struct fit_target *target, uint32_t policy,
+                             struct block_record *records, uint64_t count, uint8_t *fits);
 
 #endif

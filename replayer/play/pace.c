@@ -41,6 +41,15 @@ bool pace_due(const struct pace *pace, const struct block_record *record, uint64
   return done != 0;
 }
 
+uint64_t pace_go_ns(const struct pace *pace, uint64_t due_ns) {
+  return due_ns > pace->rules.lead_ns ? due_ns - pace->rules.lead_ns : 0;
+}
+
+uint64_t pace_lag_ns(const struct pace *pace, uint64_t due_ns, uint64_t elapsed_ns) {
+  uint64_t queued_ns = elapsed_ns + pace->rules.lead_ns;
+  return pace->rules.kind != PACE_FAST && queued_ns > due_ns ? queued_ns - due_ns : 0;
+}
+
 bool pace_drops(struct pace *pace, uint64_t lag_ns) {
   if (pace->rules.kind != PACE_TRACE || lag_ns <= pace->rules.late_limit_ns)
     return false;

@@ -30,6 +30,7 @@ struct pace_rules {
   enum pace_kind kind;
   enum pace_late late;
   uint64_t late_limit_ns; /* a request up to this late is not late */
+  uint64_t lead_ns;       /* what the kernel takes to queue a request that is handed to it */
 };
 
 struct pace {
@@ -46,6 +47,14 @@ int pace_open(struct pace *pace, const struct pace_rules *rules);
  * that depends on a request in flight. */
 bool pace_due(const struct pace *pace, const struct block_record *record, uint64_t position,
               uint64_t *due_ns);
+
+/* Returns when a record due at `due_ns` is handed over: before that by the lead, and not before the
+ * run's start. */
+uint64_t pace_go_ns(const struct pace *pace, uint64_t due_ns);
+
+/* Returns how late the kernel queues what is handed over at `elapsed_ns`, as far as the lead says;
+ * 0 with PACE_FAST. */
+uint64_t pace_lag_ns(const struct pace *pace, uint64_t due_ns, uint64_t elapsed_ns);
 
 /* Whether a request that is `lag_ns` late is to be left out. Moves the schedule when it slips. */
 bool pace_drops(struct pace *pace, uint64_t lag_ns);

@@ -75,6 +75,10 @@ class Clock(Record):
     wake_max_ns: int
     spin_lead_ns: int
     wake_up_ns: int = ABSENT
+    start_ns: int = ABSENT
+    """Value of the clock at the run's time 0."""
+    lead_ns: int = 0
+    """How long before their times requests were handed over."""
 
 
 class RequestCounts(Record, kw_only=True):
@@ -264,6 +268,59 @@ class BudgetResult(Record):
     is_kept: bool
 
 
+class Percentiles(Record):
+    """Times of requests in ns, by nearest rank; of errors the least is below 0."""
+
+    count: int
+    min: int
+    p50: int
+    p90: int
+    p99: int
+    p999: int
+    max: int
+
+
+class OrderChanges(Record):
+    """Positions that have another request than in the order of the plan."""
+
+    queue: int
+    issue: int
+
+
+class Observed(Record, kw_only=True):
+    """What the kernel's block tracer saw of the run: `observed.parquet`, summed up.
+
+    Counts are requests, but for events in `lost_events` and queued I/Os in `foreign` (of other
+    processes) and `unexplained` (of the program, for no request). Errors are the kernel's time
+    minus the intended one, `queue_lag_ns` is minus that of the submission; None: nothing joined.
+    """
+
+    source: str
+    devices: list[str]
+    lost_events: int
+    lead_ns: int
+    lead_from: str
+    """given, measured (right before the run), a replay's name, or none."""
+    joined: int
+    unmatched: int
+    uncached: int
+    """Flushes of a device without a volatile cache, which the kernel ends before its queue."""
+    ambiguous: int
+    """Joined by the order alone: others in flight had the same place, length and operation."""
+    foreign: int
+    foreign_processes: Counts
+    unexplained: int
+    queue_error_ns: Percentiles | None
+    issue_error_ns: Percentiles | None
+    queue_lag_ns: Percentiles | None
+    order_changes: OrderChanges
+    merged: int
+    split: int
+    misplaced: int
+    """Joined with times outside of the program's own: 0 unless the clocks differ."""
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
 class ReplaySummary(Record):
     """The content of summary.json; the keys from `compiled` are added by tracekit."""
 
@@ -305,6 +362,7 @@ class ReplaySummary(Record):
     """Of a replay that took turns with others."""
     resumed: str | None = ABSENT
     placement: str | None = ABSENT
+    observed: Observed = ABSENT
     budget: list[BudgetResult] = ABSENT
     messages: list[str] = ABSENT
     warnings: list[TraceWarning] = msgspec.field(default_factory=list)
