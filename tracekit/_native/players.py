@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,14 +61,20 @@ def checked_program() -> Path:
     return path
 
 
-def run_program(plan: Path, summary: Path, *, arguments: Sequence[str]) -> Outcome:
+def run_program(
+    plan: Path,
+    summary: Path,
+    *,
+    arguments: Sequence[str],
+    on_start: Callable[[int], object] = lambda _pid: None,
+) -> Outcome:
     """Run a plan with the program's own options and return what it said.
 
-    Ctrl-C reaches the program, which then stops in good order. Raises TracekitError with the
-    program's message when it refused or failed.
+    Ctrl-C reaches the program, which then stops in good order; `on_start` gets its process. Raises
+    TracekitError with the program's message when it refused or failed.
     """
     command = [str(checked_program()), str(plan), "--summary", str(summary), *arguments]
-    return run_command(command, summary)
+    return run_command(command, summary, on_start=on_start)
 
 
 def run_files(
@@ -92,9 +98,11 @@ def run_files(
         ) from error
 
 
-def run_command(command: Sequence[str], summary: Path) -> Outcome:
+def run_command(
+    command: Sequence[str], summary: Path, *, on_start: Callable[[int], object] = lambda _pid: None
+) -> Outcome:
     """Run the program, with a progress line on a terminal, and read its summary."""
-    code, messages = _watched(command)
+    code, messages = _watched(command, on_start)
     if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):
         raise KeyboardInterrupt  # before the program could take it: nothing was made
     if code not in (DONE, PARTIAL):
@@ -104,7 +112,7 @@ def run_command(command: Sequence[str], summary: Path) -> Outcome:
     return Outcome(json.loads(text), messages, code == PARTIAL)
 
 
-def _watched(command: Sequence[str]) -> tuple[int, str]:
+def _watched(command: Sequence[str], on_start: Callable[[int], object]) -> tuple[int, str]:
     """Run a program to its end; return its exit code and what it said on stderr."""
     with terminal() as shown:
         progress = [] if shown is None else ["--progress-fd", str(shown)]
@@ -118,6 +126,7 @@ def _watched(command: Sequence[str]) -> tuple[int, str]:
             ) as child,
         ):
             forward.to(child)
+            on_start(child.pid)
             messages = (child.stderr.read() if child.stderr else b"").decode(errors="replace")
             return child.wait(), messages
 

@@ -1,4 +1,4 @@
-"""Requests of work profiles, and sums over plans: `replayer/workload/` for numpy."""
+"""Requests of work profiles, sums over plans, places on targets: the library for numpy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.library import Owned, call, check, dtype_of, out, structs
+from tracekit._native.library import Owned, call, check, dtype_of, out, struct, structs
 
 MOST_PLACES = 1 << 24  # that are remembered: up to a GiB of memory
 NEVER_NS = 1 << 62
 RUN = dtype_of("struct working_set_run")
+FIT_POLICIES = ("refuse", "wrap", "skip", "fold", "scale", "clip")
+"""In the order of the native enum."""
 
 
 class Workload(Owned):
@@ -61,3 +63,14 @@ def tally(records: NDArray[np.void], targets: NDArray[np.void], *, most_sectors:
     status = call("tk_plan_tally", records, len(records), targets, len(targets), most)
     check(status, "a plan's records cannot be counted")
     return int(most[0])
+
+
+def fit(records: NDArray[np.void], policy: str, **target: int) -> NDArray[np.bool_]:
+    """Move records of a plan as the program does on a target; return which of them can run.
+
+    All are of one target; `target` has the fields of `struct fit_target`.
+    """
+    fits, place = np.zeros(len(records), np.uint8), struct("fit_target", **target)
+    status = call("tk_fit_records", place, FIT_POLICIES.index(policy), records, len(records), fits)
+    check(status, "places of requests cannot be computed")
+    return fits.astype(bool)

@@ -177,6 +177,8 @@ class Trace(Tables):
         overlaps: choices.Overlaps = "allow",
         expand: bool = False,
         no_space_check: bool = False,
+        observe: bool = False,
+        lead: str = "auto",
         name: str = "latest",
         force: bool = False,
         keep: bool = False,
@@ -188,13 +190,15 @@ class Trace(Tables):
     @writes
     def _replay(self, given: Mapping[str, Any], turn: Turn | None = None) -> Replay:
         """Replay with all options of `replay`."""
+        from tracekit.observe import Observer
         from tracekit.replay.player import PlayerOptions, Schedule
         from tracekit.replay.run import ReplayOptions, replay
 
         late_limit, max_idle, start, end = (
             time_text(given[name]) for name in ("late_limit", "max_idle", "start", "end")
         )
-        schedule = Schedule(given["pace"], given["late"], late_limit, max_idle, start, end)
+        times = (late_limit, max_idle, start, end)
+        schedule = Schedule(given["pace"], given["late"], *times, given["lead"])
         options = values.chosen(
             ReplayOptions,
             given,
@@ -205,7 +209,12 @@ class Trace(Tables):
             turn=turn,
         )
         with row_progress("plan") as on_rows:
-            summary, is_partial = replay(self.folder, options, on_rows=on_rows)
+            summary, is_partial = replay(
+                self.folder,
+                options,
+                on_rows=on_rows,
+                observer=Observer() if given["observe"] else None,
+            )
         return Replay(self, summary, is_partial)
 
     def replays(

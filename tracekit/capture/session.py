@@ -160,6 +160,8 @@ class CaptureOptions:
 
     command: tuple[str, ...] = ()
     """Run this and capture until it ends; without it, until `duration_s` or a signal."""
+    work: Callable[[Callable[[], None]], object] | None = None
+    """Called in place of a command, with what is to be called often while it works."""
     user: User | None = None
     """Who it runs as; None: with the rights of this process."""
     is_stdout_ours: bool = False
@@ -303,7 +305,9 @@ def _record(
         source.start()
         begin = read_all(disks)
         ran = None
-        if options.command:
+        if options.work is not None:
+            options.work(drain)
+        elif options.command:
             ran = run(
                 options.command,
                 stop,

@@ -84,6 +84,14 @@ OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
         " this process: a file system that compresses may take them.",
         "--no-space-check",
     ),
+    observe=option(
+        "Record what the kernel queues on the targets' devices, and join it with the requests:"
+        " observed.parquet, and the error of the kernel's times. Needs root.",
+        "--observe/--no-observe",
+    ),
+    lead="Hand requests over so long before their times, such as 12us, that the kernel queues them"
+    " in time; auto: the kernel's part as --observe measures it before the run, or did in a replay"
+    " of this trace on these targets; none: at their times.",
     repeat=None,
     name="Name of the results in the trace folder; latest is replaced.",
     force=option("Replace results of this name, and kept --files.", "--force/--no-force"),

@@ -200,18 +200,28 @@ def index_of(records: Records) -> Records:
 
 def map_records(plan: Path) -> Records:
     """Return the records of a plan, mapped; InputError for a file that is not a whole plan."""
+    return _mapped(plan, RECORD, "record")
+
+
+def map_targets(plan: Path) -> Records:
+    """Return the table of targets of a plan, mapped, as `map_records`."""
+    return _mapped(plan, TARGET, "target")
+
+
+def _mapped(plan: Path, kind: np.dtype[Any], part: str) -> Records:
     with os.fdopen(open_regular(plan), "rb") as file:
         head = file.read(HEADER.itemsize)
         header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
-        offset, count = int(header["records_offset"]), int(header["record_count"])
+        place = "records_offset" if part == "record" else f"{part}_offset"
+        offset, count = int(header[place]), int(header[f"{part}_count"])
         is_whole = (
             (header["magic"], header["version"]) == (MAGIC, VERSION)
             and header["header_crc32"] == zlib.crc32(head[:-4])
-            and offset + count * RECORD.itemsize <= os.fstat(file.fileno()).st_size
+            and offset + count * kind.itemsize <= os.fstat(file.fileno()).st_size
         )
         if not is_whole:
             raise InputError(f"{plan} is no whole plan of this version", hint="replay again")
-        return np.memmap(file, RECORD, "r", offset=offset, shape=(count,))
+        return np.memmap(file, kind, "r", offset=offset, shape=(count,))
 
 
 def open_new(path: Path) -> IO[bytes]:

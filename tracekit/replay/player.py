@@ -22,6 +22,9 @@ from tracekit.replay.compiler import PlanReport
 from tracekit.units import MIB, NS_PER_MS, format_duration, parse_duration
 
 EMULATED = "emulated"
+LEAD = "--lead"
+NOT_QUEUED = ("null", EMULATED, "dax")
+"""Engines that the kernel's queue does not see."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Schedule:
     max_idle: str | None = None
     start: str | None = None
     end: str | None = None
+    lead: str = "auto"
+    """Before their times requests are handed over: a time, none, or auto: as observed."""
 
     def __post_init__(self) -> None:
         """Check what can be checked without the trace."""
@@ -45,7 +50,15 @@ class Schedule:
             raise UsageError(
                 f"--end {self.end}: not later than --start {self.start or 0}: nothing is between"
             )
+        if not self.is_timed and self.lead_ns:
+            raise UsageError(f"--lead {self.lead}: --pace fast has no times")
         self.arguments(0)
+
+    @property
+    def lead_ns(self) -> int | None:
+        """How long before their times requests are handed over, None: as observed."""
+        given = {"auto": None, "none": 0}
+        return given[self.lead] if self.lead in given else parse_duration(self.lead, option=LEAD)
 
     @property
     def is_timed(self) -> bool:
@@ -69,6 +82,7 @@ class Schedule:
         for argument, (option, text) in times.items():
             if text is not None:
                 found += [argument, str(parse_duration(text, option=option))]
+        found += ["--lead-ns", str(self.lead_ns)] if self.lead_ns else []
         return [*found, *(["--first", str(first)] if first else [])]
 
     def check(self, compiled: PlanReport) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -172,7 +172,7 @@ def _refuse_own_files(folder: TraceFolder, targets: tuple[str, ...]) -> None:
     """
     own = {_identity(p.lstat()) for p in folder.path.rglob("*") if p.suffix in OWN_SUFFIXES}
     for target in targets:
-        path = _path(target)
+        path = target_path(target)
         if path.exists() and _identity(path.stat()) in own:
             raise UsageError(
                 f"--target {target}: this is a file of the trace {folder.path} itself",
@@ -184,7 +184,7 @@ def _refuse_shared(targets: tuple[str, ...]) -> None:
     """Raise UsageError for two targets in one place: each would overwrite the other's data."""
     seen: dict[Path, str] = {}
     for target in targets:
-        place = Path(os.path.realpath(_path(target)))
+        place = Path(os.path.realpath(target_path(target)))
         if place in seen:
             raise UsageError(
                 f"--target {target}: the same place as --target {seen[place]}",
@@ -193,7 +193,8 @@ def _refuse_shared(targets: tuple[str, ...]) -> None:
         seen[place] = target
 
 
-def _path(target: str) -> Path:
+def target_path(target: str) -> Path:
+    """Return the path of PATH or LABEL=PATH."""
     return Path(target.split("=", 1)[1] if _has_label(target) else target)
 
 
@@ -201,11 +202,24 @@ def _identity(info: os.stat_result) -> tuple[int, int]:
     return info.st_dev, info.st_ino
 
 
+class Observer(Protocol):
+    """Runs the program while it watches the devices, and says afterwards what it saw."""
+
+    def run(
+        self, plan: Path, summary: Path, *, player: PlayerOptions, arguments: Sequence[str]
+    ) -> Outcome:
+        """Run the program with these arguments, of which `player` made most."""
+
+    def add_to(self, summary: ReplaySummary, place: Path) -> None:
+        """Add what was seen to the summary and to the results in `place`."""
+
+
 def replay(
     folder: TraceFolder,
     options: ReplayOptions,
     *,
     on_rows: Callable[[int], None] | None = None,
+    observer: Observer | None = None,
 ) -> tuple[dict[str, Any], bool]:
     """Replay the trace and return the summary, and whether only a part was done.
 
@@ -225,20 +239,26 @@ def replay(
         compiled, first = _plan(folder, options, plan, on_rows)
         schedule.check(compiled)
         _check_space(replays / options.name, compiled, options)
-        arguments = _with_targets(options, compiled, place).words(first=first)
+        player = _with_targets(options, compiled, place)
+        arguments = player.words(first=first)
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
         started = StartedRun(
             plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
         )
         began = Reading()
         with partial_results.keeping(replays / options.name, started):
-            outcome = run_program(plan, place / SUMMARY, arguments=arguments)
+            if observer is None or options.is_dry_run:
+                outcome = run_program(plan, place / SUMMARY, arguments=arguments)
+            else:
+                outcome = observer.run(plan, place / SUMMARY, player=player, arguments=arguments)
         summary = _summary(outcome, compiled, options, began.until(Reading()))
         summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
             write_completions(records, table, is_timed=schedule.is_timed)
             records.unlink()
+            if observer is not None:
+                observer.add_to(summary, place)
         content = content_of(summary)
         store.write_json(place / SUMMARY, content)
     return content, outcome.is_partial
