@@ -8,7 +8,7 @@
 
 #include "common/export.h"
 
-#define TK_INTERFACE_VERSION 4
+#define TK_INTERFACE_VERSION 5
 
 /* Returns TK_INTERFACE_VERSION. Any thread. */
 TK_EXPORT uint32_t tk_interface_version(void);
