@@ -257,6 +257,10 @@ class _Counts(Record):
     done: int
 
 
+class _Emulation(Record):
+    is_within_budget: bool
+
+
 class Run(Record):
     """What is compared of a replay's summary.json."""
 
@@ -264,6 +268,7 @@ class Run(Record):
     counts: _Counts
     turn: Turn | None = None
     machine: MachineState | None = None
+    emulation: _Emulation | None = None
 
 
 class Comparison(Record):
@@ -427,6 +432,7 @@ def _verdict(ratio: Ratio | None, corrected: float | None, tests: int) -> dict[s
 
 
 ADVICE = {
+    "emulation_late": "close what else runs and replay again, or use `chrt -f 10`",
     "run_once": "repeat both in turn: tracekit compare TRACE --run 'NAME: options' --repeat 6",
     "few_repeats": f"repeat both in turn at least {LEAST_REPEATS} times, better 6 or more",
     "one_after_the_other": "let them take turns: tracekit compare TRACE --run 'NAME: options' ...",
@@ -444,7 +450,20 @@ def find_warnings(groups: Sequence[Group]) -> list[TraceWarning]:
         for group in groups[1:]
         if first.runs and group.runs
         for code, message in _doubts(group, first)
+    ] + [
+        TraceWarning(code="emulation_late", message=message, advice=ADVICE["emulation_late"])
+        for message in _emulated_late(groups)
     ]
+
+
+def _emulated_late(groups: Sequence[Group]) -> Iterator[str]:
+    runs = [pair for group in groups for pair in group.runs.items()]
+    late = [name for name, run in runs if run.emulation and not run.emulation.is_within_budget]
+    if late:
+        yield (
+            f"the emulation was too late in {', '.join(late)}: these times are not the devices'"
+            " alone"
+        )
 
 
 def _doubts(group: Group, first: Group) -> Iterator[tuple[str, str]]:

@@ -201,3 +201,11 @@ def test_a_replay_repeats_under_numbered_names(tmp_path: Path) -> None:
     refused(invoke(*arguments))
     wrong = invoke("replay", folder.path, "--repeat", "0")
     assert isinstance(wrong.exception, UsageError)
+
+
+def test_an_emulation_that_was_too_late_is_named(folder: TraceFolder) -> None:
+    for name, is_within in (("fast", False), ("base.1", True)):
+        file = folder.path / "replays" / name / "summary.json"
+        write_json(file, {**json_of(file), "emulation": {"is_within_budget": is_within}})
+    said = " ".join(compare(folder, "base", "fast").stdout.split())
+    assert "the emulation was too late in fast: these times are not the devices' alone" in said

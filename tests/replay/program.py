@@ -1,9 +1,14 @@
 """Plans written by hand, and the replay program run on them."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,3 +216,29 @@ def device(**changes: int) -> str:
     quick = dict.fromkeys(("read_setup_ns", "write_setup_ns", "flush_ns", "fua_ns"), 0)
     quick |= dict.fromkeys(("read_bytes_s", "write_bytes_s"), 10**12)
     return ",".join(f"{key}={value}" for key, value in (quick | changes).items())
+
+
+def stop_in_the_run(place: Path, seconds: float) -> threading.Thread:
+    """Take the processor from a replay for a time once its first completions are written."""
+
+    def stop() -> None:
+        while True:
+            for log in place.rglob("*.part"):
+                with suppress(OSError, ValueError):
+                    pid = int(log.name.rsplit(".", 2)[1])
+                    if log.stat().st_size > 64:
+                        os.kill(pid, signal.SIGSTOP)
+                        time.sleep(seconds)
+                        os.kill(pid, signal.SIGCONT)
+                        return
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    return thread
+
+
+def run_first() -> None:
+    """Let the process run before all others, where that is allowed."""
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))

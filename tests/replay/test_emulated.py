@@ -1,10 +1,5 @@
 """The emulated engine: when a device that exists as its service times is done."""
 
-import os
-import signal
-import threading
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +7,17 @@ import numpy as np
 import pytest
 
 from tests.command_line import invoke, succeed
-from tests.replay.program import DISK, Record, Replay, content, device, expected_content, record
+from tests.replay.program import (
+    DISK,
+    Record,
+    Replay,
+    content,
+    device,
+    expected_content,
+    record,
+    run_first,
+    stop_in_the_run,
+)
 from tests.replay.trace import ROWS, trace
 from tracekit.errors import UsageError
 from tracekit.plans.block_plan import FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
@@ -215,43 +220,17 @@ def test_the_command_refuses_what_is_no_device(tmp_path: Path, words: str, messa
     assert message in f"{done.exception} {done.exception.hint}"
 
 
-def stop_in_the_run(place: Path, seconds: float) -> threading.Thread:
-    """Take the processor from a replay for a time once its first completions are written."""
-
-    def stop() -> None:
-        while True:
-            for log in place.rglob("*.part"):
-                with suppress(OSError, ValueError):
-                    pid = int(log.name.rsplit(".", 2)[1])
-                    if log.stat().st_size > 64:
-                        os.kill(pid, signal.SIGSTOP)
-                        time.sleep(seconds)
-                        os.kill(pid, signal.SIGCONT)
-                        return
-            time.sleep(0.005)
-
-    thread = threading.Thread(target=stop, daemon=True)
-    thread.start()
-    return thread
-
-
-def run_first() -> None:
-    """Let the process run before all others, where that is allowed."""
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-
-
-SLOW = SPEC | {"read_setup_ns": 20_000_000}
-READS = [record(READ, 100 * n, 8) for n in range(25)]
+SLOW = SPEC | {"read_setup_ns": 100_000_000}
+READS = [record(READ, 100 * n, 8) for n in range(6)]
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_the_emulation_knows_when_it_was_late(
     replay: Replay, tmp_path: Path, is_stopped: bool
 ) -> None:
-    # GIVEN a replay whose processor is taken away for 200 ms, and one that has it before others
+    # GIVEN a replay whose processor is taken away for 400 ms, and one that has it before others
     if is_stopped:
-        stop_in_the_run(tmp_path, 0.2)
+        stop_in_the_run(tmp_path, 0.4)
     ran = replay(
         READS, engine="emulated", emulate=device(**SLOW), preexec_fn=run_first, **ONE_BY_ONE
     )
@@ -260,8 +239,8 @@ def test_the_emulation_knows_when_it_was_late(
     assert said["is_within_budget"] is not is_stopped
     (own,) = said["devices"]
     if is_stopped:
-        assert own["lateness"]["max_ns"] > 150_000_000
-        assert own["lateness_ratio"] > 0.25
+        assert own["lateness"]["max_ns"] > 250_000_000
+        assert own["lateness_ratio"] > 0.4
     # the data were not late, as there were none
     assert ran.summary["engine"]["overruns"] == 0
     assert own["released"]["count"] == own["requests"] == len(READS)

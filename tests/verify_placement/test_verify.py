@@ -10,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from tests.command_line import invoke, refused
+from tests.replay.program import stop_in_the_run
 from tests.simulate.placement_models import Request, elapsed_ps, hottest_first, write_trace
 from tests.traces import json_of
 from tracekit.devices import Profile, device_cost, load_profiles
@@ -157,6 +158,22 @@ def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
     assert told["predicted"]["base_ns"] < base_ns
 
 
+def test_a_late_emulation_gives_no_verdict(folder: TraceFolder, tmp_path: Path) -> None:
+    # GIVEN a base whose replay takes a second, and loses the processor for another one
+    recommend(folder, Recommend(base="hdd-7200-seek", nvm="dax-pcm"))
+    stop_in_the_run(tmp_path, 1.0)
+    done = verify(folder, "--duration", "1s", "--repeat", "1")
+    # THEN nobody can tell, and the first line says why
+    assert isinstance(done.exception, BudgetError)
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("Cannot tell whether the prediction holds, since the emulation was too")
+    assert "chrt -f 10" in first
+    told = result_of(folder)
+    assert (told["verdict"], told["is_held"]) == ("cannot tell", None)
+    kept = json_of(folder.path / "replays" / "verify-base" / "summary.json")
+    assert "emulation_late" in [warning["code"] for warning in kept["warnings"]]
+
+
 def test_a_prediction_that_fails_has_an_exit_code(folder: TraceFolder, tmp_path: Path) -> None:
     # GIVEN files in place of the devices: they are far faster than the base of the model
     targets = ("--target", str(tmp_path / "base.img"), "--target", f"nvm={tmp_path / 'nvm.img'}")
@@ -254,6 +271,22 @@ RESULT: dict[str, Any] = {
     "nvm_profile": "dax-pcm",
     "cut_requests": 0,
 }
+
+
+LATE = "the emulation was too late in 1 of 6 replays, by up to 430% of what the devices take"
+
+
+@pytest.mark.parametrize(
+    ("is_held", "opening", "note"),
+    [
+        (None, f"Cannot tell whether the prediction holds, since {LATE} (close other load", ""),
+        (True, "The prediction held: with", f"But {LATE}; without that the verdict is the same."),
+    ],
+)
+def test_a_late_emulation_is_said(is_held: bool | None, opening: str, note: str) -> None:
+    said = says({**RESULT, "is_held": is_held, "emulation_late": LATE})
+    assert said[0].startswith(opening)
+    assert (note in said) == bool(note)
 
 
 def test_a_placement_that_costs_time_is_reported_as_such() -> None:
