@@ -24,8 +24,10 @@ struct fcfs_queues {
                           server and placement */
   uint64_t *low;       /* sums of the answers' lower 32 bits, and of the others */
   uint64_t *high;
-  int64_t *end_ps;  /* of the job, and so of the flush that was the last one */
-  int64_t *late_ps; /* of the last data that waited for their flush */
+  int64_t *end_ps;        /* of the job */
+  int64_t *flushed_ps;    /* of the preflush that was the last job */
+  int64_t *late_ps;       /* of the last data that waited for their flush */
+  int64_t *written_ps[2]; /* of the last write: by device and placement; of NVM by placement */
 };
 
 int fcfs_new(uint32_t count, uint32_t devices, const uint32_t servers[2],
@@ -43,11 +45,13 @@ int fcfs_new(uint32_t count, uint32_t devices, const uint32_t servers[2],
       .low = calloc(row, sizeof(uint64_t)),
       .high = calloc(row, sizeof(uint64_t)),
       .end_ps = calloc(row, sizeof(int64_t)),
+      .flushed_ps = calloc(row, sizeof(int64_t)),
       .late_ps = calloc(row, sizeof(int64_t)),
+      .written_ps = {calloc(row * (devices + 1ul), sizeof(int64_t)), calloc(row, sizeof(int64_t))},
   };
   *out = queues;
   if (queues->free_ps[0] && queues->free_ps[1] && queues->low && queues->high && queues->end_ps &&
-      queues->late_ps)
+      queues->flushed_ps && queues->late_ps && queues->written_ps[0] && queues->written_ps[1])
     return 0;
   fcfs_free(queues);
   *out = NULL;
@@ -65,17 +69,59 @@ WIDEST static void serve_one(int64_t *restrict free_ps, int64_t *restrict end_ps
   }
 }
 
-/* Several: the job goes to the one that is free first. */
-static void serve_many(struct fcfs_queues *queues, int64_t *free_ps, uint32_t servers,
-                       int64_t *end_ps, uint32_t count, int64_t arrival_ps, int64_t service_ps) {
-  for (uint32_t i = 0; i < count; i++) {
-    int64_t *first = &free_ps[i];
-    for (uint32_t server = 1; server < servers; server++) {
-      int64_t *other = &free_ps[(size_t)server * queues->count + i];
-      first = *other < *first ? other : first;
+static int64_t *row_of(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
+                       int place) {
+  const size_t first = place == 0 ? (size_t)device * queues->servers[0] * queues->count : 0;
+  return queues->free_ps[place] + first + piece->begin;
+}
+
+/* The servers of a device, of one placement. */
+struct servers {
+  int64_t *free_ps; /* of the first; the others a row further each */
+  uint32_t row;
+  uint32_t count;
+};
+
+static int64_t *first_free(const struct servers *servers) {
+  int64_t *first = servers->free_ps;
+  for (uint32_t server = 1; server < servers->count; server++) {
+    int64_t *other = &servers->free_ps[(size_t)server * servers->row];
+    first = *other < *first ? other : first;
+  }
+  return first;
+}
+
+/* Of those that are free at a time the one that was free last, `first` if there is none. */
+static int64_t *last_free(const struct servers *servers, int64_t *first, int64_t time_ps) {
+  int64_t *last = first;
+  for (uint32_t server = 0; server < servers->count; server++) {
+    int64_t *other = &servers->free_ps[(size_t)server * servers->row];
+    last = *other <= time_ps && *other > *last ? other : last;
+  }
+  return last;
+}
+
+/* Several: the job goes to the one that is free first, but for a flush and its data. */
+static void serve_many(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
+                       int place, int64_t arrival_ps, enum fcfs_part part) {
+  const int64_t service_ps = place == 0 ? piece->base_ps : piece->nvm_ps;
+  int64_t *written_ps = queues->written_ps[place] + (place == 0 ? device * queues->count : 0);
+  int64_t *free_ps = row_of(queues, device, piece, place);
+  for (uint32_t i = piece->begin; i < piece->end; i++, free_ps++) {
+    const struct servers servers = {free_ps, queues->count, queues->servers[place]};
+    int64_t *server = first_free(&servers);
+    int64_t start_ps = max_ps(*server, arrival_ps);
+    if (part == FCFS_FLUSH || part == FCFS_PREFLUSH) {
+      start_ps = max_ps(start_ps, written_ps[i]);
+      server = last_free(&servers, server, start_ps);
+    } else if (part == FCFS_DATA) {
+      server = last_free(&servers, server, queues->flushed_ps[i]);
+      start_ps = max_ps(*server, arrival_ps);
     }
-    *first = max_ps(*first, arrival_ps) + service_ps;
-    end_ps[i] = max_ps(end_ps[i], *first);
+    *server = start_ps + service_ps;
+    queues->end_ps[i] = max_ps(queues->end_ps[i], *server);
+    if (part == FCFS_WRITE || part == FCFS_DATA)
+      written_ps[i] = max_ps(written_ps[i], *server);
   }
 }
 
@@ -101,26 +147,19 @@ WIDEST static void serve_alone(int64_t *restrict free_ps, uint64_t *restrict low
   }
 }
 
-static int64_t *row_of(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
-                       int place) {
-  const size_t first = place == 0 ? (size_t)device * queues->servers[0] * queues->count : 0;
-  return queues->free_ps[place] + first + piece->begin;
-}
-
 /* Serves a job's parts, each on its device. */
 static void serve_parts(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
-                        int64_t arrival_ps, int64_t *end_ps) {
+                        int64_t arrival_ps, enum fcfs_part part) {
   const uint32_t count = piece->end - piece->begin;
   const int64_t parts_ps[2] = {piece->base_ps, piece->nvm_ps};
   for (int place = 0; place < 2; place++) {
     if (parts_ps[place] < 0)
       continue;
-    int64_t *free_ps = row_of(queues, device, piece, place);
     if (queues->servers[place] == 1)
-      serve_one(free_ps, end_ps, count, arrival_ps, parts_ps[place]);
+      serve_one(row_of(queues, device, piece, place), queues->end_ps + piece->begin, count,
+                arrival_ps, parts_ps[place]);
     else
-      serve_many(queues, free_ps, queues->servers[place], end_ps, count, arrival_ps,
-                 parts_ps[place]);
+      serve_many(queues, device, piece, place, arrival_ps, part);
   }
 }
 
@@ -129,7 +168,12 @@ static void begin_ends(const struct fcfs_queues *queues, const struct piece *pie
                        int64_t arrival_ps, bool are_data) {
   const int64_t takes_ps = max_ps(piece->base_ps, piece->nvm_ps);
   for (uint32_t i = piece->begin; i < piece->end; i++)
-    queues->end_ps[i] = are_data ? queues->end_ps[i] + takes_ps : arrival_ps;
+    queues->end_ps[i] = are_data ? queues->flushed_ps[i] + takes_ps : arrival_ps;
+}
+
+static void note_flushed(const struct fcfs_queues *queues, const struct piece *piece) {
+  for (uint32_t i = piece->begin; i < piece->end; i++)
+    queues->flushed_ps[i] = queues->end_ps[i];
 }
 
 static void note_late(const struct fcfs_queues *queues, const struct piece *piece) {
@@ -144,14 +188,17 @@ int64_t fcfs_serve(struct fcfs_queues *queues, uint32_t device, const struct pie
   uint64_t *low = queues->low + piece->begin;
   uint64_t *high = queues->high + piece->begin;
   const int only = parts_ps[1] < 0 ? 0 : 1;
-  if (part == FCFS_WHOLE && parts_ps[1 - only] < 0 && queues->servers[only] == 1) {
+  const bool is_whole = part != FCFS_PREFLUSH && part != FCFS_DATA;
+  if (is_whole && parts_ps[1 - only] < 0 && queues->servers[only] == 1) {
     int64_t *free_ps = row_of(queues, device, piece, only);
     serve_alone(free_ps, low, high, count, arrival_ps, parts_ps[only]);
     return free_ps[0] - arrival_ps;
   }
   int64_t *end_ps = queues->end_ps + piece->begin;
   begin_ends(queues, piece, arrival_ps, part == FCFS_DATA);
-  serve_parts(queues, device, piece, arrival_ps, end_ps);
+  serve_parts(queues, device, piece, arrival_ps, part);
+  if (part == FCFS_PREFLUSH)
+    note_flushed(queues, piece);
   if (part == FCFS_DATA)
     note_late(queues, piece);
   if (part != FCFS_PREFLUSH)
@@ -184,6 +231,9 @@ void fcfs_free(struct fcfs_queues *queues) {
   free(queues->low);
   free(queues->high);
   free(queues->end_ps);
+  free(queues->flushed_ps);
   free(queues->late_ps);
+  free(queues->written_ps[0]);
+  free(queues->written_ps[1]);
   free(queues);
 }

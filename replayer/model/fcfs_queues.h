@@ -15,8 +15,8 @@ struct piece {
   int64_t nvm_ps;
 };
 
-/* What of a request a job is: all of it, the flush before its data, or these data. */
-enum fcfs_part { FCFS_WHOLE, FCFS_PREFLUSH, FCFS_DATA };
+/* What a job is: a whole request of one kind, the flush before a request's data, or these data. */
+enum fcfs_part { FCFS_READ, FCFS_WRITE, FCFS_FLUSH, FCFS_PREFLUSH, FCFS_DATA };
 
 struct fcfs_queues;
 
@@ -26,9 +26,12 @@ int fcfs_new(uint32_t count, uint32_t devices, const uint32_t servers[2],
              struct fcfs_queues **queues);
 
 /* Lets a job that arrives now, not before the one before, begin on each device when that can; it is
- * done when all parts are. Data take their turn as they arrive, and are done no earlier than if
- * they had begun at the end of the flush before them, which was the last job. Returns the time from
- * arrival to then in the first placement; that of a preflush is not added up. */
+ * done when all parts are. A flush begins when the writes before it have ended on all servers of
+ * its device, and takes the one that was free last of those that are free then, as an emulated
+ * device (play/emulated_device.c); so do its data, which take their turn as they arrive, and are
+ * done no earlier than if they had begun at the end of the flush before them, which was the last
+ * job. Returns the time from arrival to then in the first placement; that of a preflush is not
+ * added up. */
 int64_t fcfs_serve(struct fcfs_queues *queues, uint32_t device, const struct piece *piece,
                    int64_t arrival_ps, enum fcfs_part part);
 

@@ -242,7 +242,8 @@ int64_t nested_charge(struct nested_placements *set, const struct issue_request 
                       const struct device_split splits[TK_ORDERS], const uint16_t *before,
                       int64_t arrival_ps) {
   int64_t first_ps = 0;
-  const enum fcfs_part part = request->is_preflush ? FCFS_DATA : FCFS_WHOLE;
+  const enum fcfs_part whole = request->is_write ? FCFS_WRITE : FCFS_READ;
+  const enum fcfs_part part = request->is_preflush ? FCFS_DATA : whole;
   struct job job = {.request = request, .arrival_ps = arrival_ps, .part = part};
   price(set->setup, &job);
   for (uint32_t i = 0; i < set->count; i++) {
@@ -266,7 +267,7 @@ int64_t nested_flush(struct nested_placements *set, const struct issue_request *
                      const uint16_t lowest[TK_ORDERS], const uint16_t highest[TK_ORDERS],
                      int64_t arrival_ps) {
   const int64_t *ps = set->setup->flush_ps;
-  const enum fcfs_part part = request->is_preflush ? FCFS_PREFLUSH : FCFS_WHOLE;
+  const enum fcfs_part part = request->is_preflush ? FCFS_PREFLUSH : FCFS_FLUSH;
   int64_t first_ps = 0;
   for (uint32_t i = 0; i < set->count; i++) {
     struct nesting *nesting = &set->nestings[i];

@@ -180,11 +180,14 @@ def model(
 ) -> WalkResult:
     """Serve each request in the order given, which is that of arrival; `level` dates them.
 
-    Data take their turn as they arrive, and end no earlier than if begun after their own flush.
-    A role's blocks are those of `trace`, where `requests` are a window of it.
+    Data take their turn as they arrive, and end no earlier than if begun after their own flush. A
+    flush begins when the writes before it have ended, on the server that was free last of those
+    free then; so do its data when it has ended. A role's blocks are those of `trace`, where
+    `requests` are a window of it.
     """
     result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
-    heads, free, clock, start = dict[str, int](), dict[str, list[int]](), 0, None
+    heads, clock, start = dict[str, int](), 0, None
+    servers = Servers(devices)
     owned = blocks_by_role(trace or requests)
     for request in requests:
         is_flush = request.operation == "flush" or request.is_preflush
@@ -204,23 +207,37 @@ def model(
             together = is_flush and job is jobs[0]
             result.service += max(job.values()) if together else sum(job.values())
             least = done + max(job.values()) if done else clock
-            done = max(least, _serve(job, clock, free=free, devices=devices))
+            part = "flush" if together else "data" if is_flush else request.operation
+            parts = [servers.serve(place, took, clock, part, done) for place, took in job.items()]
+            done = max(least, *parts)
             result.makespan = max(result.makespan, done)
         result.responses.append(done - clock)
     return result
 
 
-def _serve(
-    job: dict[str, int], clock: int, *, free: dict[str, list[int]], devices: tuple[Profile, Profile]
-) -> int:
-    """Let each part take the server of its device that is free first; return when all are done."""
-    ends = []
-    for place, took in job.items():
-        lanes = free.setdefault(place, [0] * int(devices[place == "NVM"].parallelism or 1))
-        lanes.sort()
-        lanes[0] = max(lanes[0], clock) + took
-        ends.append(lanes[0])
-    return max(ends)
+class Servers:
+    """The servers of each place, and when its last write has ended."""
+
+    def __init__(self, devices: tuple[Profile, Profile]) -> None:
+        self.counts = [int(device.parallelism or 1) for device in devices]
+        self.free = dict[str, list[int]]()
+        self.written = dict[str, int]()
+
+    def serve(self, place: str, took: int, clock: int, part: str, flushed: int) -> int:
+        """Let a part take its server; return when it is done. `part` is of a request or a flush."""
+        free = self.free.setdefault(place, [0] * self.counts[place == "NVM"])
+        free.sort()
+        number, start = 0, max(free[0], clock)
+        if part == "flush":
+            start = max(start, self.written.get(place, 0))
+            number = max(n for n in range(len(free)) if free[n] <= start)
+        elif part == "data":
+            number = max((n for n in range(len(free)) if free[n] <= flushed), default=0)
+            start = max(free[number], clock)
+        free[number] = start + took
+        if part in ("write", "data"):
+            self.written[place] = max(self.written.get(place, 0), free[number])
+        return free[number]
 
 
 def _flush_parts(
