@@ -10,7 +10,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import BudgetError, InputError, PartialError, TracekitError, UsageError
+from tracekit.errors import (
+    BudgetError,
+    InputError,
+    PartialError,
+    TracekitError,
+    UnclearError,
+    UsageError,
+)
 from tracekit.version import __version__
 
 if TYPE_CHECKING:
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
         counters,
         doctor,
         sweep,
+        verify_certificate,
     )
     from tracekit.api.relation import Relation
     from tracekit.api.results import (
@@ -87,6 +95,7 @@ __all__ = [
     "TierSimulation",
     "Trace",
     "TracekitError",
+    "UnclearError",
     "UsageError",
     "Verification",
     "__version__",
@@ -103,6 +112,7 @@ __all__ = [
     "read",
     "run",
     "sweep",
+    "verify_certificate",
 ]
 
 

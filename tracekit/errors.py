@@ -28,8 +28,8 @@ class TracekitError(Exception):
     """A failure that the user can act on: what is wrong, where, and what to do.
 
     `exit_code` follows the documented table: 1 failed, 2 usage, 3 partial result, 4
-    not within a budget. What it quotes is escaped: the message is one line, and one each of what
-    more is given.
+    not within a budget, 5 unclear. What it quotes is escaped: the message is one line, and one each
+    of what more is given.
     """
 
     exit_code = 1
@@ -63,6 +63,12 @@ class BudgetError(TracekitError):
     """The work was done, but not within the limits that were asked for."""
 
     exit_code = 4
+
+
+class UnclearError(TracekitError):
+    """The work was done; what was measured cannot tell whether it was within the limits."""
+
+    exit_code = 5
 
 
 @contextmanager

@@ -166,6 +166,8 @@ MACROS_SQL = (
     "lib/log_bucket_low",
     "lib/percentiles_of",
     "lib/distribution_of",
+    "lib/request_kind",
+    "lib/certified_requests",
 )
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {

@@ -36,6 +36,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "bench": (tk.bench, tk.bench_files),
     "compare": (tk.Trace.compare, tk.Trace.replays),
     "verify-placement": (tk.Trace.verify_placement,),
+    "verify-certificate": (tk.verify_certificate,),
     "characterize-device": (tk.characterize_device,),
     "counters": (tk.counters,),
     "sweep": (tk.sweep,),

@@ -25,6 +25,7 @@ Made by `make docs` from the commands' own help. Results go to stdout, talk and 
 | 2 | used wrongly: an option or a path that cannot be |
 | 3 | done in part: what is there is good, the message says what is missing |
 | 4 | done, but not within the limits asked for: of a replay's times, or of a prediction |
+| 5 | done, but the certificate asked for cannot tell whether it was within its limits |
 
 | command | what it does |
 |---|---|

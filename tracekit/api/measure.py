@@ -27,6 +27,7 @@ from tracekit.progress import row_progress, step_progress
 if TYPE_CHECKING:
     from tracekit.device.characterize import CharacterizeOptions
     from tracekit.doctor import Result as Check
+    from tracekit.replay.certificate_check import CertificateCheck
 
 
 def is_personality(definition: str) -> bool:
@@ -285,3 +286,13 @@ def doctor() -> list[Check]:
     from tracekit.doctor import examine
 
     return examine()
+
+
+def verify_certificate(path: PathLike) -> CertificateCheck:
+    """Compute the numbers of a replay's certificate again, and say which differ.
+
+    `path` is the folder of the replay, wherever it is now, or the certificate in it.
+    """
+    from tracekit.replay.certificate_check import verify_certificate as verify
+
+    return verify(Path(path))

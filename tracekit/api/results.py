@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from tracekit.api.relation import Relation, html_text
-from tracekit.errors import BudgetError, PartialError
+from tracekit.errors import BudgetError, PartialError, UnclearError
 from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
@@ -300,7 +300,10 @@ class Replay(Result):
         return super().plot(figure or (served if served in mine else next(iter(mine), None)))
 
     def check(self) -> None:
-        """Raise PartialError if it did not end, BudgetError if it was not punctual enough."""
+        """Raise PartialError if it did not end, BudgetError if it was not punctual enough.
+
+        With a certificate its verdict decides; UnclearError if that cannot tell.
+        """
         counts, outcome = self.summary.get("counts", {}), self.summary["outcome"]
         if self.is_partial and self.is_of_files:
             is_whole = outcome == "finished"
@@ -309,7 +312,8 @@ class Replay(Result):
                 + f"{counts['failed']:,} operations did not end as in the trace;"
                 f" what was done is in {self.path}"
             )
-        if self.is_partial:
+        result = self.summary.get("certificate")
+        if self.is_partial and (outcome != "finished" or result is None):
             raise PartialError(
                 f"the replay is not complete: {outcome}, {counts['failed']:,}"
                 f" requests failed; what was done is in {self.path}"
@@ -318,6 +322,14 @@ class Replay(Result):
 
         if over := missed(self.summary.get("budget") or ()):
             raise BudgetError(f"{self.name} missed its timing budget: {over}")
+        if result and result["verdict"] != "pass":
+            kind = BudgetError if result["verdict"] == "fail" else UnclearError
+            why = result["doubts"] or [
+                f"{one['measure']} {one['verdict']}"
+                for one in result["measures"]
+                if one["verdict"] != "pass"
+            ]
+            raise kind(f"{self.name}, certificate: {result['verdict']}: {', '.join(why)}")
 
     def _mine(self, relation: Relation) -> Relation:
         from tracekit.query import rows_of

@@ -163,6 +163,7 @@ class Trace(Tables):
         placement: Size | None = None,
         resume: str | None = None,
         budget: Texts | None = None,
+        certify: Texts | None = None,
         depth: int | None = None,
         threads: int = 32,
         sqpoll: str | None = None,

@@ -23,6 +23,7 @@ COMMANDS = {
     "bench": "Run a work profile or personality on a target.",
     "compare": "Compare times of replays.",
     "verify-placement": "Replay the recommended placement to test the model.",
+    "verify-certificate": "Compute the numbers of a certificate again.",
     "characterize-device": "Measure a device and fit a profile to it.",
     "counters": "Count hardware events beside a command's throughput.",
     "sweep": "Run personalities over many parameters.",

@@ -53,6 +53,12 @@ OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
     ),
     budget="Exit with code 4 if the run was less punctual than MEASURE=TIME: p50, p90, p99, p99.9,"
     " max or mean of the issue error, duration or drift. Can be repeated.",
+    certify=option(
+        "Write a certificate: pass, fail (exit code 4) or cannot tell (5), with MEASURE=LIMIT: p50,"
+        " p90, p99, p99.9, max (times) of the issue error; duration, drift (times or %); errors,"
+        " lost, order, merged, split (requests or %). Can be repeated.",
+        metavar="LIMIT,...",
+    ),
     depth=option("Most requests in flight.", show_default="4096; 32 with --pace fast"),
     threads="Workers of the threads engine.",
     sqpoll=option(

@@ -210,18 +210,34 @@ def map_targets(plan: Path) -> Records:
 
 def _mapped(plan: Path, kind: np.dtype[Any], part: str) -> Records:
     with os.fdopen(open_regular(plan), "rb") as file:
-        head = file.read(HEADER.itemsize)
-        header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
-        place = "records_offset" if part == "record" else f"{part}_offset"
-        offset, count = int(header[place]), int(header[f"{part}_count"])
-        is_whole = (
-            (header["magic"], header["version"]) == (MAGIC, VERSION)
-            and header["header_crc32"] == zlib.crc32(head[:-4])
-            and offset + count * kind.itemsize <= os.fstat(file.fileno()).st_size
-        )
-        if not is_whole:
-            raise InputError(f"{plan} is no whole plan of this version", hint="replay again")
+        header = _header(file, plan, kind, part)
+        offset, count = (int(header[name]) for name in _place_of(part))
         return np.memmap(file, kind, "r", offset=offset, shape=(count,))
+
+
+def trace_sha256(plan: Path) -> str:
+    """Return the hash of the trace of which a plan was made; InputError as `map_records`."""
+    with os.fdopen(open_regular(plan), "rb") as file:
+        return bytes(_header(file, plan, RECORD, "record")["trace_sha256"]).hex()
+
+
+def _place_of(part: str) -> tuple[str, str]:
+    """Return the fields of the header that say where a part is, and how many of it there are."""
+    return "records_offset" if part == "record" else f"{part}_offset", f"{part}_count"
+
+
+def _header(file: IO[bytes], plan: Path, kind: np.dtype[Any], part: str) -> Any:
+    head = file.read(HEADER.itemsize)
+    header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
+    offset, count = (int(header[name]) for name in _place_of(part))
+    is_whole = (
+        (header["magic"], header["version"]) == (MAGIC, VERSION)
+        and header["header_crc32"] == zlib.crc32(head[:-4])
+        and offset + count * kind.itemsize <= os.fstat(file.fileno()).st_size
+    )
+    if not is_whole:
+        raise InputError(f"{plan} is no whole plan of this version", hint="replay again")
+    return header
 
 
 def open_new(path: Path) -> IO[bytes]:

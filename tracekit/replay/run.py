@@ -28,8 +28,10 @@ from tracekit.machine_state import MachineState, Reading
 from tracekit.repeats import Turn
 from tracekit.replay import partial_results
 from tracekit.replay.captured import compile_files
+from tracekit.replay.certificate import CERTIFICATE, certify
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
 from tracekit.replay.completions import write_completions, write_file_completions
+from tracekit.replay.limits import is_timed, parse_certify
 from tracekit.replay.partial_results import PLAN, SUFFIX, SUMMARY, StartedRun
 from tracekit.replay.placed import place_answer
 from tracekit.replay.player import EMULATED, PlayerOptions, device_specs, split_device
@@ -46,6 +48,7 @@ from tracekit.replay.summary import (
 from tracekit.safe_open import copy_regular
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
+from tracekit.units import parse_duration
 
 LATEST = "latest"
 FILE_SUMMARY = "file_summary.json"
@@ -91,6 +94,7 @@ class ReplayOptions(KeepOptions):
     level: str = "queued"
     player: PlayerOptions = field(default_factory=PlayerOptions)
     budget: tuple[str, ...] = ()
+    certify: tuple[str, ...] = ()
     resume: str | None = None
     placement: str | None = None
     devices: tuple[str, ...] = ()
@@ -104,6 +108,9 @@ class ReplayOptions(KeepOptions):
         super().__post_init__()
         check_choice(self.level, Level, option="--level")
         parse_budget(self.budget)
+        limits = parse_certify(self.certify)
+        if not self.player.schedule.is_timed and any(map(is_timed, limits)):
+            raise UsageError("--certify: there are no times to keep with --pace fast")
         if self.resume is not None:
             check_name(self.resume, option="--resume")
         if self.resume in (self.name, f"{self.name}{SUFFIX}"):
@@ -259,9 +266,28 @@ def replay(
             records.unlink()
             if observer is not None:
                 observer.add_to(summary, place)
+            _certify(place, summary, options, folder)
         content = content_of(summary)
         store.write_json(place / SUMMARY, content)
     return content, outcome.is_partial
+
+
+def _certify(
+    place: Path, summary: ReplaySummary, options: ReplayOptions, trace: TraceFolder
+) -> None:
+    """Write the certificate of a run that asked for one, and keep its verdict in the summary."""
+    if not (limits := parse_certify(options.certify)):
+        return
+    schedule, window = options.player.schedule, summary.window
+    is_part = options.limit or summary.resumed or window.end - window.first < summary.plan.requests
+    max_idle_ns = None
+    if schedule.max_idle is not None:
+        max_idle_ns = parse_duration(schedule.max_idle, option="--max-idle")
+    made = certify(
+        place, summary, limits=limits, max_idle_ns=max_idle_ns, trace=None if is_part else trace
+    )
+    store.write_json(place / CERTIFICATE, content_of(made))
+    summary.certificate = made.result
 
 
 @contextmanager

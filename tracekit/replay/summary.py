@@ -14,11 +14,11 @@ from tracekit.machine_state import MachineState, doubts
 from tracekit.metadata import Record, TraceWarning, read_object, validate
 from tracekit.repeats import Turn
 from tracekit.replay.compiler import PlanReport
-from tracekit.units import format_duration, parse_duration
+from tracekit.replay.limits import BUDGET, STEPS, Number, parse_limits
+from tracekit.units import format_duration
 
 ABSENT: Any = UNSET
 """Not in the file: a dry run, a run without times and an older program have no such key."""
-Number = int | float
 Counts = dict[str, int]
 
 
@@ -319,6 +319,44 @@ class Observed(Record, kw_only=True):
     misplaced: int
     """Joined with times outside of the program's own: 0 unless the clocks differ."""
     notes: list[str] = msgspec.field(default_factory=list)
+PROGRAM = "program"
+"""Whose clock readings a certificate rests on; the other is the kernel."""
+
+
+class Measured(Record, kw_only=True):
+    """A measure with its limit, what it was, and the bounds of a percentile at 95 %."""
+
+    measure: str
+    unit: str
+    limit: Number
+    observed: Number | None = None
+    low: Number | None = None
+    high: Number | None = None
+    verdict: str
+    why: str | None = None
+
+
+class KindCount(Record, kw_only=True):
+    """Requests of a kind: in the trace (None: only a part was replayed), planned and done."""
+
+    kind: str
+    traced: int | None = None
+    planned: int
+    planned_bytes: int
+    done: int
+
+
+class Verdict(Record):
+    """What a certificate says; `doubts` are why it cannot tell."""
+
+    verdict: str
+    level: str
+    measured_at: str
+    """Whose clock readings the times are: the program's, or the kernel's."""
+    doubts: list[str]
+    measures: list[Measured]
+    requests: dict[str, int]
+    kinds: list[KindCount]
 
 
 class ReplaySummary(Record):
@@ -364,6 +402,7 @@ class ReplaySummary(Record):
     placement: str | None = ABSENT
     observed: Observed = ABSENT
     budget: list[BudgetResult] = ABSENT
+    certificate: Verdict = ABSENT
     messages: list[str] = ABSENT
     warnings: list[TraceWarning] = msgspec.field(default_factory=list)
 
@@ -440,25 +479,13 @@ def content_of(record: Record) -> dict[str, Any]:
     return found
 
 
-STEPS = ("p50", "p90", "p99", "p99.9", "max", "mean")
-MEASURES = (*STEPS, "duration", "drift")
-
-
 def parse_budget(entries: Sequence[str]) -> dict[str, int]:
     """Return the limits in ns by measure, from entries such as p99=50us and duration=1ms.
 
     A step is of the issue error; `duration` and `drift` are of the whole run, to either side.
     """
-    found: dict[str, int] = {}
-    for entry in entries:
-        name, equals, text = entry.partition("=")
-        if not equals or name not in MEASURES:
-            raise UsageError(
-                f"--budget {entry}: not MEASURE=TIME",
-                hint=f"a measure is one of {', '.join(MEASURES)}; for example p99=50us",
-            )
-        found[name] = parse_duration(text, option=f"--budget {name}")
-    return found
+    limits = parse_limits(entries, BUDGET, option="--budget")
+    return {name: int(limit.value) for name, limit in limits.items()}
 
 
 def check_budget(summary: ReplaySummary, budget: Mapping[str, int]) -> list[BudgetResult]:

@@ -9,11 +9,14 @@ import msgspec
 
 from tracekit.escapes import joined, shell_word
 from tracekit.metadata import TraceWarning
+from tracekit.replay.limits import format_value
 from tracekit.replay.player import describe_submission
 from tracekit.replay.summary import (
     FileReplaySummary,
+    Measured,
     ReplaySummary,
     TargetReport,
+    Verdict,
     content_of,
     fit_warnings,
     lateness_of,
@@ -61,6 +64,7 @@ def describe(content: dict[str, Any]) -> str:
     else:
         lines += [*_run(summary), "", *_timing(summary), "", *_operations(summary)]
         lines += _lines(summary.warnings)
+        lines += describe_verdict(summary.certificate) if summary.certificate else []
     return joined(lines)
 
 
@@ -204,3 +208,20 @@ def describe_files(content: dict[str, Any]) -> str:
         reasons = ", ".join(f"{why} {count:,}" for why, count in skipped.items())
         lines.append(f"  {left_out:,} left out: {reasons}")
     return joined([*lines, *_lines(summary.warnings)])
+
+
+def describe_verdict(result: Verdict) -> list[str]:
+    """Return the verdict in sentences: what it is, why it cannot tell, and each measure."""
+    clock = f"the {result.measured_at}'s clock"
+    lines = [f"certificate: {result.verdict} (as {result.level}, by {clock})"]
+    lines += [f"  cannot tell: {doubt}" for doubt in result.doubts]
+    return [*lines, *(f"  {_sentence(one)}" for one in result.measures)]
+
+
+def _sentence(one: Measured) -> str:
+    """Return such as `p99 31.2 us, at most 31.8 us with 95 % confidence: pass, limit 100 us`."""
+    value = "not known" if one.observed is None else format_value(one.observed, one.unit)
+    if one.high is not None:
+        value += f", at most {format_value(one.high, one.unit)} with 95 % confidence"
+    why = "" if one.why is None else f" ({one.why})"
+    return f"{one.measure} {value}: {one.verdict}{why}, limit {format_value(one.limit, one.unit)}"

@@ -8,10 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tracekit.replay.player import describe_submission
+from tracekit.replay.summary import Verdict
+from tracekit.replay.words import describe_verdict
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
@@ -163,6 +166,7 @@ def _run(run: Replay, evidence: Sequence[Evidence], total: int | None) -> Parts:
         "sentences": [
             *extent(outcomes.table, total),
             how(run.summary),
+            *certified(run.summary),
             *describe_replay(times.table),
         ],
         "figures": _figures(curves, run.name),
@@ -211,6 +215,15 @@ def how(summary: Mapping[str, Any]) -> str:
     where = f" {fmt.listing(places)}," if places and engine != "null" else ""
     ways = "".join(f", {way}" for way in describe_submission(summary["engine"]))
     return f"By the engine {engine}{ways},{where} {pace}."
+
+
+def certified(summary: Mapping[str, Any]) -> list[str]:
+    """Return the verdict of the certificate of a replay that has one, and why."""
+    if not summary.get("certificate"):
+        return []
+    head, *lines = describe_verdict(msgspec.convert(summary["certificate"], Verdict))
+    text = f"{head[:1].upper()}{head[1:]}: {'; '.join(line.strip() for line in lines)}."
+    return [f"{text} The numbers are in certificate.json beside its summary."]
 
 
 def describe_replay(times: pd.DataFrame) -> list[str]:
