@@ -9,10 +9,12 @@
 #define LEVELS 11U                           /* cells of the last one are longer than any request */
 #define CELL_BITS(level) (3U + 3U * (level)) /* sectors: 4 KiB, 32 KiB, 256 KiB ... */
 #define CELLS_MAX 2U                         /* of one request */
-#define WORD_BITS 6U                         /* cells of a word */
+#define WORD_BITS 6U
+#define WORD_CELLS (1U << WORD_BITS)
 #define WORDS_MIN 16U
 #define SLOTS_A_WORD 4U
 #define NONE UINT16_MAX
+#define RARELY __attribute__((noinline, cold))
 
 enum { READS, WRITES, KINDS };
 
@@ -34,20 +36,25 @@ struct entry {
   uint8_t cells; /* lists that it is in; 0: it has no sectors */
 };
 
+/* Of cells with a list. */
+struct word {
+  uint64_t bits[KINDS];
+};
+
 struct overlap {
-  uint32_t word_bits;             /* 2^word_bits words */
+  uint32_t word_mask;             /* words, a power of two, less one */
   uint32_t levels[KINDS];         /* bits of those that have requests in flight */
   uint32_t counts[KINDS][LEVELS]; /* requests in flight */
-  uint64_t (*words)[KINDS];       /* bits of cells with a list; cells with one hash share them */
+  struct word *words;             /* cells of one hash share one */
   uint16_t *heads;                /* first node of each list: by word, cell and kind */
   struct entry *entries;          /* by slot */
   struct node *nodes;             /* CELLS_MAX by slot */
 };
 
-/* Where the bits of 64 cells are. */
+/* Where the bit of a cell is; those of its neighbours are beside it, in a circle. */
 struct place {
   uint32_t word;
-  uint32_t turn; /* cells of equal distance, as those of stripes, would else meet in one bit */
+  uint32_t bit;
 };
 
 static bool writes(uint8_t operation) {
@@ -63,29 +70,22 @@ static uint8_t level_of(uint32_t length_sectors) {
 
 static uint64_t cell_of(uint64_t sector, unsigned level) { return sector >> CELL_BITS(level); }
 
-static struct entry entry_of(const struct block_record *record) {
-  struct entry entry = {.first = record->sector,
-                        .end = record->sector + record->length_sectors,
-                        .target = record->target,
-                        .kind = writes(record->operation) ? WRITES : READS};
-  if (record->length_sectors == 0)
-    return entry;
-  entry.level = level_of(record->length_sectors);
-  bool is_split = cell_of(entry.first, entry.level) != cell_of(entry.end - 1, entry.level);
-  entry.cells = is_split ? 2 : 1;
-  return entry;
+static uint64_t end_of(const struct block_record *record) {
+  return record->sector + record->length_sectors;
 }
 
+/* Cells of equal distance, such as those of stripes, would meet in one bit if the hash did not turn
+ * the circle. */
 static struct place place_of(const struct overlap *overlap, uint16_t target, unsigned level,
-                             uint64_t group) {
-  uint64_t key = (group << 10 | (uint64_t)target << 4 | level) + 1;
+                             uint64_t cell) {
+  uint64_t key = (cell >> WORD_BITS << 10 | (uint64_t)target << 4 | level) + 1;
   uint64_t hash = key * UINT64_C(0x9E3779B97F4A7C15);
-  return (struct place){.word = (uint32_t)(hash >> (64U - overlap->word_bits)),
-                        .turn = (uint32_t)(hash >> 32) & 63U};
+  return (struct place){.word = (uint32_t)(hash >> 40) & overlap->word_mask,
+                        .bit = (uint32_t)(cell + (hash >> 32)) & (WORD_CELLS - 1)};
 }
 
 static uint64_t turned(uint64_t bits, uint32_t turn) {
-  return bits << turn | bits >> (-turn & 63U);
+  return bits << turn | bits >> (-turn & (WORD_CELLS - 1));
 }
 
 static uint32_t list_of(uint32_t word, uint32_t bit, unsigned kind) {
@@ -97,9 +97,10 @@ struct overlap *overlap_open(uint32_t depth) {
   if (overlap == NULL)
     return NULL;
   uint32_t words = WORDS_MIN;
-  for (overlap->word_bits = 4; words * SLOTS_A_WORD < depth; overlap->word_bits++)
+  while (words * SLOTS_A_WORD < depth)
     words *= 2;
-  size_t heads = (size_t)words * 64 * KINDS;
+  overlap->word_mask = words - 1;
+  size_t heads = (size_t)words * WORD_CELLS * KINDS;
   overlap->words = calloc(words, sizeof *overlap->words);
   overlap->heads = malloc(heads * sizeof *overlap->heads);
   overlap->entries = calloc(depth, sizeof *overlap->entries);
@@ -113,83 +114,109 @@ struct overlap *overlap_open(uint32_t depth) {
   return overlap;
 }
 
-static bool find_in(const struct overlap *overlap, uint32_t list, const struct entry *wanted) {
+static bool find_in(const struct overlap *overlap, uint32_t list,
+                    const struct block_record *record) {
   for (uint32_t at = overlap->heads[list]; at != NONE; at = overlap->nodes[at].next) {
     const struct entry *entry = &overlap->entries[at / CELLS_MAX];
-    if (entry->target == wanted->target && entry->first < wanted->end && wanted->first < entry->end)
+    if (entry->target == record->target && entry->first < end_of(record) &&
+        record->sector < entry->end)
       return true;
   }
   return false;
 }
 
 /* Looks into the lists of these cells of a word. */
-static bool find_in_word(const struct overlap *overlap, uint32_t word, uint64_t cells,
-                         const struct entry *wanted) {
-  for (unsigned kind = wanted->kind == WRITES ? READS : WRITES; kind < KINDS; kind++)
-    for (uint64_t left = overlap->words[word][kind] & cells; left != 0; left &= left - 1)
-      if (find_in(overlap, list_of(word, (uint32_t)__builtin_ctzll(left), kind), wanted))
+RARELY static bool find_in_word(const struct overlap *overlap, uint32_t word, uint64_t cells,
+                                const struct block_record *record) {
+  for (unsigned kind = writes(record->operation) ? READS : WRITES; kind < KINDS; kind++)
+    for (uint64_t left = overlap->words[word].bits[kind] & cells; left != 0; left &= left - 1)
+      if (find_in(overlap, list_of(word, (uint32_t)__builtin_ctzll(left), kind), record))
         return true;
   return false;
 }
 
-/* Of a level whose words are fewer than those that the request covers: each of all is looked at. */
-static bool find_anywhere(const struct overlap *overlap, const struct entry *wanted) {
-  for (uint32_t word = 0; word < 1U << overlap->word_bits; word++)
-    if (find_in_word(overlap, word, UINT64_MAX, wanted))
-      return true;
-  return false;
+/* Looks at `count` cells of one word. */
+static bool find_in_cells(const struct overlap *overlap, unsigned level, uint64_t cell,
+                          uint64_t count, const struct block_record *record) {
+  struct place place = place_of(overlap, record->target, level, cell);
+  uint64_t cells = turned(UINT64_MAX >> (WORD_CELLS - count), place.bit);
+  const struct word *word = &overlap->words[place.word];
+  uint64_t bits = word->bits[WRITES];
+  if (writes(record->operation))
+    bits |= word->bits[READS];
+  return (bits & cells) != 0 && find_in_word(overlap, place.word, cells, record);
 }
 
-static bool find_in_level(const struct overlap *overlap, unsigned level,
-                          const struct entry *wanted) {
-  uint64_t first = cell_of(wanted->first, level);
-  uint64_t last = cell_of(wanted->end - 1, level);
-  if ((last - first) >> WORD_BITS >> overlap->word_bits != 0)
-    return find_anywhere(overlap, wanted);
-  for (uint64_t group = first >> WORD_BITS; group <= last >> WORD_BITS; group++) {
-    struct place place = place_of(overlap, wanted->target, level, group);
-    uint64_t cells = UINT64_MAX;
-    if (group == first >> WORD_BITS)
-      cells <<= first & 63U;
-    if (group == last >> WORD_BITS)
-      cells &= UINT64_MAX >> (63U - (last & 63U));
-    if (find_in_word(overlap, place.word, turned(cells, place.turn), wanted))
+/* Looks at cells of several words; where these are more than there are, at all that there are. */
+RARELY static bool find_in_words(const struct overlap *overlap, unsigned level, uint64_t first,
+                                 uint64_t last, const struct block_record *record) {
+  bool is_found = false;
+  if ((last - first) >> WORD_BITS > overlap->word_mask) {
+    for (uint32_t word = 0; word <= overlap->word_mask && !is_found; word++)
+      is_found = find_in_word(overlap, word, UINT64_MAX, record);
+    return is_found;
+  }
+  while (first <= last && !is_found) {
+    uint64_t end = (first | (WORD_CELLS - 1)) + 1;
+    uint64_t count = (last < end ? last + 1 : end) - first;
+    is_found = find_in_cells(overlap, level, first, count, record);
+    first = end;
+  }
+  return is_found;
+}
+
+bool overlap_find(const struct overlap *overlap, const struct block_record *record) {
+  uint32_t levels = overlap->levels[WRITES];
+  if (writes(record->operation))
+    levels |= overlap->levels[READS];
+  if (record->length_sectors == 0)
+    return false;
+  for (; levels != 0; levels &= levels - 1) {
+    unsigned level = (unsigned)__builtin_ctz(levels);
+    uint64_t first = cell_of(record->sector, level);
+    uint64_t last = cell_of(end_of(record) - 1, level);
+    bool is_found = first >> WORD_BITS == last >> WORD_BITS
+                        ? find_in_cells(overlap, level, first, last - first + 1, record)
+                        : find_in_words(overlap, level, first, last, record);
+    if (is_found)
       return true;
   }
   return false;
 }
 
-bool overlap_find(const struct overlap *overlap, const struct block_record *record) {
-  struct entry wanted = entry_of(record);
-  uint32_t levels = overlap->levels[WRITES];
-  if (wanted.kind == WRITES)
-    levels |= overlap->levels[READS];
-  for (; wanted.cells > 0 && levels != 0; levels &= levels - 1)
-    if (find_in_level(overlap, (unsigned)__builtin_ctz(levels), &wanted))
-      return true;
-  return false;
+static void add_node(struct overlap *overlap, uint32_t at, const struct entry *entry,
+                     uint64_t cell) {
+  struct place place = place_of(overlap, entry->target, entry->level, cell);
+  uint32_t list = list_of(place.word, place.bit, entry->kind);
+  uint16_t next = overlap->heads[list];
+  overlap->nodes[at] = (struct node){.next = next, .before = NONE, .list = list};
+  if (next != NONE)
+    overlap->nodes[next].before = (uint16_t)at;
+  overlap->heads[list] = (uint16_t)at;
+  overlap->words[place.word].bits[entry->kind] |= UINT64_C(1) << place.bit;
 }
 
 void overlap_add(struct overlap *overlap, uint32_t slot, const struct block_record *record) {
   struct entry *entry = &overlap->entries[slot];
-  *entry = entry_of(record);
-  if (entry->cells == 0)
+  entry->cells = 0;
+  if (record->length_sectors == 0)
     return;
-  overlap->counts[entry->kind][entry->level]++;
-  overlap->levels[entry->kind] |= 1U << entry->level;
-  for (uint32_t i = 0; i < entry->cells; i++) {
-    uint64_t cell = cell_of(entry->first, entry->level) + i;
-    struct place place = place_of(overlap, entry->target, entry->level, cell >> WORD_BITS);
-    uint32_t bit = ((uint32_t)cell + place.turn) & 63U;
-    uint32_t list = list_of(place.word, bit, entry->kind);
-    uint16_t at = (uint16_t)(slot * CELLS_MAX + i);
-    uint16_t next = overlap->heads[list];
-    overlap->nodes[at] = (struct node){.next = next, .before = NONE, .list = list};
-    if (next != NONE)
-      overlap->nodes[next].before = at;
-    overlap->heads[list] = at;
-    overlap->words[place.word][entry->kind] |= UINT64_C(1) << bit;
-  }
+  uint8_t level = level_of(record->length_sectors);
+  uint8_t kind = writes(record->operation) ? WRITES : READS;
+  uint64_t end = end_of(record);
+  uint64_t cell = cell_of(record->sector, level);
+  bool is_split = cell != cell_of(end - 1, level);
+  *entry = (struct entry){.first = record->sector,
+                          .end = end,
+                          .target = record->target,
+                          .level = level,
+                          .kind = kind,
+                          .cells = is_split ? CELLS_MAX : 1};
+  overlap->counts[kind][level]++;
+  overlap->levels[kind] |= 1U << level;
+  add_node(overlap, slot * CELLS_MAX, entry, cell);
+  if (is_split)
+    add_node(overlap, slot * CELLS_MAX + 1, entry, cell + 1);
 }
 
 static void remove_node(struct overlap *overlap, const struct node *node) {
@@ -202,7 +229,8 @@ static void remove_node(struct overlap *overlap, const struct node *node) {
   overlap->heads[node->list] = node->next;
   uint32_t cell = node->list / KINDS;
   if (node->next == NONE)
-    overlap->words[cell >> WORD_BITS][node->list % KINDS] &= ~(UINT64_C(1) << (cell & 63U));
+    overlap->words[cell >> WORD_BITS].bits[node->list % KINDS] &=
+        ~(UINT64_C(1) << (cell & (WORD_CELLS - 1)));
 }
 
 void overlap_remove(struct overlap *overlap, uint32_t slot) {
@@ -211,8 +239,10 @@ void overlap_remove(struct overlap *overlap, uint32_t slot) {
     return;
   if (--overlap->counts[entry->kind][entry->level] == 0)
     overlap->levels[entry->kind] &= ~(1U << entry->level);
-  for (uint32_t i = 0; i < entry->cells; i++)
-    remove_node(overlap, &overlap->nodes[slot * CELLS_MAX + i]);
+  const struct node *nodes = &overlap->nodes[(size_t)slot * CELLS_MAX];
+  remove_node(overlap, &nodes[0]);
+  if (entry->cells == CELLS_MAX)
+    remove_node(overlap, &nodes[1]);
   entry->cells = 0;
 }
 
