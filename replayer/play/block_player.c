@@ -108,13 +108,6 @@ static bool must_know_wake_up(const struct options *options) {
          strcmp(options->engine, "dax") != 0 && strcmp(options->engine, "emulated") != 0;
 }
 
-static int check_targets_again(const struct block_session *session) {
-  int rc = 0;
-  for (uint32_t i = 0; i < session->target_count && rc == 0; i++)
-    rc = target_check_again(&session->targets[i]);
-  return rc;
-}
-
 static void read_disks(const struct block_session *session, struct disk_stat *disks) {
   for (uint32_t i = 0; i < session->target_count; i++)
     if (session->targets[i].kind == TARGET_DEVICE)
@@ -182,7 +175,7 @@ static int run_plan(struct block_session *session) {
     diag("cannot start to read the plan: %s", strerror(-rc));
     return rc;
   }
-  rc = check_targets_again(session);
+  rc = block_targets_check_again(session);
   if (rc == 0)
     rc = run_with_feed(session, feed);
   session->ops->describe(session->engine, &session->report);

@@ -62,6 +62,8 @@ static void summary_target(struct json *json, const struct block_session *sessio
   json_bool(json, "is_kept", target->kind != TARGET_MADE_FILE || session->options->keep);
   json_text(json, "confirm_with", target->token[0] == '\0' ? NULL : target->token);
   json_bool(json, "may_write", target->may_write);
+  json_bool(json, "is_probed", target->is_probed);
+  json_number(json, "unseen_processes", target->guard.unseen);
   char priority[PRIORITY_TEXT_BYTES];
   priority_name(target->priority, priority);
   json_text(json, "priority", priority);

@@ -87,6 +87,24 @@ static int choose_devices(struct block_session *session) {
   return 0;
 }
 
+static struct target_rules rules_of(const struct options *options) {
+  return (struct target_rules){.direct = options->direct,
+                               .write_to = options->write_to.texts,
+                               .write_to_count = options->write_to.count,
+                               .overwrite = options->overwrite.texts,
+                               .overwrite_count = options->overwrite.count,
+                               .expands = options->expands,
+                               .may_create = !options->is_dry_run};
+}
+
+int block_targets_check_again(struct block_session *session) {
+  struct target_rules rules = rules_of(session->options);
+  int rc = 0;
+  for (uint32_t i = 0; i < session->target_count && rc == 0; i++)
+    rc = target_check_again(&session->targets[i], &rules);
+  return rc;
+}
+
 /* A target counts as opened even when it is a twin, so that the caller closes it. */
 static int open_target(struct block_session *session, uint32_t index) {
   const struct options *options = session->options;
@@ -102,13 +120,7 @@ static int open_target(struct block_session *session, uint32_t index) {
     diag("the plan has requests for '%s', but no --target takes them", plan_target->label);
     return -EINVAL;
   }
-  struct target_rules rules = {.direct = options->direct,
-                               .write_to = options->write_to.texts,
-                               .write_to_count = options->write_to.count,
-                               .overwrite = options->overwrite.texts,
-                               .overwrite_count = options->overwrite.count,
-                               .expands = options->expands,
-                               .may_create = !options->is_dry_run};
+  struct target_rules rules = rules_of(options);
   int rc = target_open(target, path, plan_target, &rules);
   if (rc != 0)
     return rc;

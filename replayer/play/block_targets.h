@@ -8,6 +8,10 @@
  * session->target_count, also after an error. Returns 0 or -errno after a line on stderr. */
 int block_targets_open(struct block_session *session);
 
+/* Repeats the checks of all targets as the last step before the first request: reading ahead and
+ * calibration take time. Returns as block_targets_open. */
+int block_targets_check_again(struct block_session *session);
+
 /* Returns what the feed must know of target `index` to make requests fit. */
 struct fit_target block_targets_fit(const struct block_session *session, uint32_t index);
 

@@ -1,14 +1,10 @@
 #include "play/dax_device.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -68,68 +64,6 @@ int dax_device_identity(dev_t device, char *text, size_t size) {
   int length = snprintf(text, size, "%u:%u:%llu", major(device), minor(device),
                         (unsigned long long)size_bytes);
   return length > 0 && (size_t)length < size ? 0 : -ENAMETOOLONG;
-}
-
-static bool is_node_of(const char *path, dev_t device) {
-  struct stat status;
-  return stat(path, &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == device;
-}
-
-static bool has_open(const char *pid, dev_t device) {
-  char path[PATH_MAX];
-  (void)snprintf(path, sizeof path, "/proc/%s/fd", pid);
-  DIR *folder = opendir(path);
-  if (folder == NULL)
-    return false; /* it has ended, or is a stranger's */
-  bool is_found = false;
-  for (struct dirent *entry = readdir(folder); entry != NULL && !is_found;
-       entry = readdir(folder)) {
-    (void)snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, entry->d_name);
-    is_found = is_node_of(path, device);
-  }
-  (void)closedir(folder); /* only read */
-  return is_found;
-}
-
-/* A process may have closed the device and still use it by its mapping. */
-static bool has_mapped(const char *pid, dev_t device) {
-  char path[PATH_MAX];
-  (void)snprintf(path, sizeof path, "/proc/%s/maps", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return false;
-  char *line = NULL;
-  size_t capacity = 0;
-  bool is_found = false;
-  while (!is_found && getline(&line, &capacity, file) > 0) {
-    line[strcspn(line, "\n")] = '\0';
-    const char *name = strchr(line, '/');
-    is_found = name != NULL && strncmp(name, "/dev/", 5) == 0 && is_node_of(name, device);
-  }
-  free(line);
-  (void)fclose(file); /* only read */
-  return is_found;
-}
-
-int dax_device_check(dev_t device, char why[GUARD_REASON_BYTES]) {
-  /* The kernel has no exclusive open for these devices, so every process is asked. */
-  DIR *folder = opendir("/proc");
-  if (folder == NULL) {
-    (void)snprintf(why, GUARD_REASON_BYTES, "cannot list the processes: %s", strerror(errno));
-    return -EBUSY;
-  }
-  long self = getpid();
-  int rc = 0;
-  for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder)) {
-    uint64_t pid;
-    bool is_other = number_parse(entry->d_name, 1, INT_MAX, &pid) == 0 && pid != (uint64_t)self;
-    if (is_other && (has_open(entry->d_name, device) || has_mapped(entry->d_name, device))) {
-      (void)snprintf(why, GUARD_REASON_BYTES, "it is in use by the process %.20s", entry->d_name);
-      rc = -EBUSY;
-    }
-  }
-  (void)closedir(folder); /* only read */
-  return rc;
 }
 
 int dax_device_signatures(int fd, uint64_t size_bytes, struct signature_set *found) {

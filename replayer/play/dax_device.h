@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "play/guard.h"
 #include "play/signature.h"
 
 /* Returns whether the character device is one of the kernel's dax bus. */
@@ -19,11 +18,6 @@ int dax_device_size(dev_t device, uint64_t *size_bytes, uint64_t *align_bytes);
 /* Writes what the device is: the UUID of its namespace, or "MAJOR:MINOR:BYTES" where it has none.
  * Returns 0 or -errno. */
 int dax_device_identity(dev_t device, char *text, size_t size);
-
-/* Checks that no process has the device open or mapped; the kernel has no exclusive open for it.
- * Other users' processes can be looked into by root only. Returns 0 when it is free, -EBUSY with
- * `why` when it is not or when that cannot be known. */
-int dax_device_check(dev_t device, char why[GUARD_REASON_BYTES]);
 
 /* As signature_find, for a device open for reading. */
 int dax_device_signatures(int fd, uint64_t size_bytes, struct signature_set *found);

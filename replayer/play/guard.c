@@ -3,227 +3,242 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/loop.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "play/dm_table.h"
+#include "play/exports.h"
+#include "play/loop_device.h"
+#include "play/mounts.h"
+#include "play/openers.h"
 #include "play/sysfs.h"
 
-#define REASON_PREFIX_BYTES 64
-
-/* What is being protected: a set of block devices, or one file. */
-struct subject {
-  const struct sysfs_set *devices; /* NULL for a file */
-  dev_t device;                    /* of the file's file system */
-  ino_t inode;                     /* of the file */
-};
-
-static bool concerns(const struct subject *subject, const struct stat *status) {
-  if (subject->devices != NULL)
-    return S_ISBLK(status->st_mode) && sysfs_set_has(subject->devices, status->st_rdev);
-  return S_ISREG(status->st_mode) && status->st_dev == subject->device &&
-         status->st_ino == subject->inode;
-}
-
-/* Undoes the \ooo escapes of /proc files, in place. */
-static void unescape(char *text) {
-  char *out = text;
-  for (char *in = text; *in != '\0'; out++) {
-    bool is_escape = in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' &&
-                     in[2] <= '7' && in[3] >= '0' && in[3] <= '7';
-    *out = is_escape ? (char)((in[1] - '0') * 64 + (in[2] - '0') * 8 + (in[3] - '0')) : *in;
-    in += is_escape ? 4 : 1;
-  }
-  *out = '\0';
-}
-
-static int busy(char *why, const char *what, const char *name) {
-  (void)snprintf(why, GUARD_REASON_BYTES, "%.*s %.180s", REASON_PREFIX_BYTES, what, name);
+static int busy(struct guard *guard, const char *what, const char *name) {
+  (void)snprintf(guard->why, sizeof guard->why, "%.100s%s%.140s", what, name[0] == '\0' ? "" : " ",
+                 name);
   return -EBUSY;
 }
 
-/* Cuts a line into its fields, in place; returns how many there were, at most `limit`. */
-static unsigned cut_fields(char *line, char **fields, unsigned limit) {
-  unsigned count = 0;
-  char *rest = NULL;
-  for (char *field = strtok_r(line, " \t\n", &rest); field != NULL && count < limit;
-       field = strtok_r(NULL, " \t\n", &rest))
-    fields[count++] = field;
-  return count;
+/* What is in a list of users: found, not found, or not to be known. */
+static int verdict(struct guard *guard, int found, const char *what, const char *where) {
+  if (found < 0)
+    return busy(guard, "cannot find out who uses it:", strerror(-found));
+  return found == 0 ? 0 : busy(guard, what, where);
 }
 
-/* One line of mountinfo: field 2 is major:minor, 4 the mount point, and after " - " come the type
- * and the source. Some file systems show an invented number, so the source is looked at as well. */
-static bool line_mounts(char *line, const struct subject *subject, const char **point) {
-  char *fields[64];
-  unsigned major_number;
-  unsigned minor_number;
-  struct stat status;
-  unsigned count = cut_fields(line, fields, 64);
-  if (count < 5 || sscanf(fields[2], "%u:%u", &major_number, &minor_number) != 2)
-    return false;
-  *point = fields[4];
-  if (sysfs_set_has(subject->devices, makedev(major_number, minor_number)))
+/* Whether what is built upon a device, beside what the target is built of, leaves the target's part
+ * alone: other tables of the device mapper, other volumes of one driver that shares out the device
+ * itself, and what has no bytes (the container of an array). */
+static bool is_apart(const struct graph *graph, const struct sysfs_set *holders, dev_t holder,
+                     dev_t below) {
+  char text[64];
+  char name[SYSFS_NAME_BYTES];
+  if (sysfs_read(holder, "size", text, sizeof text) == 0 && strcmp(text, "0") == 0)
     return true;
-  for (unsigned i = 5; i + 2 < count; i++)
-    if (strcmp(fields[i], "-") == 0) {
-      unescape(fields[i + 2]);
-      return fields[i + 2][0] == '/' && stat(fields[i + 2], &status) == 0 &&
-             concerns(subject, &status);
-    }
-  return false;
-}
-
-static int check_mounts(const struct subject *subject, char *why) {
-  FILE *file = fopen("/proc/self/mountinfo", "re");
-  if (file == NULL)
-    return busy(why, "cannot read the list of mounts:", strerror(errno));
-  char *line = NULL;
-  size_t capacity = 0;
-  const char *point = "";
-  int rc = 0;
-  while (rc == 0 && getline(&line, &capacity, file) > 0)
-    if (line_mounts(line, subject, &point))
-      rc = busy(why, "it, a partition or a holder of it is mounted at", point);
-  free(line);
-  (void)fclose(file); /* only read */
-  return rc;
-}
-
-/* A swap file or partition holds memory of any process: writing there would be fatal. */
-static int check_swaps(const struct subject *subject, char *why) {
-  FILE *file = fopen("/proc/swaps", "re");
-  if (file == NULL)
-    return errno == ENOENT ? 0 : busy(why, "cannot read the list of swaps:", strerror(errno));
-  char *line = NULL;
-  size_t capacity = 0;
-  int rc = 0;
-  while (rc == 0 && getline(&line, &capacity, file) > 0) {
-    struct stat status;
-    line[strcspn(line, " \t\n")] = '\0';
-    unescape(line);
-    if (line[0] == '/' && stat(line, &status) == 0 && concerns(subject, &status))
-      rc = busy(why, "it is in use as swap:", line);
+  sysfs_name(holder, name);
+  for (uint32_t i = 0; i < holders->count; i++) {
+    char ours[SYSFS_NAME_BYTES];
+    if (graph_device(graph, holders->devices[i]) == NULL)
+      continue;
+    sysfs_name(holders->devices[i], ours);
+    bool is_bcache = strncmp(name, "bcache", 6) == 0 && strncmp(ours, "bcache", 6) == 0;
+    if (!is_bcache && !dm_table_are_apart(holder, holders->devices[i], below))
+      return false;
   }
-  free(line);
-  (void)fclose(file); /* only read */
-  return rc;
+  return true;
 }
 
-/* A device number as the kernel's loop driver writes it. */
-static dev_t decoded(uint64_t number) {
-  return makedev((unsigned)(number >> 8 & 0xfff),
-                 (unsigned)((number & 0xff) | (number >> 12 & 0xfff00)));
-}
-
-/* Asks the loop device `name` for the numbers of what is behind it. Returns 0 or -errno. */
-static int ask_loop(const char *name, struct stat *behind) {
-  char path[PATH_MAX];
-  char reported[32];
-  struct loop_info64 info = {0};
-  int length = snprintf(path, sizeof path, "/dev/%s", name);
-  if (length < 0 || (size_t)length >= sizeof path)
-    return -ENAMETOOLONG;
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return -errno;
-  int rc = ioctl(fd, LOOP_GET_STATUS64, &info) == 0 ? 0 : -errno;
-  (void)close(fd); /* only read */
-  if (rc != 0)
-    return rc;
-  (void)snprintf(reported, sizeof reported, "loop%u", info.lo_number); /* always fits */
-  if (strcmp(reported, name) != 0) /* another device bears its name */
-    return -ENODEV;
-  behind->st_mode = info.lo_rdevice != 0 ? S_IFBLK : S_IFREG;
-  behind->st_rdev = decoded(info.lo_rdevice);
-  behind->st_dev = decoded(info.lo_device);
-  behind->st_ino = info.lo_inode;
+/* What is built upon a node is somebody's, unless it is the way from the target down to it. */
+static int check_holders(struct guard *guard, const struct graph *graph) {
+  for (uint32_t i = 0; i < graph->count; i++) {
+    const struct graph_node *node = &graph->nodes[i];
+    struct sysfs_set holders;
+    char name[SYSFS_NAME_BYTES];
+    if (node->kind != GRAPH_DEVICE)
+      continue;
+    int rc = sysfs_list(node->device, SYSFS_HOLDERS, &holders);
+    if (rc != 0)
+      return verdict(guard, rc, "", "");
+    for (uint32_t n = 0; n < holders.count; n++) {
+      dev_t holder = holders.devices[n];
+      if (graph_device(graph, holder) != NULL ||
+          (!node->is_whole && is_apart(graph, &holders, holder, node->device)))
+        continue;
+      sysfs_name(holder, name);
+      return busy(guard, "it, or a device that shares bytes with it, is part of", name);
+    }
+  }
   return 0;
 }
 
-/* Looks at what is behind a loop device by the name that it had. Returns 0, 1 when the device has
- * nothing behind it, or -errno. */
-static int look_behind(const char *name, struct stat *behind) {
-  char path[PATH_MAX];
-  char backing[PATH_MAX];
-  int length = snprintf(path, sizeof path, "/sys/block/%s/loop/backing_file", name);
-  FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
-  if (file == NULL)
-    return 1;
-  bool has_line = fgets(backing, sizeof backing, file) != NULL;
-  (void)fclose(file); /* only read */
-  if (!has_line)
-    return 1;
-  backing[strcspn(backing, "\n")] = '\0';
-  return stat(backing, behind) == 0 ? 0 : -errno;
-}
-
-/* Rejects what the loop device in sysfs folder `name` stands on. A name may be gone, or be that of
- * something else by now, so the numbers count where the device may be asked. */
-static int check_loop(const char *name, const struct subject *subject, char *why) {
-  struct stat named;
-  struct stat asked;
-  int looked = look_behind(name, &named);
-  if (looked == 1)
+/* Rejects what the loop device `name` stands on, unless that loop device is the way from the target
+ * down to it. */
+static int check_loop(struct guard *guard, const struct graph *graph, const char *name) {
+  char path[96];
+  struct loop_backing backing;
+  struct stat status;
+  (void)snprintf(path, sizeof path, "/sys/block/%.64s/dev", name);
+  unsigned numbers[2];
+  FILE *file = fopen(path, "re");
+  bool is_read = file != NULL && fscanf(file, "%u:%u", &numbers[0], &numbers[1]) == 2;
+  if (file != NULL)
+    (void)fclose(file); /* only read */
+  if (!is_read)
+    return file == NULL ? 0 : busy(guard, "cannot find out what is the loop device", name);
+  dev_t device = makedev(numbers[0], numbers[1]);
+  if (graph_device(graph, device) != NULL)
     return 0;
-  int rc = ask_loop(name, &asked);
-  if ((looked == 0 && concerns(subject, &named)) || (rc == 0 && concerns(subject, &asked)))
-    return busy(why, "it is behind the loop device", name);
+  int rc = loop_device_look(device, &backing);
   /* Of a file the kernel will say whether anything else has it open. */
-  return looked != 0 && rc != 0 && subject->devices != NULL
-             ? busy(why, "cannot find out what is behind the loop device", name)
-             : 0;
+  if (rc < 0)
+    return guard->kind == GRAPH_FILE
+               ? 0
+               : busy(guard, "cannot find out what is behind the loop device", name);
+  status.st_mode = backing.is_device ? S_IFBLK : S_IFREG;
+  status.st_dev = status.st_rdev = backing.device;
+  status.st_ino = backing.inode;
+  const struct graph_node *node = rc == 1 ? NULL : graph_find(graph, &status);
+  if (node == NULL)
+    return 0;
+  return busy(guard,
+              node == graph->nodes ? "it is behind the loop device"
+                                   : "what it shares its bytes with is behind the loop device",
+              name);
 }
 
-static int check_loops(const struct subject *subject, char *why) {
+static int check_loops(struct guard *guard, const struct graph *graph) {
   DIR *folder = opendir("/sys/block");
   if (folder == NULL)
-    return busy(why, "cannot list the block devices:", strerror(errno));
+    return busy(guard, "cannot list the block devices:", strerror(errno));
   int rc = 0;
   for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder))
     if (strncmp(entry->d_name, "loop", 4) == 0)
-      rc = check_loop(entry->d_name, subject, why);
+      rc = check_loop(guard, graph, entry->d_name);
   (void)closedir(folder); /* only read */
   return rc;
 }
 
-int guard_check_device(dev_t device, char why[GUARD_REASON_BYTES]) {
-  /* Relations come first: what is mounted may be a partition of it or something built upon it. */
-  struct sysfs_set *set = malloc(sizeof *set);
-  if (set == NULL)
-    return busy(why, "cannot check it:", strerror(ENOMEM));
-  int rc = sysfs_related(device, set);
-  if (rc != 0)
-    rc = busy(why, "cannot find out what it is related to:", strerror(-rc));
-  else if (set->holder[0] != '\0')
-    rc = busy(why, "it, or a partition of it, is part of", set->holder);
-  struct subject subject = {.devices = set};
+static bool is_claimed(const struct guard_claims *claims, dev_t device) {
+  for (uint32_t i = 0; i < claims->count; i++)
+    if (claims->devices[i] == device)
+      return true;
+  return false;
+}
+
+/* A disk that is claimed holds its partitions, too. */
+static bool has_claimed_disk(const struct graph *graph, dev_t device) {
+  dev_t whole;
+  if (sysfs_partition_number(device) == 0 || sysfs_whole(device, &whole) != 0)
+    return false;
+  const struct graph_node *disk = graph_device(graph, whole);
+  return disk != NULL && disk->is_whole;
+}
+
+/* The kernel itself says whether a device behind a loop device is in use, whatever the namespace,
+ * and nobody can mount it as long as we hold it. */
+static int claim(struct guard *guard, const struct graph *graph) {
+  struct guard_claims *claims = &guard->claims;
+  for (uint32_t i = 1; i < graph->count; i++) {
+    const struct graph_node *node = &graph->nodes[i];
+    char name[SYSFS_NAME_BYTES];
+    bool is_below =
+        node->kind == GRAPH_DEVICE && node->is_whole && !has_claimed_disk(graph, node->device);
+    if (!is_below || is_claimed(claims, node->device))
+      continue;
+    sysfs_name(node->device, name);
+    if (claims->count == GUARD_CLAIMS_MAX)
+      return busy(guard, "cannot claim so many devices, the last of which is", name);
+    int fd = sysfs_open(node->device, O_RDONLY | O_EXCL);
+    if (fd == -EBUSY)
+      return busy(guard, "the kernel says that it is in use by what is below it:", name);
+    if (fd < 0 && !guard->is_written)
+      continue; /* who only reads it harms nobody */
+    if (fd < 0)
+      return busy(guard, "cannot claim the device that it shares its bytes with,", name);
+    claims->fds[claims->count] = fd;
+    claims->devices[claims->count++] = node->device;
+  }
+  return 0;
+}
+
+static int check_graph(struct guard *guard, const struct graph *graph) {
+  char where[128];
+  int rc = check_holders(guard, graph);
   if (rc == 0)
-    rc = check_mounts(&subject, why);
+    rc = verdict(guard, mounts_find(graph, where, sizeof where),
+                 "it, a partition or a holder of it is mounted at", where);
   if (rc == 0)
-    rc = check_swaps(&subject, why);
+    rc = verdict(guard, mounts_find_swap(graph, where, sizeof where),
+                 "it is in use as swap:", where);
   if (rc == 0)
-    rc = check_loops(&subject, why);
-  free(set);
+    rc = check_loops(guard, graph);
+  if (rc == 0)
+    rc = verdict(guard, exports_find(graph, where, sizeof where), "the kernel exports it:", where);
+  return rc == 0 ? claim(guard, graph) : rc;
+}
+
+/* Makes the graph and checks it. The graph is made anew each time: it may have grown meanwhile. */
+static int with_graph(struct guard *guard, int (*check)(struct guard *, const struct graph *)) {
+  struct graph *graph = malloc(sizeof *graph);
+  if (graph == NULL)
+    return busy(guard, "cannot check it:", strerror(ENOMEM));
+  int rc = graph_make(graph, guard->kind, guard->device, guard->inode);
+  rc = rc != 0 ? busy(guard, "cannot find out what it is related to:", strerror(-rc))
+               : check(guard, graph);
+  free(graph);
   return rc;
 }
 
-int guard_check_file(dev_t device, ino_t inode, char why[GUARD_REASON_BYTES]) {
-  struct subject subject = {.device = device, .inode = inode};
-  int rc = check_swaps(&subject, why);
-  return rc != 0 ? rc : check_loops(&subject, why);
+int guard_check(struct guard *guard) { return with_graph(guard, check_graph); }
+
+static int check_processes(struct guard *guard, const struct graph *graph) {
+  struct openers found;
+  char text[64];
+  /* A device may be read by others; a file, and memory that is mapped, is used by one alone. */
+  int rc = openers_find(graph, guard->kind != GRAPH_DEVICE, &found);
+  guard->unseen = found.unseen;
+  if (rc != 0)
+    return verdict(guard, rc, "", "");
+  (void)snprintf(text, sizeof text, "%d", found.pid);
+  if (found.pid != 0 && guard->kind == GRAPH_FILE)
+    return busy(guard, "another process has the file open:", text);
+  if (found.pid != 0)
+    return busy(guard,
+                found.is_mapped ? "it is in use by a mapping of the process"
+                                : "it is in use by the process",
+                text);
+  if (found.unseen == 0 || (guard->is_owner && geteuid() != 0))
+    return 0;
+  (void)snprintf(text, sizeof text, "%u", found.unseen);
+  return busy(guard,
+              geteuid() == 0 ? "root may not look into all processes here; those that may use it:"
+                             : "another user owns it, and only root may look into processes "
+                               "of others that may use it:",
+              text);
 }
 
-bool guard_file_is_open(int fd) {
-  /* The kernel grants a write lease only to the sole opener. */
-  if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0)
-    return errno == EAGAIN || errno == EBUSY;
-  (void)fcntl(fd, F_SETLEASE, F_UNLCK); /* granted a moment ago */
-  return false;
+/* The kernel grants a write lease only to the sole opener. */
+static int check_lease(struct guard *guard, int fd, bool *is_known) {
+  *is_known = fcntl(fd, F_SETLEASE, F_WRLCK) == 0;
+  if (*is_known)
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK); /* granted a moment ago */
+  else if (errno == EAGAIN || errno == EBUSY)
+    return busy(guard, "another process has the file open", "");
+  return 0;
+}
+
+int guard_check_openers(struct guard *guard, int fd) {
+  bool is_known = false;
+  guard->unseen = 0;
+  int rc = guard->kind == GRAPH_FILE ? check_lease(guard, fd, &is_known) : 0;
+  return rc != 0 || is_known ? rc : with_graph(guard, check_processes);
+}
+
+void guard_release(struct guard *guard) {
+  for (uint32_t i = 0; i < guard->claims.count; i++)
+    (void)close(guard->claims.fds[i]); /* only held */
+  guard->claims.count = 0;
 }

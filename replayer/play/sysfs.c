@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -74,34 +75,13 @@ static int read_number(const char *path, dev_t *device) {
   return 0;
 }
 
-bool sysfs_set_has(const struct sysfs_set *set, dev_t device) {
-  for (uint32_t i = 0; i < set->count; i++)
-    if (set->devices[i] == device)
-      return true;
-  return false;
-}
-
-/* Adds a device; false when it was there already or there is no space. */
-static bool add(struct sysfs_set *set, dev_t device) {
-  if (sysfs_set_has(set, device))
-    return false;
-  set->is_full = set->is_full || set->count == SYSFS_SET_MAX;
-  if (set->is_full)
-    return false;
-  set->devices[set->count++] = device;
-  return true;
-}
-
-/* Which of a device's folders lead to further devices. */
-enum relation { PARTITIONS, HOLDERS, SLAVES };
-
-static const char *folder_of(enum relation relation) {
+static const char *folder_of(enum sysfs_relation relation) {
   switch (relation) {
-  case PARTITIONS:
+  case SYSFS_PARTITIONS:
     return ".";
-  case HOLDERS:
+  case SYSFS_HOLDERS:
     return "holders";
-  case SLAVES:
+  case SYSFS_SLAVES:
     return "slaves";
   }
   return ".";
@@ -114,11 +94,13 @@ static bool path_in(const char *folder, const char *entry, const char *name, cha
   return length > 0 && (size_t)length < size;
 }
 
-/* Adds the devices in one folder of `device`. A partition is an entry with a "partition" file. */
-static int add_folder(struct sysfs_set *set, dev_t device, enum relation relation) {
+/* A partition is an entry with a "partition" file. */
+int sysfs_list(dev_t device, enum sysfs_relation relation, struct sysfs_set *set) {
   char folder_path[PATH_MAX];
   char path[PATH_MAX];
   dev_t found;
+  int rc = 0;
+  set->count = 0;
   if (!path_of(device, folder_of(relation), folder_path, sizeof folder_path))
     return -ENAMETOOLONG;
   DIR *folder = opendir(folder_path);
@@ -128,57 +110,65 @@ static int add_folder(struct sysfs_set *set, dev_t device, enum relation relatio
     const char *name = entry->d_name;
     bool is_device =
         name[0] != '.' &&
-        (relation != PARTITIONS ||
+        (relation != SYSFS_PARTITIONS ||
          (path_in(folder_path, name, "partition", path, sizeof path) && access(path, F_OK) == 0));
     if (!is_device || !path_in(folder_path, name, "dev", path, sizeof path) ||
         read_number(path, &found) != 0)
       continue;
-    if (relation == HOLDERS && set->holder[0] == '\0')
-      (void)snprintf(set->holder, sizeof set->holder, "%.63s", name);
-    (void)add(set, found); /* known already is as good */
+    if (set->count == SYSFS_SET_MAX)
+      rc = -E2BIG;
+    else
+      set->devices[set->count++] = found;
   }
   (void)closedir(folder); /* only read */
-  return 0;
-}
-
-/* What lies above: everything made from these bytes. The set itself is the list of work left. */
-static int add_above(struct sysfs_set *set, uint32_t from) {
-  int rc = 0;
-  for (uint32_t i = from; i < set->count && rc == 0; i++) {
-    rc = add_folder(set, set->devices[i], PARTITIONS);
-    if (rc == 0)
-      rc = add_folder(set, set->devices[i], HOLDERS);
-  }
   return rc;
 }
 
-/* What lies below: everything whose bytes these are; not what else is on it. */
-static int add_below(struct sysfs_set *set, dev_t device) {
-  struct sysfs_set below = {.count = 1, .devices = {device}};
-  int rc = 0;
-  for (uint32_t i = 0; i < below.count && rc == 0; i++) {
-    char path[PATH_MAX];
-    dev_t whole;
-    bool is_partition = sysfs_partition_number(below.devices[i]) != 0;
-    if (is_partition && path_of(below.devices[i], "../dev", path, sizeof path) &&
-        read_number(path, &whole) == 0)
-      (void)add(&below, whole);
-    rc = add_folder(&below, below.devices[i], SLAVES);
-  }
-  for (uint32_t i = 1; i < below.count; i++)
-    (void)add(set, below.devices[i]);
-  return rc;
-}
-
-int sysfs_related(dev_t device, struct sysfs_set *set) {
+int sysfs_whole(dev_t partition, dev_t *whole) {
   char path[PATH_MAX];
-  memset(set, 0, sizeof *set);
-  /* Without sysfs nothing can be proven, and what cannot be proven is rejected. */
-  if (!path_of(device, "dev", path, sizeof path) || access(path, R_OK) != 0)
-    return -ENOENT;
-  (void)add(set, device);
-  int rc = add_above(set, 0);
-  if (rc == 0)
-    rc = add_below(set, device);
-  return rc != 0 ? rc : set->is_full ? -E2BIG : 0;
+  return path_of(partition, "../dev", path, sizeof path) ? read_number(path, whole) : -ENAMETOOLONG;
+}
+
+bool sysfs_has(dev_t device) {
+  char path[PATH_MAX];
+  return path_of(device, "dev", path, sizeof path) && access(path, R_OK) == 0;
+}
+
+void sysfs_name(dev_t device, char name[SYSFS_NAME_BYTES]) {
+  char path[PATH_MAX];
+  char link[PATH_MAX];
+  (void)snprintf(path, sizeof path, "/sys/dev/block/%u:%u", major(device), minor(device));
+  ssize_t length = readlink(path, link, sizeof link - 1);
+  link[length < 0 ? 0 : length] = '\0';
+  const char *slash = strrchr(link, '/');
+  if (slash == NULL)
+    (void)snprintf(name, SYSFS_NAME_BYTES, "%u:%u", major(device), minor(device));
+  else
+    (void)snprintf(name, SYSFS_NAME_BYTES, "%.63s", slash + 1);
+}
+
+/* A node counts only when it bears the device's numbers. */
+static int open_node(const char *path, dev_t device, int flags) {
+  struct stat status;
+  int fd = open(path, flags | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0)
+    return errno == ENOENT || errno == ENXIO ? -ENODEV : -errno;
+  if (fstat(fd, &status) == 0 && S_ISBLK(status.st_mode) && status.st_rdev == device)
+    return fd;
+  (void)close(fd); /* only opened */
+  return -ENODEV;
+}
+
+int sysfs_open(dev_t device, int flags) {
+  char name[SYSFS_NAME_BYTES];
+  char path[PATH_MAX];
+  sysfs_name(device, name);
+  for (char *at = name; *at != '\0'; at++) /* as in cciss!c0d0 */
+    *at = *at == '!' ? '/' : *at;
+  (void)snprintf(path, sizeof path, "/dev/%s", name);
+  int fd = open_node(path, device, flags);
+  if (fd != -ENODEV)
+    return fd;
+  (void)snprintf(path, sizeof path, "/dev/block/%u:%u", major(device), minor(device));
+  return open_node(path, device, flags);
 }

@@ -8,25 +8,37 @@
 #include <sys/types.h>
 
 #define SYSFS_SET_MAX 512U
+#define SYSFS_NAME_BYTES 64U
 
-/* Block devices that share storage with one of them. */
+/* Some block devices. */
 struct sysfs_set {
   uint32_t count;
   dev_t devices[SYSFS_SET_MAX];
-  bool is_full;    /* there were more */
-  char holder[64]; /* a device built upon one of them, such as dm-0; "" if none */
 };
+
+/* Where a device's folder has others. */
+enum sysfs_relation { SYSFS_PARTITIONS, SYSFS_HOLDERS, SYSFS_SLAVES };
 
 /* Reads the attribute `name` of a device, or of the whole device when it is a partition, without
  * its final newline. Returns 0 or -errno. */
 int sysfs_read(dev_t device, const char *name, char *text, size_t size);
 
-/* Fills `set` with the device, its partitions, the whole device it is a partition of, what it is
- * made of, and what is built upon it, at any distance. Returns 0 or -errno. */
-int sysfs_related(dev_t device, struct sysfs_set *set);
+/* Sets *set to the devices that have this relation to a device: its partitions, what is built upon
+ * it, what it is built of. Returns 0, -E2BIG when there are more, or -errno. */
+int sysfs_list(dev_t device, enum sysfs_relation relation, struct sysfs_set *set);
 
-/* Returns whether the set holds the device. */
-bool sysfs_set_has(const struct sysfs_set *set, dev_t device);
+/* Sets *whole to the disk of a partition. Returns 0 or -errno. */
+int sysfs_whole(dev_t partition, dev_t *whole);
+
+/* Returns whether the kernel shows the device. */
+bool sysfs_has(dev_t device);
+
+/* Writes the kernel's name of a device, such as "sda1", or its numbers where it has none. */
+void sysfs_name(dev_t device, char name[SYSFS_NAME_BYTES]);
+
+/* Opens a node of the device in /dev. Returns a descriptor, -ENODEV when there is none, or
+ * -errno. */
+int sysfs_open(dev_t device, int flags);
 
 /* Returns the number of a partition on its disk, 0 for a whole device. */
 unsigned sysfs_partition_number(dev_t device);

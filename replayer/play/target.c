@@ -15,29 +15,11 @@
 #include "play/clock.h"
 #include "play/dax_device.h"
 #include "play/diag.h"
-#include "play/guard.h"
 #include "play/identity.h"
-#include "play/signature.h"
+#include "play/target_safety.h"
 
 #define CLAIM_TRIES 10U
 #define CLAIM_PAUSE_NS 20000000U
-
-static int fail(const struct target *target, const char *what, int error) {
-  diag("target %s=%s: %s: %s", target->label, target->path, what, strerror(error));
-  return -error;
-}
-
-static int reject(const struct target *target, int error, const char *why) {
-  diag("target %s=%s is refused: %s", target->label, target->path, why);
-  return -error;
-}
-
-static bool listed(const char *const *list, uint32_t count, const char *text) {
-  for (uint32_t i = 0; i < count; i++)
-    if (strcmp(list[i], text) == 0)
-      return true;
-  return false;
-}
 
 const char *target_kind_name(enum target_kind kind) {
   switch (kind) {
@@ -83,7 +65,7 @@ static int choose_direct(struct target *target, const struct block_target *plan_
   }
   int flags = fcntl(target->fd, F_GETFL);
   if (flags < 0)
-    return fail(target, "cannot read its flags", errno);
+    return target_fail(target, "cannot read its flags", errno);
   target->align_bytes = capabilities_direct_alignment(target->fd);
   if (target->align_bytes == 0 || fcntl(target->fd, F_SETFL, flags | O_DIRECT) != 0)
     target->direct_note = "the file system rejects O_DIRECT";
@@ -95,10 +77,10 @@ static int choose_direct(struct target *target, const struct block_target *plan_
   if (target->is_direct)
     return 0;
   if (asked == DIRECT_ON)
-    return reject(target, EINVAL, target->direct_note);
+    return target_reject(target, EINVAL, target->direct_note);
   return fcntl(target->fd, F_SETFL, flags & ~O_DIRECT) == 0
              ? 0
-             : fail(target, "cannot turn O_DIRECT off", errno);
+             : target_fail(target, "cannot turn O_DIRECT off", errno);
 }
 
 /* O_EXCL makes sure that the file is ours, and so may be written and removed. */
@@ -106,7 +88,7 @@ static int make_file(struct target *target, uint64_t needed_bytes) {
   target->kind = TARGET_MADE_FILE;
   target->fd = open(target->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (target->fd < 0)
-    return fail(target, "cannot make the file", errno);
+    return target_fail(target, "cannot make the file", errno);
   struct stat status;
   target->size_bytes = needed_bytes;
   target->may_write = true;
@@ -120,7 +102,7 @@ static int make_file(struct target *target, uint64_t needed_bytes) {
   if (rc == 0)
     return 0;
   target_close(target, false);
-  return fail(target, "cannot make it as long as the plan needs", -rc);
+  return target_fail(target, "cannot make it as long as the plan needs", -rc);
 }
 
 /* A dry run makes nothing: it only says what would be made, by a nameless file in its place. */
@@ -138,7 +120,7 @@ static int plan_file(struct target *target, const struct block_target *plan_targ
     return 0;
   }
   if (error != 0)
-    return fail(target, "cannot make the file", error);
+    return target_fail(target, "cannot make the file", error);
   int rc = choose_direct(target, plan_target, rules);
   capabilities_find(target->fd, &target->can_discard, &target->can_zero);
   (void)close(target->fd); /* nothing in it */
@@ -157,28 +139,11 @@ static bool is_among_devices(const char *path) {
          devices.st_dev != root.st_dev;
 }
 
-static int check_use(const struct target *target) {
-  char why[GUARD_REASON_BYTES];
-  int rc = 0;
-  if (target->kind == TARGET_DEVICE)
-    rc = guard_check_device(target->device, why);
-  else if (target->kind == TARGET_DAX)
-    rc = dax_device_check(target->device, why);
-  else
-    rc = guard_check_file(target->device, target->inode, why);
-  return rc == 0 ? 0 : reject(target, -rc, why);
-}
-
-int target_check_again(const struct target *target) {
-  bool is_ours = target->kind == TARGET_NONE || target->kind == TARGET_MADE_FILE;
-  return is_ours ? 0 : check_use(target);
-}
-
 /* Looks at what the path names, by file descriptor, so that it cannot be swapped meanwhile. */
 static int identify(struct target *target) {
   struct stat status;
   if (fstat(target->fd, &status) != 0)
-    return fail(target, "cannot look at it", errno);
+    return target_fail(target, "cannot look at it", errno);
   if (S_ISBLK(status.st_mode)) {
     target->kind = TARGET_DEVICE;
     target->device = status.st_rdev;
@@ -191,8 +156,8 @@ static int identify(struct target *target) {
     target->kind = TARGET_DAX;
     target->device = status.st_rdev;
   } else {
-    return reject(target, EPERM,
-                  "it is neither a regular file nor a block device nor a DAX device");
+    return target_reject(target, EPERM,
+                         "it is neither a regular file nor a block device nor a DAX device");
   }
   int rc = 0;
   if (target->kind == TARGET_DEVICE)
@@ -201,7 +166,7 @@ static int identify(struct target *target) {
     rc = dax_device_identity(target->device, target->token, sizeof target->token);
   else
     rc = identity_of_file(target->fd, target->token, sizeof target->token);
-  return rc == 0 ? 0 : fail(target, "cannot identify it", -rc);
+  return rc == 0 ? 0 : target_fail(target, "cannot identify it", -rc);
 }
 
 /* As reopen, but a device that somebody claims for a moment only, to probe it, is asked again. */
@@ -215,8 +180,7 @@ static int reopen_patiently(const struct target *target, int flags) {
 }
 
 /* Opens the object itself, exclusively if it is a device: from here on nobody can mount it. */
-static int open_object(struct target *target, const struct target_rules *rules) {
-  target->may_write = listed(rules->write_to, rules->write_to_count, target->token);
+static int open_object(struct target *target) {
   int flags = target->may_write ? O_RDWR : O_RDONLY;
   if (target->kind == TARGET_DEVICE)
     flags |= O_EXCL;
@@ -224,53 +188,18 @@ static int open_object(struct target *target, const struct target_rules *rules) 
     return reject(target, EROFS, "it is read-only: writes cannot be replayed there");
   int fd = reopen_patiently(target, flags);
   if (fd < 0 && errno == EBUSY)
-    return reject(target, EBUSY, "the kernel says that the device is in use");
+    return target_reject(target, EBUSY, "the kernel says that the device is in use");
   if (fd < 0)
-    return fail(target, "cannot open it", errno);
+    return target_fail(target, "cannot open it", errno);
   (void)close(target->fd); /* an O_PATH descriptor, nothing to lose */
   target->fd = fd;
   if (target->kind == TARGET_DEVICE && ioctl(fd, BLKGETSIZE64, &target->size_bytes) != 0)
-    return fail(target, "cannot read its size", errno);
+    return target_fail(target, "cannot read its size", errno);
   if (target->kind == TARGET_DAX) {
     int rc = dax_device_size(target->device, &target->size_bytes, &target->map_align_bytes);
-    return rc == 0 ? 0 : fail(target, "cannot read its size", -rc);
+    return rc == 0 ? 0 : target_fail(target, "cannot read its size", -rc);
   }
   return 0;
-}
-
-/* Rejects a target that holds something which the user has not named. */
-static int reject_unnamed(const struct target *target, const struct target_rules *rules,
-                          const struct signature_set *found) {
-  char names[512] = "";
-  char options[1024] = "";
-  for (uint32_t i = 0; i < found->count; i++) {
-    const char *name = found->names[i];
-    if (listed(rules->overwrite, rules->overwrite_count, name))
-      continue;
-    size_t used = strlen(names);
-    size_t typed = strlen(options);
-    (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : " and ", name);
-    (void)snprintf(options + typed, sizeof options - typed, " --overwrite-signature %s", name);
-  }
-  if (names[0] == '\0')
-    return 0;
-  diag("target %s=%s is refused: it holds %s; to destroy it:%s", target->label, target->path, names,
-       options);
-  return -EPERM;
-}
-
-static int check_content(const struct target *target, const struct target_rules *rules) {
-  struct signature_set found;
-  if (!target->may_write)
-    return 0;
-  if (target->kind == TARGET_FILE && guard_file_is_open(target->fd))
-    return reject(target, EBUSY, "another process has the file open");
-  int rc = target->kind == TARGET_DAX
-               ? dax_device_signatures(target->fd, target->size_bytes, &found)
-               : signature_find(target->fd, target->size_bytes, &found);
-  if (rc != 0)
-    return fail(target, "cannot look for signatures", -rc);
-  return reject_unnamed(target, rules, &found);
 }
 
 /* Each step uses the descriptor of the one before, so that no other object can take the path
@@ -279,11 +208,13 @@ static int open_existing(struct target *target, const struct block_target *plan_
                          const struct target_rules *rules) {
   int rc = identify(target);
   if (rc == 0)
-    rc = check_use(target);
+    rc = target_safety_begin(target, rules);
   if (rc == 0)
-    rc = open_object(target, rules);
+    rc = target_check_use(target);
   if (rc == 0)
-    rc = check_content(target, rules);
+    rc = open_object(target);
+  if (rc == 0)
+    rc = target_check_content(target, rules);
   if (rc == 0)
     rc = choose_direct(target, plan_target, rules);
   if (rc != 0) {
@@ -300,7 +231,7 @@ static int round_up(struct target *target) {
   uint64_t rest = target->size_bytes % target->align_bytes;
   uint64_t size_bytes = target->size_bytes + (rest == 0 ? 0 : target->align_bytes - rest);
   if (ftruncate(target->fd, (off_t)size_bytes) != 0)
-    return fail(target, "cannot make it as long as its sectors need", errno);
+    return target_fail(target, "cannot make it as long as its sectors need", errno);
   target->size_bytes = size_bytes;
   return 0;
 }
@@ -309,7 +240,7 @@ static int round_up(struct target *target) {
 static int open_made(struct target *target, const struct block_target *plan_target,
                      const struct target_rules *rules) {
   if (is_among_devices(target->path))
-    return reject(target, ENOENT, "there is no such device");
+    return target_reject(target, ENOENT, "there is no such device");
   if (!rules->may_create)
     return plan_file(target, plan_target, rules);
   int rc = make_file(target, plan_target->needed_bytes);
@@ -346,7 +277,7 @@ int target_open(struct target *target, const char *path, const struct block_targ
     return open_existing(target, plan_target, rules);
   if (errno == ENOENT)
     return open_made(target, plan_target, rules);
-  return fail(target, "cannot look at it", errno);
+  return target_fail(target, "cannot look at it", errno);
 }
 
 void target_open_none(struct target *target, const struct block_target *plan_target) {
@@ -368,6 +299,7 @@ static void remove_made(const struct target *target) {
 }
 
 void target_close(struct target *target, bool keep) {
+  guard_release(&target->guard);
   if (target->fd < 0)
     return;
   if (target->kind == TARGET_MADE_FILE && !keep)

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "play/block_plan.h"
+#include "play/guard.h"
 
 enum target_kind { TARGET_NONE, TARGET_MADE_FILE, TARGET_FILE, TARGET_DEVICE, TARGET_DAX };
 enum target_direct { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF };
@@ -29,9 +30,11 @@ struct target {
   bool is_direct;                 /* opened with O_DIRECT */
   bool expands;                   /* transfers are widened to multiples of align_bytes */
   bool may_write;                 /* opened for writing */
+  bool is_probed;                 /* libblkid was asked what it holds, not only our table */
   bool can_discard;               /* punch hole or BLKDISCARD works */
   bool can_zero;                  /* zero range works; otherwise zeroes are written */
   const char *direct_note;        /* why it is buffered; "" when direct or not asked */
+  struct guard guard;             /* who else uses it; of what was there before */
   char token[TARGET_TOKEN_BYTES]; /* what --write-to must say; "" for a file made for the run */
 };
 
@@ -56,8 +59,9 @@ int target_open(struct target *target, const char *path, const struct block_targ
 /* Makes a target for the null engine: without end, everything allowed. */
 void target_open_none(struct target *target, const struct block_target *plan_target);
 
-/* Looks again, right before the start, whether the target came into use. Returns as target_open. */
-int target_check_again(const struct target *target);
+/* Repeats all checks right before the start: who uses it, who has it open, what it holds. Returns
+ * as target_open. */
+int target_check_again(struct target *target, const struct target_rules *rules);
 
 /* Returns "made file", "file", "block device", "dax device" or "none". */
 const char *target_kind_name(enum target_kind kind);

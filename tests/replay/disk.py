@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,8 +82,17 @@ def digest(path: Path) -> str:
 
 
 def token_of(device: Path) -> str:
-    """Return what confirms a loop device, from the kernel's own files."""
+    """Return what confirms a loop device or a partition of one, from the kernel's own files."""
     numbers = os.stat(device).st_rdev
     number = f"{os.major(numbers)}:{os.minor(numbers)}"
-    sectors = (Path("/sys/dev/block") / number / "size").read_text().strip()
-    return f"{number}:{sectors}"
+    place = Path("/sys/dev/block") / number
+    sectors = (place / "size").read_text().strip()
+    loop_folder = (place.resolve().parent if (place / "partition").exists() else place) / "loop"
+    backing = Path((loop_folder / "backing_file").read_text().rstrip("\n"))
+    parts = "+".join((loop_folder / name).read_text().strip() for name in ("offset", "sizelimit"))
+    found = backing.stat()
+    if stat.S_ISBLK(found.st_mode):
+        return f"{number}:{sectors}@{token_of(backing)}+{parts}"
+    born_ns = call("stat", "-c", "%.9W", backing).replace(".", "").lstrip("0") or "0"
+    where = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}:{found.st_ino}"
+    return f"{number}:{sectors}@{where}:{born_ns}:{found.st_size}+{parts}"

@@ -72,8 +72,9 @@ def partitioned(backing: Path) -> Iterator[tuple[Path, Path, Path]]:
     os.truncate(backing, 32 << 20)
     call("sfdisk", "-q", backing, text="label: gpt\nsize=16MiB\nsize=8MiB\n")
     with loop(backing) as device:
-        # The kernel may lack a scanner for partition tables: partx tells it what is there.
-        call("partx", "--add", device)
+        # The kernel may lack a scanner for partition tables: partx tells it what is there, also
+        # instead of what the device had under another file.
+        call("partx", "--update", device)
         try:
             yield device, Path(f"{device}p1"), Path(f"{device}p2")
         finally:

@@ -200,6 +200,10 @@ class TargetReport(Record, kw_only=True):
     is_kept: bool = ABSENT
     confirm_with: str | None = ABSENT
     may_write: bool = ABSENT
+    is_probed: bool = ABSENT
+    """Whether libblkid was asked what it holds."""
+    unseen_processes: int = ABSENT
+    """Of other users, which may have it open as well."""
     priority: str = ABSENT
     is_direct: bool
     expands: bool = ABSENT

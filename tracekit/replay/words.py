@@ -124,6 +124,8 @@ def _target(target: TargetReport, *, is_mapped: bool = False) -> Iterator[str]:
         merged = sum(kind["merged"] for kind in kinds.values())
         beside = f"; {merged:,} were merged into neighbours" if merged else ""
         yield f"  the device got {', '.join(done)}{beside}"
+    if unseen := target.unseen_processes or 0:
+        yield f"  {unseen:,} processes of other users may have it open, too: only root can see"
     if target.confirm_with and not target.may_write:
         yield f"  reads only; to write there: --write-to {shell_word(target.confirm_with)}"
 

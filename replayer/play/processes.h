@@ -1,0 +1,10 @@
+/* The processes of the machine, as far as /proc shows them. */
+#ifndef TRACEKIT_PLAY_PROCESSES_H
+#define TRACEKIT_PLAY_PROCESSES_H
+
+/* Calls `visit` for each process, ours too, until it returns something else than 0. `folder` is a
+ * descriptor of its folder in /proc. Returns what it returned last, or -errno when the processes
+ * cannot be listed. */
+int processes_visit(int (*visit)(int folder, int pid, void *context), void *context);
+
+#endif
