@@ -1,9 +1,12 @@
 #include "play/block_player.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "play/block_session.h"
 #include "play/block_summary.h"
@@ -12,6 +15,7 @@
 #include "play/preflight.h"
 #include "play/progress.h"
 #include "play/stop.h"
+#include "play/transfer.h"
 
 /* A longer plan is checked block by block while it runs, so that the start takes no longer. */
 #define CHECKED_MAX (UINT64_C(1) << 22)
@@ -38,12 +42,46 @@ static int choose_window(struct block_session *session) {
   return -EINVAL;
 }
 
+static bool is_ascending(const uint64_t *numbers, uint64_t count) {
+  for (uint64_t i = 1; i < count; i++)
+    if (numbers[i] <= numbers[i - 1])
+      return false;
+  return true;
+}
+
+/* Reads the numbers of records that an earlier run completed. */
+static int read_done(struct block_session *session) {
+  const char *path = session->options->done_path;
+  if (path == NULL)
+    return 0;
+  struct stat status = {0};
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  int rc = fd < 0 || fstat(fd, &status) != 0 ? -errno : 0;
+  size_t bytes = (size_t)status.st_size;
+  if (rc == 0 && (!S_ISREG(status.st_mode) || bytes % sizeof *session->done != 0))
+    rc = -EINVAL;
+  if (rc == 0 && bytes > 0) {
+    session->done = malloc(bytes);
+    session->done_count = bytes / sizeof *session->done;
+    rc = session->done == NULL ? -ENOMEM : transfer_read(fd, session->done, bytes, 0);
+  }
+  if (rc == 0 && !is_ascending(session->done, session->done_count))
+    rc = -EINVAL;
+  if (fd >= 0)
+    (void)close(fd); /* only read */
+  if (rc != 0)
+    diag("cannot read numbers of records, in ascending order, from %s: %s", path, strerror(-rc));
+  return rc;
+}
+
 /* Everything that can be checked before the first request. */
 static int prepare(struct block_session *session) {
   bool is_short = session->plan.record_count <= CHECKED_MAX;
   int rc = is_short || session->options->is_dry_run ? block_plan_check_all(&session->plan) : 0;
   if (rc == 0)
     rc = choose_window(session);
+  if (rc == 0)
+    rc = read_done(session);
   if (rc == 0)
     rc = block_targets_open(session);
   return rc == 0 ? preflight_check(session) : rc;
@@ -114,8 +152,10 @@ static void read_disks(const struct block_session *session, struct disk_stat *di
       disk_stat_read(session->targets[i].device, &disks[i]);
 }
 
+static void end_for(void *argument);
+
 /* What the host and the disks count is read right around the run, so that it holds nothing else. */
-static int run_with_feed(struct block_session *session, struct feed *feed) {
+static int run_with_feed(struct block_session *session) {
   const struct options *options = session->options;
   bool is_shown = options->progress_fd >= 0;
   struct block_run_config config = {.pace = options->pace,
@@ -125,10 +165,12 @@ static int run_with_feed(struct block_session *session, struct feed *feed) {
                                     .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
                                     .ops = session->ops,
                                     .engine = session->engine,
-                                    .feed = feed,
+                                    .feed = session->feed,
                                     .log = session->log,
                                     .stats = session->stats,
-                                    .view = &session->view};
+                                    .view = &session->view,
+                                    .end = end_for,
+                                    .argument = session};
   /* Without memory for a progress line the run goes on without one. */
   struct progress *progress =
       is_shown ? progress_start(&session->view, session->window.end - session->window.first,
@@ -139,7 +181,9 @@ static int run_with_feed(struct block_session *session, struct feed *feed) {
   struct disk_stat disks_before[BLOCK_PLAN_TARGETS_MAX] = {0};
   read_disks(session, disks_before);
   fidelity_read_host(&before);
+  stop_enter(STOP_RUN);
   session->outcome = block_run(&config, &session->slipped_ns, &error);
+  stop_enter(STOP_SAVE);
   fidelity_read_host(&session->host);
   fidelity_subtract_host(&session->host, &before);
   read_disks(session, session->disks);
@@ -152,6 +196,14 @@ static int run_with_feed(struct block_session *session, struct feed *feed) {
   return session->outcome == BLOCK_RUN_FAILED ? error : 0;
 }
 
+/* Takes what engine and feed have counted. */
+static void end_reading(struct block_session *session) {
+  session->ops->describe(session->engine, &session->report);
+  feed_stop(session->feed);
+  session->places = feed_places(session->feed);
+  session->cuts = feed_cuts(session->feed);
+}
+
 /* The targets are checked again as the last step: calibration and reading ahead take time. */
 static int run_plan(struct block_session *session) {
   struct feed_target targets[BLOCK_PLAN_TARGETS_MAX];
@@ -162,27 +214,25 @@ static int run_plan(struct block_session *session) {
   struct feed_rules rules = {.targets = targets,
                              .speed = session->options->speed,
                              .window = session->window,
+                             .done = session->done,
+                             .done_count = session->done_count,
                              .max_idle_ns = session->options->max_idle_ns,
                              .out_of_range = session->options->out_of_range};
-  struct feed *feed;
   bool is_calibrated = session->options->pace.kind != PACE_FAST && !session->options->is_raw;
   int rc = is_calibrated ? calibrate(&session->plan, &rules, session->calibration.spin_lead_ns,
                                      &session->machine_error)
                          : 0;
   if (rc == 0)
-    rc = feed_open(&feed, &session->plan, &rules);
+    rc = feed_open(&session->feed, &session->plan, &rules);
   if (rc != 0) {
     diag("cannot start to read the plan: %s", strerror(-rc));
     return rc;
   }
   rc = block_targets_check_again(session);
   if (rc == 0)
-    rc = run_with_feed(session, feed);
-  session->ops->describe(session->engine, &session->report);
-  feed_stop(feed);
-  session->places = feed_places(feed);
-  session->cuts = feed_cuts(feed);
-  feed_close(feed);
+    rc = run_with_feed(session);
+  end_reading(session);
+  feed_close(session->feed);
   return rc;
 }
 
@@ -205,23 +255,21 @@ static int run_for_real(struct block_session *session) {
   rc = completions_open(&session->log, session->options->completions_path);
   if (rc == 0)
     rc = open_engine(session);
-  if (rc == 0)
-    rc = run_plan(session);
-  /* A run that never began leaves no completions: completions_close throws the empty file away. */
-  bool has_log = session->log != NULL && (rc == 0 || session->stats->submitted > 0);
-  int logged = has_log ? completions_finish(session->log, &session->log_stalls) : 0;
-  return rc != 0 ? rc : logged;
+  return rc == 0 ? run_plan(session) : rc;
 }
 
+/* What a request that hangs in the kernel could hold up is left to the end of the program. */
 static void close_all(struct block_session *session) {
-  if (session->engine != NULL)
+  if (session->engine != NULL && !stop_is_forced())
     session->ops->close(session->engine);
+  if (!stop_is_forced())
+    buffers_close(&session->buffers);
   completions_close(session->log);
   block_stats_free(session->stats);
-  buffers_close(&session->buffers);
   for (uint32_t i = 0; i < session->target_count; i++)
     target_close(&session->targets[i], session->options->keep);
   block_plan_close(&session->plan);
+  free(session->done);
 }
 
 static int exit_code(const struct block_session *session, int rc) {
@@ -230,6 +278,31 @@ static int exit_code(const struct block_session *session, int rc) {
   bool is_partial = session->outcome == BLOCK_RUN_INTERRUPTED ||
                     (session->stats != NULL && session->stats->statuses[COMPLETION_FAILED] > 0);
   return is_partial ? 3 : 0;
+}
+
+/* Completes the completions file, then the summary. Returns the exit code. */
+static int save(struct block_session *session, int rc) {
+  /* A run that never began leaves no completions: completions_close throws the empty file away. */
+  bool has_begun = session->stats != NULL && session->stats->submitted > 0;
+  bool is_real = !session->options->is_dry_run;
+  if (session->log != NULL && is_real && (rc == 0 || has_begun)) {
+    int logged = completions_finish(session->log, &session->log_stalls);
+    rc = rc != 0 ? rc : logged;
+  }
+  /* A run that was given up still says how far it came. */
+  if (rc == 0 || has_begun) {
+    int written = block_summary_write(session, rc);
+    rc = rc != 0 ? rc : written;
+  }
+  return exit_code(session, rc);
+}
+
+/* The submitting thread hangs in a call: what there is is saved without it. */
+static void end_for(void *argument) {
+  struct block_session *session = argument;
+  session->outcome = BLOCK_RUN_INTERRUPTED;
+  end_reading(session);
+  stop_leave(save(session, 0));
 }
 
 int block_player_run(const struct options *options) {
@@ -242,13 +315,12 @@ int block_player_run(const struct options *options) {
   int rc = prepare(session);
   if (rc == 0 && !options->is_dry_run)
     rc = run_for_real(session);
-  /* A run that was given up still says how far it came. */
-  bool has_begun = session->stats != NULL && session->stats->submitted > 0;
-  if (rc == 0 || has_begun) {
-    int written = block_summary_write(session, rc);
-    rc = rc != 0 ? rc : written;
-  }
-  int code = exit_code(session, rc);
+  stop_enter(STOP_SAVE);
+  int code = save(session, rc);
+  stop_saved(code);
+  bool is_forced = stop_is_forced();
   close_all(session);
+  if (is_forced)
+    stop_leave(code);
   return code;
 }

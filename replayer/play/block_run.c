@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "play/clock.h"
+#include "play/slots.h"
 #include "play/stop.h"
 #include "play/waits.h"
 
@@ -16,15 +16,6 @@
 #define GIVE_WAY_NS 20000U     /* shortest time to a deadline in which others may run */
 #define FEW 2U                 /* requests in flight for which a closed loop sleeps */
 #define HAND_OVER_NS 50000000U /* most that a killed run loses of its log, about */
-
-/* A request in flight. */
-struct slot {
-  struct request request;
-  uint64_t position;    /* in the run */
-  uint64_t intended_ns; /* from the run's start */
-  uint64_t submit_ns;   /* from the run's start */
-  bool is_hurried;      /* what waits for it is due sooner after it than a sleeper wakes */
-};
 
 /* The record that is due first. */
 struct next {
@@ -37,6 +28,7 @@ struct run {
   struct block_run_config config;
   struct pace pace;
   struct overlap *overlap; /* requests in flight */
+  bool is_submitting;      /* the request of the next free slot */
   bool is_held;            /* the next request waits for one that it overlaps, and is counted */
   bool gives_way;          /* a request waits for a completion, and none is due soon */
   struct waits *waits;     /* closed loop: records that wait; else NULL */
@@ -44,46 +36,19 @@ struct run {
   uint64_t start_ns;       /* clock value of the run's time 0 */
   uint32_t in_flight;
   uint32_t hurried; /* of them */
-  uint32_t *free;   /* stack of free slots: depth - in_flight of them */
-  struct slot *slots;
+  struct slots slots;
   bool was_full;         /* since the last request in time: the depth was reached */
   bool was_underrun;     /* since then: the feed was behind */
   uint64_t handled;      /* requests submitted or skipped */
+  uint64_t unknown;      /* first position whose request was given up in flight, UINT64_MAX: none */
   uint64_t hand_over_ns; /* clock value: when the log is given what there is */
 };
-
-static enum completions_status status_of(enum feed_verdict verdict) {
-  switch (verdict) {
-  case FEED_RUN:
-    return COMPLETION_DONE;
-  case FEED_SKIP_READ_ONLY:
-    return COMPLETION_SKIPPED_READ_ONLY;
-  case FEED_SKIP_RANGE:
-    return COMPLETION_SKIPPED_RANGE;
-  case FEED_SKIP_UNSUPPORTED:
-    return COMPLETION_SKIPPED_UNSUPPORTED;
-  }
-  return COMPLETION_FAILED;
-}
 
 /* A request has ended: what waited for it may go on. */
 static void end(struct run *run, uint64_t position, uint64_t complete_ns) {
   pace_end(&run->pace, position, complete_ns);
   if (run->waits != NULL)
     waits_end(run->waits, position, complete_ns);
-}
-
-static void skip(struct run *run, const struct block_record *record, enum completions_status status,
-                 const uint64_t times_ns[2]) {
-  struct completions_record *out = completions_next(run->config.log);
-  *out = (struct completions_record){.request_id = record->request_id,
-                                     .intended_ns = times_ns[0],
-                                     .submit_ns = times_ns[1],
-                                     .complete_ns = times_ns[1],
-                                     .target = record->target,
-                                     .status = (uint8_t)status,
-                                     .operation = record->operation};
-  block_stats_end(run->config.stats, out, 0);
 }
 
 static bool is_timed(const struct run *run) { return run->config.pace.kind != PACE_FAST; }
@@ -100,7 +65,7 @@ static enum block_stats_cause cause_of(struct run *run, bool is_late) {
  */
 static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
   const struct block_record *record = &next->record->plan;
-  struct slot *slot = &run->slots[run->free[run->config.depth - run->in_flight - 1]];
+  struct slot *slot = &run->slots.all[run->slots.free[run->config.depth - run->in_flight - 1]];
   slot->request.offset_bytes = record->sector * SECTOR_BYTES;
   slot->request.length_bytes = (uint64_t)record->length_sectors * SECTOR_BYTES;
   slot->request.target = record->target;
@@ -111,7 +76,9 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
   slot->position = next->position;
   slot->intended_ns = next->due_ns;
   slot->submit_ns = now_ns;
+  run->is_submitting = true;
   int rc = run->config.ops->submit(run->config.engine, &slot->request);
+  run->is_submitting = false;
   if (rc != 0)
     return rc;
   run->in_flight++;
@@ -131,23 +98,15 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
 
 /* The record goes to the file first: what comes after it reads its times. */
 static void complete(struct run *run, const struct completion *completion) {
-  const struct slot *slot = &run->slots[completion->slot];
-  struct completions_record *out = completions_next(run->config.log);
-  *out = (struct completions_record){.request_id = slot->request.request_id,
-                                     .intended_ns = slot->intended_ns,
-                                     .submit_ns = slot->submit_ns,
-                                     .complete_ns = completion->complete_ns - run->start_ns,
-                                     .error = completion->error,
-                                     .target = slot->request.target,
-                                     .status = completion->error == 0 ? COMPLETION_DONE
-                                                                      : COMPLETION_FAILED,
-                                     .operation = slot->request.operation};
-  block_stats_end(run->config.stats, out, slot->request.length_bytes);
-  end(run, slot->position, out->complete_ns - completion->late_ns);
+  const struct slot *slot = &run->slots.all[completion->slot];
+  uint64_t complete_ns = completion->complete_ns - run->start_ns;
+  slots_log(slot, completion->error == 0 ? COMPLETION_DONE : COMPLETION_FAILED, completion->error,
+            complete_ns, run->config.log, run->config.stats);
+  end(run, slot->position, complete_ns - completion->late_ns);
   run->hurried -= slot->is_hurried;
   overlap_remove(run->overlap, completion->slot);
   run->in_flight--;
-  run->free[run->config.depth - run->in_flight - 1] = completion->slot;
+  run->slots.free[run->config.depth - run->in_flight - 1] = completion->slot;
 }
 
 /* Lets the engine start what it has and takes what is done, waiting until `until_ns` (clock value)
@@ -191,7 +150,7 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
 static enum completions_status decide(struct run *run, const struct feed_record *record,
                                       uint64_t lag_ns) {
   if (record->verdict != FEED_RUN)
-    return status_of(record->verdict);
+    return feed_status(record->verdict);
   if (pace_drops(&run->pace, lag_ns))
     return COMPLETION_SKIPPED_LATE;
   bool is_overlap = run->config.overlaps != OVERLAP_ORDER && run->in_flight > 0 &&
@@ -203,15 +162,20 @@ static enum completions_status decide(struct run *run, const struct feed_record 
 
 /* Hands over or leaves out a record that is due. */
 static int dispatch(struct run *run, const struct next *next, uint64_t elapsed_ns) {
+  bool is_done = next->record->verdict == FEED_DONE_BEFORE;
   uint64_t lag_ns = pace_lag_ns(&run->pace, next->due_ns, elapsed_ns);
-  enum completions_status status = decide(run, next->record, lag_ns);
+  enum completions_status status = is_done ? COMPLETION_DONE : decide(run, next->record, lag_ns);
   if (run->waits != NULL)
     waits_remove_first(run->waits); /* what is in it stays as it is until another one is added */
   int rc = 0;
-  if (status == COMPLETION_DONE) {
+  if (is_done) {
+    run->config.stats->done_before++;
+    end(run, next->position, elapsed_ns);
+  } else if (status == COMPLETION_DONE) {
     rc = submit(run, next, elapsed_ns);
   } else {
-    skip(run, &next->record->plan, status, (const uint64_t[2]){next->due_ns, elapsed_ns});
+    slots_skip(&next->record->plan, status, (const uint64_t[2]){next->due_ns, elapsed_ns},
+               run->config.log, run->config.stats);
     end(run, next->position, elapsed_ns);
   }
   if (rc == 0) {
@@ -342,10 +306,35 @@ static int turn(struct run *run) {
   return wait_ns == 0 ? reap(run, 0) : wait_for(run, wait_ns, now_ns);
 }
 
+static void give_up(struct run *run) {
+  run->unknown = slots_give_up(&run->slots, run->in_flight, clock_now_ns() - run->start_ns,
+                               run->config.log, run->config.stats);
+}
+
+static void set_reached(struct run *run) {
+  uint64_t reached = run->waits == NULL ? run->handled : waits_lowest(run->waits, run->taken);
+  run->config.stats->reached = reached < run->unknown ? reached : run->unknown;
+}
+
+/* The submitting thread hangs in a call of the engine. */
+static void end_for(void *argument) {
+  struct run *run = argument;
+  run->in_flight += run->is_submitting;
+  run->handled += run->is_submitting;
+  run->config.stats->submitted += run->is_submitting;
+  give_up(run);
+  set_reached(run);
+  run->config.end(run->config.argument);
+}
+
 static int drain(struct run *run) {
   int rc = 0;
-  while (run->in_flight > 0 && rc == 0)
+  while (run->in_flight > 0 && rc == 0 && !stop_is_forced())
     rc = reap(run, clock_now_ns() + NAP_NS);
+  if (run->in_flight > 0 && rc == 0)
+    rc = reap(run, 0);
+  if (run->in_flight > 0)
+    give_up(run);
   return rc;
 }
 
@@ -362,39 +351,37 @@ static enum block_run_outcome loop(struct run *run, int *error) {
   *error = rc < 0 ? rc : drained;
   if (*error != 0)
     return BLOCK_RUN_FAILED;
-  return rc == 1 ? BLOCK_RUN_FINISHED : BLOCK_RUN_INTERRUPTED;
+  bool is_whole = rc == 1 && run->unknown == UINT64_MAX;
+  return is_whole ? BLOCK_RUN_FINISHED : BLOCK_RUN_INTERRUPTED;
 }
 
 enum block_run_outcome block_run(const struct block_run_config *config, uint64_t *slipped_ns,
                                  int *error) {
   /* All memory is taken before the loop, which must not wait for any. */
-  struct run run = {.config = *config};
+  struct run run = {.config = *config, .unknown = UINT64_MAX};
   enum block_run_outcome outcome = BLOCK_RUN_FAILED;
   *error = -ENOMEM;
-  run.slots = calloc(config->depth, sizeof *run.slots);
-  run.free = calloc(config->depth, sizeof *run.free);
   run.overlap = overlap_open(config->depth);
-  int rc = pace_open(&run.pace, &config->pace);
+  int rc = slots_open(&run.slots, config->depth);
+  if (rc == 0)
+    rc = pace_open(&run.pace, &config->pace);
   bool is_closed = config->pace.kind == PACE_CLOSED;
   if (is_closed)
     run.waits = waits_open(config->overlaps == OVERLAP_ORDER ? 1 : LOOK_AHEAD);
   bool has_waits = run.waits != NULL || !is_closed;
-  if (rc == 0 && has_waits && run.overlap != NULL && run.slots != NULL && run.free != NULL) {
-    for (uint32_t i = 0; i < config->depth; i++) {
-      run.slots[i].request.slot = i;
-      run.free[i] = config->depth - 1 - i;
-    }
+  if (rc == 0 && has_waits && run.overlap != NULL) {
     uint64_t slice_ns = clock_slice_ns();
+    if (config->end != NULL)
+      stop_on_hang(end_for, &run);
     outcome = loop(&run, error);
     clock_set_slice(slice_ns);
   }
   drift_close_part(&config->stats->drift);
   *slipped_ns = run.pace.slipped_ns;
-  config->stats->reached = run.waits == NULL ? run.handled : waits_lowest(run.waits, run.taken);
+  set_reached(&run);
   waits_close(run.waits);
   pace_close(&run.pace);
   overlap_close(run.overlap);
-  free(run.slots);
-  free(run.free);
+  slots_close(&run.slots);
   return outcome;
 }

@@ -25,13 +25,16 @@ struct block_run_config {
   struct completions *log;
   struct block_stats *stats;
   struct progress_view *view;
+  void (*end)(void *argument); /* saves and ends the program when a call hangs; NULL: no one does */
+  void *argument;              /* of it */
 };
 
 enum block_run_outcome { BLOCK_RUN_FINISHED, BLOCK_RUN_INTERRUPTED, BLOCK_RUN_FAILED };
 
 /* Runs to the end of the plan, or until a signal or an error of the engine, the log or the feed;
- * then waits for what is in flight. *slipped_ns is how far the schedule moved
- * (PACE_SLIP); *error is -errno when the outcome is BLOCK_RUN_FAILED. */
+ * then waits for what is in flight. What is in flight still when the end is forced is logged as
+ * unknown. *slipped_ns is how far the schedule moved (PACE_SLIP); *error is -errno when the outcome
+ * is BLOCK_RUN_FAILED. */
 enum block_run_outcome block_run(const struct block_run_config *config, uint64_t *slipped_ns,
                                  int *error);
 

@@ -28,15 +28,18 @@ struct block_session {
   struct histogram machine_error; /* issue error without a device, right before the run */
   struct fidelity_host host;      /* what the run took */
   uint32_t punt_workers;          /* at its end */
+  struct feed *feed;              /* NULL: not open */
   struct completions *log;
   struct block_stats *stats;
   struct progress_view view;
   enum block_run_outcome outcome;
   struct feed_window window; /* of the plan: what runs */
-  struct fit_counts places;  /* what was done to requests to bring them onto their targets */
-  struct feed_cuts cuts;     /* of idle gaps */
-  uint64_t slipped_ns;       /* how far late requests moved the schedule */
-  uint64_t log_stalls;       /* times the run waited for the completions file */
+  uint64_t *done;            /* numbers of its records that an earlier run completed */
+  uint64_t done_count;
+  struct fit_counts places; /* what was done to requests to bring them onto their targets */
+  struct feed_cuts cuts;    /* of idle gaps */
+  uint64_t slipped_ns;      /* how far late requests moved the schedule */
+  uint64_t log_stalls;      /* times the run waited for the completions file */
 };
 
 #endif

@@ -33,6 +33,7 @@ struct block_stats {
   uint32_t target_count;             /* of the plan */
   uint64_t submitted;                /* requests handed to the engine */
   uint64_t completed;                /* of these, completed */
+  uint64_t done_before;              /* by an earlier run of the plan: not submitted */
   uint32_t in_flight_max;            /* requests */
   uint64_t reached;                  /* records from the run's first one on, all of them handled */
   uint64_t underruns;                /* times the plan was not read far enough ahead */

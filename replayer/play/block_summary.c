@@ -130,6 +130,7 @@ static void write_engine(struct json *json, const struct block_session *session)
     json_bool(json, report->features[i].name, report->features[i].is_used);
   json_close(json, '}');
   json_number(json, "resubmitted", report->resubmitted);
+  json_number(json, "retried", report->retried);
   json_number(json, "unpolled", report->unpolled);
   json_number(json, "sqpoll_wakes", report->wakes);
   json_text(json, "backing", report->backing);
@@ -188,8 +189,9 @@ static void write_clock(struct json *json, const struct block_session *session) 
 /* What was not reached is the rest, so that the counts add up to the requests that were planned. */
 static void write_counts(struct json *json, const struct block_session *session) {
   const struct block_stats *stats = session->stats;
-  uint64_t handled = stats->submitted;
-  for (unsigned status = COMPLETION_SKIPPED_READ_ONLY; status < COMPLETION_STATUSES; status++)
+  uint64_t handled = stats->submitted + stats->done_before;
+  for (unsigned status = COMPLETION_SKIPPED_READ_ONLY; status <= COMPLETION_SKIPPED_OVERLAP;
+       status++)
     handled += stats->statuses[status];
   json_open(json, "counts", '{');
   json_number(json, "planned", session->window.end - session->window.first);
@@ -197,6 +199,7 @@ static void write_counts(struct json *json, const struct block_session *session)
   for (unsigned status = 0; status < COMPLETION_STATUSES; status++)
     json_number(json, completions_status_name((enum completions_status)status),
                 stats->statuses[status]);
+  json_number(json, "done_before", stats->done_before);
   json_number(json, "not_reached", session->window.end - session->window.first - handled);
   json_number(json, "moved", session->places.moved);
   json_number(json, "clipped", session->places.clipped);

@@ -54,6 +54,8 @@ const char *completions_status_name(enum completions_status status) {
     return "skipped_late";
   case COMPLETION_SKIPPED_UNSUPPORTED:
     return "skipped_unsupported";
+  case COMPLETION_UNKNOWN:
+    break;
   }
   return "unknown";
 }

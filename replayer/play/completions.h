@@ -12,9 +12,10 @@ enum completions_status {
   COMPLETION_SKIPPED_RANGE,
   COMPLETION_SKIPPED_UNSUPPORTED,
   COMPLETION_SKIPPED_LATE,
-  COMPLETION_SKIPPED_OVERLAP
+  COMPLETION_SKIPPED_OVERLAP,
+  COMPLETION_UNKNOWN /* in flight when the end was forced: it may have happened or not */
 };
-#define COMPLETION_STATUSES 7U
+#define COMPLETION_STATUSES 8U
 
 /* One request's fate, as in the file. Times are ns from the start of the run. */
 struct completions_record {
@@ -22,7 +23,7 @@ struct completions_record {
   uint64_t intended_ns; /* when the plan wanted it, at the run's speed */
   uint64_t submit_ns;   /* when it was handed to the engine */
   uint64_t complete_ns; /* when its completion was seen */
-  int32_t error;        /* 0 or -errno */
+  int32_t error;        /* 0 or -errno; -EINPROGRESS: unknown */
   uint16_t target;      /* index in the plan */
   uint8_t status;       /* enum completions_status */
   uint8_t operation;    /* enum block_operation */

@@ -55,7 +55,8 @@ struct engine_feature {
 struct engine_report {
   uint32_t feature_count;
   struct engine_feature features[ENGINE_FEATURES_MAX];
-  uint64_t resubmitted; /* short transfers and EAGAIN that were continued */
+  uint64_t resubmitted; /* short transfers that were continued */
+  uint64_t retried;     /* requests that the kernel refused for the moment, each time */
   const char *backing;  /* engine that moved the data for an emulated one; NULL */
   uint64_t unpolled;    /* flushes and the like, which went past a polled ring */
   uint64_t wakes;       /* times that the kernel's submitting thread slept and had to be woken */

@@ -10,6 +10,7 @@
 #include "play/engine.h"
 #include "play/fault_guard.h"
 #include "play/persist.h"
+#include "play/stop.h"
 
 /* A target in memory: its pages are the device's own where the file system grants it. */
 struct mapping {
@@ -179,7 +180,9 @@ static int perform(const struct engine *engine, const struct request *request) {
 }
 
 static int dax_submit(struct engine *engine, const struct request *request) {
+  stop_go_inside();
   int error = perform(engine, request);
+  stop_come_out();
   engine->done[engine->count++] =
       (struct completion){.complete_ns = clock_now_ns(), .slot = request->slot, .error = error};
   return 0;

@@ -6,11 +6,16 @@
 
 #include "play/clock.h"
 #include "play/engine.h"
+#include "play/stop.h"
 #include "play/uring_port.h"
 
 #define PIECE 2U                       /* submissions that a slow device gets at once */
 #define SLOW_NS 50000U                 /* it is slow when a sleep for its completions was longer */
 #define DISCARD_THREADS 4U             /* where the kernel has no command for it */
+#define RETRIES_MAX 1000U              /* of a request that the kernel refuses for the moment ... */
+#define RETRY_END_NS 1000000000U       /* ... and for how long */
+#define RETRY_FIRST_NS 1000U           /* before the first of them; each waits twice as long ... */
+#define RETRY_DOUBLINGS 10U            /* ... up to about a millisecond */
 #define FLUSH_PART (UINT64_C(1) << 32) /* in user_data: the flush before the data */
 
 /* A request in flight and how far it is. */
@@ -18,6 +23,10 @@ struct task {
   struct request request;
   uint64_t done_bytes; /* transferred so far */
   int32_t error;
+  bool is_flushing;      /* the flush before the data is not done */
+  uint32_t retries;      /* since it last went on */
+  uint64_t first_try_ns; /* clock value of the first of them */
+  uint64_t due_ns;       /* clock value of the next one */
 };
 
 struct engine {
@@ -27,7 +36,10 @@ struct engine {
   uint32_t discarding;     /* requests in flight there */
   struct engine_config config;
   struct task *tasks; /* one a slot */
+  uint32_t *parked;   /* slots of those that are tried again later */
+  uint32_t parked_count;
   uint64_t resubmitted;
+  uint64_t retried;
   uint64_t aside_count; /* entries of the ring aside */
   bool is_pipelined;    /* a slow device gets requests in pieces */
   bool is_slow;         /* the last sleep for completions was long */
@@ -58,15 +70,19 @@ static struct uring_port *port_of_flush(struct engine *engine) {
 static int make_room(struct uring_port *port) {
   int rc = 0;
   while (uring_room(&port->ring) < 1 && rc == 0)
-    rc = uring_go(&port->ring);
+    rc = stop_is_forced() ? -EBUSY : uring_go(&port->ring);
   return rc;
 }
 
-/* Submits what is left of a task, or its first piece. */
+/* Submits what is left of a task, or its first piece. A flush is not linked to its data by the
+ * kernel: Linux (seen with 6.18) starts what is linked to a failed flush. */
 static int go_on(struct engine *engine, const struct task *task) {
-  struct uring_port *port = port_of(engine, &task->request);
+  bool is_flush = task->is_flushing;
+  struct uring_port *port = is_flush ? port_of_flush(engine) : port_of(engine, &task->request);
   int rc = make_room(port);
-  if (rc == 0)
+  if (rc == 0 && is_flush)
+    uring_port_fill_flush(port, &task->request)->user_data |= FLUSH_PART;
+  else if (rc == 0)
     uring_port_fill(port, &task->request, task->done_bytes);
   /* A device that has done all it had begins with the first while the others are prepared. */
   bool is_piece = engine->is_slow && uring_waiting(&port->ring) >= PIECE;
@@ -86,22 +102,49 @@ static int uring_submit(struct engine *engine, const struct request *request) {
     return engine_threads()->submit(engine->discards, request);
   }
   struct task *task = &engine->tasks[request->slot];
-  *task = (struct task){.request = *request};
-  if (request->operation != BLOCK_WRITE || (request->flags & BLOCK_PREFLUSH) == 0)
-    return go_on(engine, task);
-  /* Not linked by the kernel: Linux (seen with 6.18) starts what is linked to a failed flush. */
-  struct uring_port *port = port_of_flush(engine);
-  int rc = make_room(port);
-  if (rc == 0)
-    uring_port_fill_flush(port, request)->user_data |= FLUSH_PART;
+  bool has_flush = request->operation == BLOCK_WRITE && (request->flags & BLOCK_PREFLUSH) != 0;
+  *task = (struct task){.request = *request, .is_flushing = has_flush};
+  return go_on(engine, task);
+}
+
+/* Lets a task that the kernel refused for the moment wait for its next try. Returns whether it has
+ * one left. */
+static bool park(struct engine *engine, struct task *task, uint64_t now_ns) {
+  if (task->retries == 0)
+    task->first_try_ns = now_ns;
+  if (task->retries == RETRIES_MAX || now_ns - task->first_try_ns > RETRY_END_NS)
+    return false;
+  uint32_t doublings = task->retries < RETRY_DOUBLINGS ? task->retries : RETRY_DOUBLINGS;
+  task->due_ns = now_ns + ((uint64_t)RETRY_FIRST_NS << doublings);
+  task->retries++;
+  engine->retried++;
+  engine->parked[engine->parked_count++] = task->request.slot;
+  return true;
+}
+
+/* Submits again what is due, and shortens a wait until the next one is. */
+static int try_again(struct engine *engine, uint64_t *until_ns) {
+  uint64_t now_ns = clock_now_ns();
+  uint32_t left = 0;
+  int rc = 0;
+  for (uint32_t i = 0; i < engine->parked_count; i++) {
+    const struct task *task = &engine->tasks[engine->parked[i]];
+    bool is_due = task->due_ns <= now_ns && rc == 0;
+    if (is_due)
+      rc = go_on(engine, task);
+    else
+      engine->parked[left++] = task->request.slot;
+    if (!is_due && task->due_ns < *until_ns)
+      *until_ns = task->due_ns;
+  }
+  engine->parked_count = left;
   return rc;
 }
 
 /* Takes one result into the task. Returns whether the data must be submitted again. */
 static bool take_result(const struct engine *engine, struct task *task, int32_t result) {
   bool is_transfer = uring_port_transfers(&engine->config, &task->request);
-  if (result == -EAGAIN || result == -EINTR)
-    return true;
+  task->retries = 0;
   if (result < 0)
     task->error = result;
   else if (is_transfer && result == 0)
@@ -113,13 +156,17 @@ static bool take_result(const struct engine *engine, struct task *task, int32_t 
 
 /* Takes the oldest completion of a ring. Returns 1 with its task when that is now finished, 0 or
  * -errno. */
-static int take(struct engine *engine, struct uring *ring, const struct io_uring_cqe *cqe,
+static int take(struct engine *engine, struct uring *ring, uint64_t now_ns,
                 struct task **finished) {
+  const struct io_uring_cqe *cqe = uring_peek(ring);
   struct task *task = &engine->tasks[(uint32_t)cqe->user_data];
   bool is_flush = (cqe->user_data & FLUSH_PART) != 0;
   int32_t result = cqe->res;
   uring_seen(ring);
   *finished = task;
+  if ((result == -EAGAIN || result == -EINTR) && park(engine, task, now_ns))
+    return 0;
+  task->is_flushing = is_flush && result < 0;
   if (is_flush && result < 0)
     task->error = result;
   else if (is_flush)
@@ -139,7 +186,7 @@ static int take_ready(struct engine *engine, struct uring *ring, struct completi
   uint32_t count = 0;
   for (; cqe != NULL && count < capacity; cqe = uring_peek(ring)) {
     struct task *task = NULL;
-    int rc = take(engine, ring, cqe, &task);
+    int rc = take(engine, ring, now, &task);
     if (rc < 0)
       return rc;
     if (rc > 0)
@@ -219,8 +266,11 @@ static struct uring *only_busy(struct engine *engine) {
 static int uring_reap(struct engine *engine, struct completion *out, uint32_t capacity,
                       uint64_t until_ns) {
   bool must_wait = until_ns != 0 && !has_completions(engine);
-  struct uring *ring = must_wait ? only_busy(engine) : NULL;
   engine->late_ns = 0;
+  int again = engine->parked_count > 0 ? try_again(engine, &until_ns) : 0;
+  if (again != 0)
+    return again;
+  struct uring *ring = must_wait ? only_busy(engine) : NULL;
   if (ring == NULL)
     return look(engine, out, capacity, must_wait ? until_ns : 0);
   int rc = sleep_in(engine, ring, until_ns);
@@ -234,6 +284,7 @@ static void uring_engine_close(struct engine *engine) {
   uring_port_close(&engine->aside);
   engine_threads()->close(engine->discards);
   free(engine->tasks);
+  free(engine->parked);
   free(engine);
 }
 
@@ -278,7 +329,9 @@ static int uring_engine_open(struct engine **out, const struct engine_config *co
   engine->main.ring.fd = -1;
   engine->aside.ring.fd = -1;
   engine->tasks = calloc(config->depth, sizeof *engine->tasks);
-  int rc = engine->tasks == NULL ? -ENOMEM : open_ports(engine);
+  engine->parked = calloc(config->depth, sizeof *engine->parked);
+  bool is_short = engine->tasks == NULL || engine->parked == NULL;
+  int rc = is_short ? -ENOMEM : open_ports(engine);
   if (rc == 0)
     rc = open_discards(engine);
   if (rc != 0) {
@@ -307,6 +360,7 @@ static void uring_describe(const struct engine *engine, struct engine_report *re
   report->feature_count = sizeof features / sizeof *features;
   memcpy(report->features, features, sizeof features);
   report->resubmitted = engine->resubmitted;
+  report->retried = engine->retried;
   report->unpolled = engine->aside_count;
   report->wakes = engine->main.ring.wakes;
 }

@@ -28,12 +28,28 @@ struct feed {
   _Atomic int end;          /* 0 while reading, 1 at the end, -errno */
   uint64_t last_ns;         /* reading thread: intended time of the last record read */
   uint64_t last_raw_ns;     /* reading thread: the same as the plan has it */
+  uint64_t done_at;         /* reading thread: next entry of the rules' `done` */
   struct feed_cuts cuts;    /* reading thread; others after its end */
   struct fit_counts places; /* as `cuts` */
   uint32_t position;        /* submitting thread: next record of the block in hand */
   struct block_record raw[BLOCK_PLAN_STRIDE];
   struct block blocks[BLOCKS];
 };
+
+enum completions_status feed_status(enum feed_verdict verdict) {
+  switch (verdict) {
+  case FEED_RUN:
+  case FEED_DONE_BEFORE:
+    break;
+  case FEED_SKIP_READ_ONLY:
+    return COMPLETION_SKIPPED_READ_ONLY;
+  case FEED_SKIP_RANGE:
+    return COMPLETION_SKIPPED_RANGE;
+  case FEED_SKIP_UNSUPPORTED:
+    return COMPLETION_SKIPPED_UNSUPPORTED;
+  }
+  return COMPLETION_DONE;
+}
 
 static bool writes(uint8_t operation) {
   return operation == BLOCK_WRITE || operation == BLOCK_DISCARD || operation == BLOCK_WRITE_ZEROES;
@@ -68,6 +84,14 @@ static void prepare(struct feed *feed, const struct block_record *raw, struct fe
     out->verdict = FEED_SKIP_RANGE;
 }
 
+/* Whether an earlier run completed the record of this number; numbers only rise. */
+static bool is_done_before(struct feed *feed, uint64_t number) {
+  const struct feed_rules *rules = &feed->rules;
+  while (feed->done_at < rules->done_count && rules->done[feed->done_at] < number)
+    feed->done_at++;
+  return feed->done_at < rules->done_count && rules->done[feed->done_at] == number;
+}
+
 static int read_block(struct feed *feed, uint64_t number, struct block *block) {
   const struct feed_window *window = &feed->rules.window;
   uint64_t place = number * BLOCK_PLAN_STRIDE;
@@ -76,8 +100,12 @@ static int read_block(struct feed *feed, uint64_t number, struct block *block) {
   uint32_t first = window->first > place ? (uint32_t)(window->first - place) : 0;
   uint32_t end = window->end - place < count ? (uint32_t)(window->end - place) : count;
   block->count = end - first;
-  for (uint32_t i = first; rc == 0 && i < end; i++)
-    prepare(feed, &feed->raw[i], &block->records[i - first]);
+  for (uint32_t i = first; rc == 0 && i < end; i++) {
+    struct feed_record *out = &block->records[i - first];
+    prepare(feed, &feed->raw[i], out);
+    if (is_done_before(feed, place + i))
+      out->verdict = FEED_DONE_BEFORE;
+  }
   return rc;
 }
 

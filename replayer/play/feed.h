@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "play/block_plan.h"
+#include "play/completions.h"
 #include "play/fit.h"
 #include "play/number.h"
 
@@ -15,7 +16,11 @@ enum feed_verdict {
   FEED_SKIP_READ_ONLY,   /* writes, but its target may only be read */
   FEED_SKIP_RANGE,       /* outside of its target */
   FEED_SKIP_UNSUPPORTED, /* its target cannot do this operation */
+  FEED_DONE_BEFORE,      /* an earlier run of the plan completed it */
 };
+
+/* Returns what becomes of a record that is left out; COMPLETION_DONE of one that is not. */
+enum completions_status feed_status(enum feed_verdict verdict);
 
 /* What the feed must know of a target. */
 struct feed_target {
@@ -36,6 +41,8 @@ struct feed_rules {
   struct fraction speed;             /* intended times are divided by it */
   enum fit_policy out_of_range;
   struct feed_window window;
+  const uint64_t *done; /* numbers of records that an earlier run completed, ascending; borrowed */
+  uint64_t done_count;
   uint64_t max_idle_ns; /* longer gaps between requests are cut to it, in the plan's time */
 };
 

@@ -7,6 +7,7 @@
 #include "play/file_plan_read.h"
 #include "play/file_session.h"
 #include "play/file_summary.h"
+#include "play/stop.h"
 
 /* Memory for the plan; says what is missing. */
 static int open_memory(struct file_session *session) {
@@ -70,9 +71,11 @@ static int run(struct file_session *session) {
                                    .results = session->results};
   session->timeline.interval_ns = options->interval_ns;
   fidelity_read_host(&before);
+  stop_enter(STOP_RUN);
   int rc = thread_pool_run(&session->run, &session->timeline, &session->report);
   fidelity_read_host(&session->host);
   fidelity_subtract_host(&session->host, &before);
+  stop_enter(STOP_SAVE);
   int finished = results_finish(session->results);
   return rc != 0 ? rc : finished;
 }
@@ -112,7 +115,15 @@ int file_player_run(const struct options *options) {
   if (rc == 0)
     rc = run(session);
   int code = exit_code(session, rc);
+  stop_enter(STOP_SAVE);
   if (has_begun && file_summary_write(session, rc) != 0)
     code = 1;
+  stop_saved(code);
+  /* Threads that hang hold files: the folder stays, and the next run there removes it. */
+  if (session->report.unknown > 0) {
+    diag("%s/" RUN_FOLDER_NAME " stays until the next run there: operations under way hold it",
+         options->directory);
+    stop_leave(code);
+  }
   return close_all(session) != 0 ? 1 : code;
 }

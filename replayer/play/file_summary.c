@@ -65,6 +65,7 @@ static void write_counts(struct json *json, const struct thread_pool_report *rep
   json_open(json, "counts", '{');
   json_number(json, "operations", stats->count);
   json_number(json, "failed", stats->failed);
+  json_number(json, "unknown", report->unknown);
   json_number(json, "steps", stats->step_count);
   json_number(json, "untimed", stats->untimed);
   json_number(json, "untimed_ns", stats->untimed_ns);

@@ -9,7 +9,7 @@ int main(int count, char **arguments) {
   int rc = options_parse(&options, count, arguments);
   if (rc != 0)
     return rc < 0 ? 2 : 0;
-  if (stop_install() != 0 || stop_with(options.parent) != 0 || options_check_outputs(&options) != 0)
+  if (stop_install(options.parent) != 0 || options_check_outputs(&options) != 0)
     return 1;
   return options.kind == PLAN_OF_FILES ? file_player_run(&options) : block_player_run(&options);
 }

@@ -151,6 +151,8 @@ static const struct command_option table[] = {
      AT(expands)},
     {FOR_BLOCKS, "completions", "FILE", "write one record a request", command_text,
      AT(completions_path)},
+    {FOR_BLOCKS, "done", "FILE", "leave out the records of these numbers: see INTERFACE.md",
+     command_text, AT(done_path)},
     {FOR_BLOCKS, "no-calibration", NULL, "do not run the beginning on nothing before", command_flag,
      AT(is_raw)},
     {FOR_BLOCKS, "dry-run", NULL, "check everything, write and read nothing", command_flag,
@@ -333,6 +335,7 @@ int options_parse(struct options *options, int count, char **arguments) {
 int options_check_outputs(const struct options *options) {
   struct output_use uses[OPTIONS_LIST_MAX + 4] = {
       {"the completions", options->completions_path, true},
+      {"the list of records to leave out", options->done_path, false},
       {"the results", options->results_path, true},
       {"the summary", options->summary_path, true},
       {"the plan", options->plan_path, false},

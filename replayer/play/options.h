@@ -69,6 +69,7 @@ struct options {
   enum overlap_policy overlaps;
   bool expands;                 /* transfers to whole sectors of the target */
   const char *completions_path; /* NULL: none */
+  const char *done_path;        /* numbers of records to leave out; NULL: none */
   bool is_raw;                  /* no calibration before the run */
   bool is_dry_run;
 

@@ -68,8 +68,10 @@ int record_file_finish(struct record_file *file, uint64_t count, int rc, const c
   /* A file that misses records is kept as well: its header does not call it complete. */
   if (write_header(file, count, rc == 0) != 0 && rc == 0)
     rc = -EIO;
-  if (rc == 0 && (fsync(file->fd) != 0 || rename(file->beside, file->path) != 0))
+  if (rc == 0 && fsync(file->fd) != 0)
     rc = -errno;
+  if (rc == 0)
+    rc = transfer_rename(file->beside, file->path);
   if (rc != 0)
     diag("cannot write all %s to %s: %s; what was written is in %s", what, file->path,
          strerror(-rc), file->beside);

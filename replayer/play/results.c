@@ -50,7 +50,8 @@ void results_add(struct results *results, struct results_block *block,
     return;
   struct results_record *place = &block->records[block->count++];
   *place = *record;
-  place->is_whole = 1;
+  if (place->is_whole == RESULTS_CUT)
+    place->is_whole = RESULTS_WHOLE;
   if (block->count == RESULTS_BLOCK)
     results_flush(results, block);
   else

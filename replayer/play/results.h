@@ -8,6 +8,13 @@
 #define RESULTS_BLOCK 1024U      /* records that a thread keeps before it writes them ... */
 #define RESULTS_AGE_NS 50000000U /* ... and how long it keeps them */
 
+/* A record that a kill cut off ends with zeroes. */
+enum results_whole {
+  RESULTS_CUT,
+  RESULTS_WHOLE,
+  RESULTS_UNKNOWN /* under way when the end was forced: it may have happened or not */
+};
+
 struct results_record {
   uint64_t operation_id;
   uint64_t start_ns; /* from the start of the run */
@@ -19,7 +26,7 @@ struct results_record {
   uint8_t step;
   uint8_t is_timed;
   uint8_t is_expected;
-  uint32_t is_whole; /* 1, set by results_add: a record that a kill cut off ends with zeroes */
+  uint32_t is_whole; /* enum results_whole */
 };
 
 /* What one thread has not yet written. */
@@ -35,7 +42,8 @@ struct results;
  * line on stderr. */
 int results_open(struct results **out, const char *path);
 
-/* Adds a record, and writes the block when it is full or old. Any thread with a block of its own.
+/* Adds a record, whole unless it says that it is unknown, and writes the block when it is full or
+ * old. Any thread with a block of its own.
  */
 void results_add(struct results *results, struct results_block *block,
                  const struct results_record *record);

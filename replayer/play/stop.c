@@ -3,66 +3,184 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "play/clock.h"
 #include "play/diag.h"
 
 #define STACK_BYTES (256U << 10)
+#define BY_ITSELF_NS 300000000U /* in which a thread that does not hang has reached its end */
+#define LOOK_NS 10000000U       /* between two looks at whether it has */
+#define SECOND_NS UINT64_C(1000000000)
+#define PARTIAL 3     /* exit code */
+#define WAKE SIGRTMIN /* ends a sleep of the main thread */
 
-/* The only global: a signal handler has no other way to learn where to write. */
-static _Atomic sig_atomic_t stop_flag;
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler may not take a lock");
+/* The only global: signals are of the whole program. */
+static struct {
+  uint32_t parent;
+  pthread_t main;  /* thread: woken when the end is asked for */
+  sigset_t set;    /* of the signals that ask for it */
+  int from_parent; /* how many it sent, or its end did; of the signal thread, as the next */
+  int from_others;
+  _Atomic bool is_requested;
+  _Atomic bool is_forced; /* by a second signal, or because the first is too long ago */
+  _Atomic int phase;      /* enum stop_phase */
+  _Atomic int code;       /* to exit with in STOP_CLOSE */
+  void (*end)(void *argument);
+  void *argument;
+} stop;
 
-static void on_signal(int number) {
-  (void)number;
-  atomic_store_explicit(&stop_flag, 1, memory_order_relaxed);
+bool stop_requested(void) { return atomic_load_explicit(&stop.is_requested, memory_order_relaxed); }
+
+bool stop_is_forced(void) { return atomic_load_explicit(&stop.is_forced, memory_order_relaxed); }
+
+void stop_enter(enum stop_phase phase) {
+  int now = atomic_load(&stop.phase);
+  while (now != STOP_TAKEN && !atomic_compare_exchange_weak(&stop.phase, &now, (int)phase)) {
+    /* `now` is what it is now. */
+  }
+  while (now == STOP_TAKEN)
+    (void)pause(); /* until the other thread has ended the program */
 }
 
-/* A program started with nohup goes on when its terminal closes. */
-static int catch_hangup(const struct sigaction *stop) {
+void stop_go_inside(void) {
+  int from = STOP_RUN;
+  (void)atomic_compare_exchange_strong(&stop.phase, &from,
+                                       STOP_INSIDE); /* before the run: as it is */
+}
+
+void stop_come_out(void) {
+  int from = STOP_INSIDE;
+  if (!atomic_compare_exchange_strong(&stop.phase, &from, STOP_RUN) && from == STOP_TAKEN)
+    stop_enter(STOP_RUN);
+}
+
+void stop_on_hang(void (*end)(void *argument), void *argument) {
+  stop.end = end;
+  stop.argument = argument;
+}
+
+void stop_saved(int code) {
+  atomic_store(&stop.code, code);
+  stop_enter(STOP_CLOSE);
+}
+
+void stop_leave(int code) {
+  /* Whoever waits for the end of the output need not wait for a thread that the kernel cannot end.
+   */
+  (void)close(STDOUT_FILENO);
+  (void)close(STDERR_FILENO);
+  _exit(code);
+}
+
+static bool take_over(int from) {
+  return atomic_compare_exchange_strong(&stop.phase, &from, STOP_TAKEN);
+}
+
+static bool is_second(void) { return stop.from_parent > 1 || stop.from_others > 1; }
+
+/* Takes a signal within `timeout_ns` if one comes. Ctrl-C reaches the parent and this program, and
+ * the parent passes it on: that is one signal. */
+static void take_signal(uint64_t timeout_ns) {
+  struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / SECOND_NS),
+                             .tv_nsec = (long)(timeout_ns % SECOND_NS)};
+  siginfo_t info;
+  if (sigtimedwait(&stop.set, &info, &timeout) <= 0)
+    return;
+  bool is_parent = stop.parent != 0 && info.si_pid == (pid_t)stop.parent;
+  *(is_parent ? &stop.from_parent : &stop.from_others) += 1;
+  atomic_store(&stop.is_requested, true);
+  if (is_second())
+    atomic_store(&stop.is_forced, true);
+  (void)pthread_kill(stop.main, WAKE); /* it sleeps, or not */
+}
+
+/* Ends the program where the main thread does not, if nothing is lost by it. */
+static void end_for_main(uint64_t *closing_ns) {
+  if (take_over(STOP_BEFORE)) {
+    diag("stopped before anything was run");
+    stop_leave(PARTIAL);
+  }
+  if (stop.end != NULL && take_over(STOP_INSIDE))
+    stop.end(stop.argument);
+  if (!is_second() || atomic_load(&stop.phase) != STOP_CLOSE)
+    return;
+  uint64_t now_ns = clock_now_ns();
+  *closing_ns = *closing_ns == 0 ? now_ns : *closing_ns;
+  if (now_ns - *closing_ns > BY_ITSELF_NS)
+    stop_leave(atomic_load(&stop.code));
+}
+
+/* Body of the thread that takes the signals: the main thread cannot while it hangs in a call. */
+static void *see_to_the_end(void *argument) {
+  (void)argument;
+  uint64_t closing_ns = 0;
+  while (!stop_requested())
+    take_signal(UINT32_MAX * SECOND_NS);
+  uint64_t grace_ns = clock_now_ns() + STOP_GRACE_S * SECOND_NS;
+  for (uint64_t now_ns = 0; !stop_is_forced() && now_ns < grace_ns;) {
+    now_ns = clock_now_ns();
+    take_signal(grace_ns > now_ns ? grace_ns - now_ns : 0);
+  }
+  atomic_store(&stop.is_forced, true);
+  uint64_t forced_ns = clock_now_ns();
+  for (;;) {
+    take_signal(LOOK_NS);
+    if (clock_now_ns() - forced_ns > BY_ITSELF_NS)
+      end_for_main(&closing_ns);
+  }
+  return NULL;
+}
+
+static void on_wake(int number) { (void)number; /* it ends a sleep */ }
+
+/* Lets one thread alone take the signals. A program started with nohup goes on when its terminal
+ * closes. */
+static int choose_signals(void) {
   struct sigaction before;
-  if (sigaction(SIGHUP, NULL, &before) != 0)
-    return -errno;
-  if (before.sa_handler == SIG_IGN)
-    return 0;
-  return sigaction(SIGHUP, stop, NULL) != 0 ? -errno : 0;
-}
-
-static int catch_all(void) {
-  struct sigaction stop = {.sa_handler = on_signal};
+  struct sigaction wake = {.sa_handler = on_wake};
   struct sigaction ignore = {.sa_handler = SIG_IGN};
-  (void)sigemptyset(&stop.sa_mask); /* cannot fail */
+  (void)sigemptyset(&wake.sa_mask); /* cannot fail, as the next ones */
   (void)sigemptyset(&ignore.sa_mask);
-  if (sigaction(SIGINT, &stop, NULL) != 0 || sigaction(SIGTERM, &stop, NULL) != 0 ||
+  (void)sigemptyset(&stop.set);
+  (void)sigaddset(&stop.set, SIGINT);
+  (void)sigaddset(&stop.set, SIGTERM);
+  if (sigaction(SIGHUP, NULL, &before) != 0 || sigaction(WAKE, &wake, NULL) != 0 ||
       sigaction(SIGXFSZ, &ignore, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0)
     return -errno;
-  return catch_hangup(&stop);
+  if (before.sa_handler != SIG_IGN)
+    (void)sigaddset(&stop.set, SIGHUP);
+  return -pthread_sigmask(SIG_BLOCK, &stop.set, NULL);
 }
 
-int stop_install(void) {
-  int rc = catch_all();
+/* Its end sends a signal; it may have ended before that was asked for. */
+static int follow_parent(void) {
+  if (stop.parent == 0)
+    return 0;
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0)
+    return -errno;
+  return getppid() != (pid_t)stop.parent && kill(getpid(), SIGTERM) != 0 ? -errno : 0;
+}
+
+int stop_install(uint32_t parent) {
+  pthread_t thread;
+  stop.parent = parent;
+  stop.main = pthread_self();
+  int rc = choose_signals();
+  if (rc == 0)
+    rc = stop_thread_create(&thread, see_to_the_end, NULL);
+  if (rc == 0)
+    rc = follow_parent();
   if (rc != 0)
     diag("cannot handle signals: %s", strerror(-rc));
+  else
+    (void)pthread_detach(thread); /* it ends with the program */
   return rc;
 }
-
-int stop_with(uint32_t parent) {
-  if (parent == 0)
-    return 0;
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) {
-    int rc = -errno;
-    diag("cannot learn when process %u ends: %s", parent, strerror(-rc));
-    return rc;
-  }
-  /* It may have ended before the signal was set. */
-  if (getppid() != (pid_t)parent)
-    on_signal(SIGTERM);
-  return 0;
-}
-
-bool stop_requested(void) { return atomic_load_explicit(&stop_flag, memory_order_relaxed) != 0; }
 
 int stop_thread_create(pthread_t *thread, void *(*body)(void *), void *argument) {
   /* A new thread inherits the mask, so all signals are blocked while it starts. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "play/diag.h"
+#include "play/transfer.h"
 
 #define SUMMARY_VERSION 1U /* of both kinds of plan */
 
@@ -94,12 +95,14 @@ static void write_json(FILE *file, const struct content *content) {
   json_close(&json, '}');
 }
 
-/* Writes to `file` and closes it. */
-static int write_and_close(FILE *file, const struct content *content) {
+/* Writes to `file` and closes it; `is_synced`: it outlasts a power cut. */
+static int write_and_close(FILE *file, const struct content *content, bool is_synced) {
   write_json(file, content);
   /* What did not fit once may fit at the second try: the file would have a hole. */
   bool is_bad = ferror(file) != 0;
   int rc = fflush(file) != 0 ? -errno : is_bad ? -EIO : 0;
+  if (rc == 0 && is_synced && fsync(fileno(file)) != 0)
+    rc = -errno;
   if (fclose(file) != 0 && rc == 0)
     rc = -errno;
   return rc;
@@ -122,7 +125,7 @@ static int write_through(const char *path, const struct content *content) {
     (void)close(fd); /* nothing was written */
     return -EINVAL;
   }
-  return write_and_close(file, content);
+  return write_and_close(file, content, false);
 }
 
 /* Writes to a file beside `path` and renames it. */
@@ -134,9 +137,9 @@ static int write_file(const char *path, const struct content *content) {
   FILE *file = fopen(beside, "wxe");
   if (file == NULL)
     return -errno;
-  int rc = write_and_close(file, content);
-  if (rc == 0 && rename(beside, path) != 0)
-    rc = -errno;
+  int rc = write_and_close(file, content, true);
+  if (rc == 0)
+    rc = transfer_rename(beside, path);
   if (rc != 0)
     (void)unlink(beside); /* our own unfinished file */
   return rc;

@@ -185,7 +185,7 @@ static int open_object(struct target *target) {
   if (target->kind == TARGET_DEVICE)
     flags |= O_EXCL;
   if (target->may_write && capabilities_is_read_only(target->fd))
-    return reject(target, EROFS, "it is read-only: writes cannot be replayed there");
+    return target_reject(target, EROFS, "it is read-only: writes cannot be replayed there");
   int fd = reopen_patiently(target, flags);
   if (fd < 0 && errno == EBUSY)
     return target_reject(target, EBUSY, "the kernel says that the device is in use");

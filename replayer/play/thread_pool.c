@@ -15,6 +15,7 @@
 #define START_NS 2000000U         /* until the first operation, so that threads are ready ... */
 #define START_A_THREAD_NS 100000U /* ... this much more for each */
 #define PROGRESS_NS 500000000U
+#define BY_ITSELF_NS 200000000U /* after a forced end: for threads that do not hang */
 
 static struct timeline_row sums(const struct file_run *run, uint64_t now_ns) {
   struct timeline_row row = {.end_ns = now_ns - run->measure_ns};
@@ -37,11 +38,22 @@ static void show(const struct file_run *run, uint64_t now_ns) {
                 row.operations, seconds > 0 ? (double)row.operations / seconds : 0.0, row.failed);
 }
 
-/* Takes signals and notes the rates until every thread has ended. */
+/* Leaves the threads that hang in operations, once the others have had time to end. */
+static uint64_t abandon(struct file_run *run) {
+  uint64_t end_ns = clock_now_ns() + BY_ITSELF_NS;
+  uint64_t left = 0;
+  while (atomic_load(&run->running) > 0 && clock_now_ns() < end_ns)
+    clock_sleep_until(clock_now_ns() + TICK_NS);
+  for (uint32_t i = 0; i < run->plan->thread_count; i++)
+    left += worker_abandon(&run->workers[i]);
+  return left;
+}
+
+/* Takes signals and notes the rates until every thread has ended, or the end is forced. */
 static void watch(struct file_run *run, struct timeline *timeline) {
   uint64_t next_row = run->measure_ns + timeline->interval_ns;
   uint64_t next_show = run->start_ns + PROGRESS_NS;
-  while (atomic_load(&run->running) > 0) {
+  while (atomic_load(&run->running) > 0 && !stop_is_forced()) {
     uint64_t now = clock_now_ns();
     if (stop_requested())
       worker_end_run(run, RUN_END_SIGNAL);
@@ -107,7 +119,11 @@ static int open_workers(struct file_run *run) {
 static void close_workers(struct file_run *run) {
   for (uint32_t i = 0; run->workers != NULL && i < run->plan->thread_count; i++)
     worker_close(&run->workers[i]);
-  free(run->workers);
+  bool is_whole = true;
+  for (uint32_t i = 0; run->workers != NULL && i < run->plan->thread_count; i++)
+    is_whole = is_whole && run->workers[i].place != WORKER_ABANDONED;
+  if (is_whole)
+    free(run->workers);
   run->workers = NULL;
 }
 
@@ -145,9 +161,13 @@ int thread_pool_run(struct file_run *run, struct timeline *timeline,
     set_times(run);
     rc = start(run, &started);
     watch(run, timeline);
+    if (stop_is_forced())
+      report->unknown = abandon(run);
   }
+  /* Fails only for a thread that is not ours. */
   for (uint32_t i = 0; i < started; i++)
-    (void)pthread_join(run->workers[i].thread, NULL); /* fails only for a thread that is not ours */
+    if (run->workers[i].place != WORKER_ABANDONED)
+      (void)pthread_join(run->workers[i].thread, NULL);
   if (rc == 0)
     sum_up(run, report);
   else

@@ -7,8 +7,9 @@
 /* What a run came to. */
 struct thread_pool_report {
   enum run_end end;
-  uint64_t elapsed_ns;      /* of the measured time, to the end of the last operation */
-  uint64_t cycles;          /* that every thread has completed */
+  uint64_t elapsed_ns; /* of the measured time, to the end of the last operation */
+  uint64_t cycles;     /* that every thread has completed */
+  uint64_t unknown; /* operations that were under way when the end was forced: threads hang there */
   struct file_stats *stats; /* of all threads; the caller frees it with file_stats_free */
 };
 

@@ -1,6 +1,11 @@
 #include "play/transfer.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -44,4 +49,19 @@ int transfer_write(int fd, const void *data, size_t size, uint64_t offset, int f
     size -= (size_t)put;
   }
   return 0;
+}
+
+int transfer_rename(const char *part, const char *path) {
+  char copy[PATH_MAX];
+  if (strlen(path) >= sizeof copy)
+    return -ENAMETOOLONG;
+  if (rename(part, path) != 0)
+    return -errno;
+  (void)strcpy(copy, path);
+  int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0)
+    return 0; /* one that may not be read: the name is given, and written back some time */
+  int rc = fsync(folder) != 0 && errno != EINVAL ? -errno : 0; /* not every file system can */
+  (void)close(folder);
+  return rc;
 }

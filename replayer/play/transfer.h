@@ -1,4 +1,4 @@
-/* Whole transfers: read, write and their short counts and interruptions. */
+/* Whole transfers: read, write and their short counts and interruptions; names that last. */
 #ifndef TRACEKIT_PLAY_TRANSFER_H
 #define TRACEKIT_PLAY_TRANSFER_H
 
@@ -11,5 +11,9 @@ int transfer_read(int fd, void *data, size_t size, uint64_t offset);
 
 /* Writes exactly `size` bytes at byte `offset`; `flags` as in pwritev2(2). Returns 0 or -errno. */
 int transfer_write(int fd, const void *data, size_t size, uint64_t offset, int flags);
+
+/* Gives the file `part` the name `path`, in place of what had it, so that both outlast a power cut.
+ * The file itself must be synchronized. Returns 0 or -errno. */
+int transfer_rename(const char *part, const char *path);
 
 #endif

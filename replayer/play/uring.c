@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "play/clock.h"
+#include "play/stop.h"
 
 #define SECOND_NS 1000000000U
 
@@ -174,9 +175,12 @@ static int enter(struct uring *ring, bool wakes, uint32_t wanted,
   flags |= wakes ? IORING_ENTER_SQ_WAKEUP : 0;
   ring->wakes += wakes;
   uint32_t count = is_submitted_for(ring) ? 0 : uring_waiting(ring);
+  stop_go_inside(); /* some file systems wait for their own queues, though they were asked not to */
   long rc =
       syscall(SYS_io_uring_enter, ring->enter_fd, count, wanted, flags, argument, sizeof *argument);
-  return rc < 0 && !is_harmless(errno) ? -errno : 0;
+  int error = rc < 0 ? errno : 0;
+  stop_come_out();
+  return rc < 0 && !is_harmless(error) ? -error : 0;
 }
 
 /* Whether the kernel waits for a call although nothing has to be woken. */

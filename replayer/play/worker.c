@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "play/clock.h"
 
@@ -106,12 +107,28 @@ static void publish(struct worker *worker) {
 
 static bool is_full(int64_t result) { return result == -ENOSPC || result == -EDQUOT; }
 
+/* Performs one record; it may hang, and the thread be left there. *start_ns is set to its start. */
+static int64_t call(struct worker *worker, const struct file_record *record, uint64_t *start_ns) {
+  const struct file_context *context = worker->run->context;
+  int inside = WORKER_INSIDE;
+  worker->record = record;
+  atomic_store_explicit(&worker->begun_ns, worker->last_end_ns, memory_order_relaxed);
+  atomic_store_explicit(&worker->place, WORKER_INSIDE, memory_order_release);
+  file_operation_clear(context, record);
+  *start_ns = clock_now_ns();
+  atomic_store_explicit(&worker->begun_ns, *start_ns, memory_order_relaxed);
+  int64_t result = file_operation_perform(context, record, worker->sink);
+  if (!atomic_compare_exchange_strong(&worker->place, &inside, WORKER_OUTSIDE))
+    for (;;)
+      (void)pause(); /* the program is being ended without this thread */
+  return result;
+}
+
 /* Performs one record that is due and notes what became of it. */
 static void perform(struct worker *worker, const struct file_record *record, uint64_t due_ns) {
   struct file_run *run = worker->run;
-  file_operation_clear(run->context, record);
-  uint64_t start = clock_now_ns();
-  int64_t result = file_operation_perform(run->context, record, worker->sink);
+  uint64_t start;
+  int64_t result = call(worker, record, &start);
   wait_for_memory(run->plan, record, result);
   uint64_t end = clock_now_ns();
   struct file_outcome entry = {.record = record, .result = result, .latency_ns = end - start};
@@ -196,8 +213,31 @@ int worker_open(struct worker *worker, struct file_run *run, uint32_t number) {
   return 0;
 }
 
+bool worker_abandon(struct worker *worker) {
+  int inside = WORKER_INSIDE;
+  if (!atomic_compare_exchange_strong(&worker->place, &inside, WORKER_ABANDONED))
+    return false;
+  const struct file_run *run = worker->run;
+  const struct file_record *record = worker->record;
+  uint64_t start = atomic_load_explicit(&worker->begun_ns, memory_order_relaxed);
+  bool is_timed = (record->flags & FILE_IS_UNTIMED) == 0 && start >= run->measure_ns;
+  struct results_record unknown = {.operation_id = record->operation_id,
+                                   .start_ns = start - run->start_ns,
+                                   .end_ns = clock_now_ns() - run->start_ns,
+                                   .result = -EINPROGRESS,
+                                   .thread = worker->number,
+                                   .cycle = worker->cycle,
+                                   .operation = record->operation,
+                                   .step = record->step,
+                                   .is_timed = is_timed,
+                                   .is_whole = RESULTS_UNKNOWN};
+  results_add(run->results, worker->block, &unknown);
+  results_flush(run->results, worker->block);
+  return true;
+}
+
 void worker_close(struct worker *worker) {
-  if (worker->run == NULL)
+  if (worker->run == NULL || worker->place == WORKER_ABANDONED)
     return;
   if (worker->sink != NULL)
     buffers_free_sink(worker->run->context->buffers, worker->sink);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "play/file_operation.h"
 #include "play/file_stats.h"
@@ -47,6 +48,9 @@ struct file_run {
   _Atomic int end; /* enum run_end */
 };
 
+/* Whether a thread is in a call that may hang. */
+enum worker_place { WORKER_OUTSIDE, WORKER_INSIDE, WORKER_ABANDONED };
+
 struct worker {
   _Alignas(64) _Atomic uint64_t ended; /* records, of all cycles; for those who wait for them */
   _Atomic uint64_t operations;         /* this and the next two: measured so far, for the watcher */
@@ -55,8 +59,11 @@ struct worker {
   _Alignas(64) struct file_run *run; /* borrowed */
   uint32_t number;                   /* of the plan's thread */
   uint32_t cycle;
-  uint64_t last_end_ns; /* clock */
-  unsigned char *sink;  /* for what it reads */
+  uint64_t last_end_ns;             /* clock */
+  _Atomic int place;                /* enum worker_place */
+  const struct file_record *record; /* under way */
+  _Atomic uint64_t begun_ns;        /* of it, clock */
+  unsigned char *sink;              /* for what it reads */
   struct file_stats *stats;
   struct results_block *block;
   pthread_t thread;
@@ -71,6 +78,11 @@ int worker_open(struct worker *worker, struct file_run *run, uint32_t number);
 /* Body of the thread: argument is a struct worker. */
 void *worker_run(void *argument);
 
+/* Leaves a thread that hangs in an operation for good, which is then noted as unknown. Returns
+ * false when it does not: it ends by itself. */
+bool worker_abandon(struct worker *worker);
+
+/* Frees what the thread used, unless it was left: then the kernel may still write there. */
 void worker_close(struct worker *worker);
 
 #endif

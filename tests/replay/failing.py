@@ -24,7 +24,8 @@ class Failing:
 
     bad_from, bad_end: reads and writes that touch these bytes fail with EIO. room_bytes: writes
     behind it fail with ENOSPC. short_bytes: most that a call moves. gone_after: calls served before
-    the file system is no more. flush_fails: fsync fails with EIO.
+    the file system is no more, hangs_after: before it answers no more. again: calls that fail with
+    EAGAIN first. flush_fails: fsync fails with EIO.
     """
 
     def __init__(self, settings: dict[str, int]) -> None:
@@ -37,6 +38,10 @@ class Failing:
         self.calls += 1
         if self.calls > self.settings.get("gone_after", sys.maxsize):
             os._exit(0)
+        if self.calls > self.settings.get("hangs_after", sys.maxsize):
+            time.sleep(1e6)
+        if self.calls <= self.settings.get("again", 0):
+            raise OSError(errno.EAGAIN, "not now")
         bad_from, bad_end = self.settings.get("bad_from", 0), self.settings.get("bad_end", 0)
         if offset < bad_end and offset + size > bad_from:
             raise OSError(errno.EIO, "bad")
@@ -93,6 +98,8 @@ def failing_file(place: Path, **settings: int) -> Iterator[Path]:
             yield place / NAME
         finally:
             subprocess.run(["umount", "--lazy", str(place)], check=True)
+            if "hangs_after" in settings:
+                server.kill()
             server.wait(START_S)
 
 

@@ -53,6 +53,7 @@ STATUSES = (
     "skipped_unsupported",
     "skipped_late",
     "skipped_overlap",
+    "unknown",
 )
 
 

@@ -58,6 +58,7 @@ class Engine(Record):
     fallback: str | None = None
     features: dict[str, bool] = msgspec.field(default_factory=dict)
     resubmitted: int = ABSENT
+    retried: int = 0
     unpolled: int = ABSENT
     sqpoll_wakes: int = ABSENT
     backing: str | None = ABSENT
@@ -93,6 +94,9 @@ class RequestCounts(Record, kw_only=True):
     skipped_unsupported: int = 0
     skipped_late: int = 0
     skipped_overlap: int = 0
+    unknown: int = 0
+    """In flight when the end was forced: they may have happened or not."""
+    done_before: int = 0
     not_reached: int = 0
     moved: int = 0
     clipped: int = 0
@@ -169,6 +173,7 @@ class OperationTimes(Record):
     response: Distribution | None
     service_histogram: list[Counts] = ABSENT
     response_histogram: list[Counts] = ABSENT
+    unknown: int = 0
 
 
 class ErrorCount(Record):
