@@ -27,9 +27,9 @@ from tracekit.replay import observed
 from tracekit.replay.completions import HEADER, write_completions
 from tracekit.replay.observed import Place, Queued
 from tracekit.replay.partial_results import PLAN, RECORDS, SUMMARY
-from tracekit.replay.player import NOT_QUEUED, PlayerOptions
+from tracekit.replay.player import NOT_QUEUED, PlayerOptions, Schedule
 from tracekit.replay.run import target_path
-from tracekit.replay.summary import Observed, ReplaySummary
+from tracekit.replay.summary import Observed, ReplaySummary, find_gaps, unobserved
 from tracekit.units import SECTOR_BYTES
 
 SYS_DEV = Path("/sys/dev/block")
@@ -38,12 +38,8 @@ LOOK_S = 0.02
 """Between two looks at the threads of the program and the tracer's buffers."""
 READS = 400
 """Requests whose places are read before the run, to measure the lead."""
-FEWEST_READS = 20
 LONGEST_GAP_NS = 2_000_000
-MOST_LEAD_NS = 10_000_000
 COMPLETIONS = "completions.parquet"
-READING = {"pace": "trace", "late": "catch-up", "late_limit": None, "max_idle": None,
-           "start": None, "end": None}  # fmt: skip
 _FIEMAP = 0xC020660B
 """FS_IOC_FIEMAP of include/uapi/linux/fs.h."""
 _HEAD = struct.Struct("=QQIIII")
@@ -172,7 +168,6 @@ def _repeated(call: Callable[[], object], pause_s: float) -> Iterator[None]:
 class _Seen:
     """What one run of the program left, and what the tracer did."""
 
-    outcome: Outcome
     rows: Queued
     places: list[Place]
     own: set[int]
@@ -187,9 +182,10 @@ class Observer:
     source: str | None = None
     buffer_kib: int = CaptureOptions.buffer_kib
     lead_ns: int = 0
-    lead_from: str = "none"
+    is_measured: bool = False
     notes: list[str] = field(default_factory=list)
-    _seen: _Seen | None = None
+    _seen: _Seen | str = "nothing was run"
+    """Of the run, or why there is nothing."""
 
     def run(
         self, plan: Path, summary: Path, *, player: PlayerOptions, arguments: Sequence[str]
@@ -204,35 +200,48 @@ class Observer:
             raise UsageError(f"--observe: the {player.engine} engine queues nothing in the kernel")
         if player.schedule.lead_ns is not None:
             self.lead_ns = player.schedule.lead_ns
-            self.lead_from = "given" if self.lead_ns else "none"
         elif player.schedule.is_timed:
             self._measure_lead(plan, summary.parent, player)
             arguments = [*arguments, "--lead-ns", str(self.lead_ns)]
-        self._seen = self._watch(plan, summary, player=player, arguments=arguments)
-        return self._seen.outcome
+        outcomes: list[Outcome] = []
+        try:
+            self._seen = self._watch(
+                plan, summary, player=player, arguments=arguments, outcomes=outcomes
+            )
+        except TracekitError as error:
+            # What has run is a replay, whatever became of its events.
+            if not outcomes:
+                raise
+            self._seen = str(error)
+        return outcomes[0]
 
     def add_to(self, summary: ReplaySummary, place: Path) -> None:
         """Join what was seen with the completions: writes `observed.parquet`, sets `observed`."""
-        if self._seen is None:
-            raise ValueError("nothing was run")
-        found = self._join(self._seen, summary, place / PLAN, place / COMPLETIONS)
+        seen = self._seen
+        if self.is_measured:
+            summary.lead_from = "measured"
+        if not isinstance(seen, _Seen):
+            summary.warnings.insert(0, unobserved(seen))
+            return
+        found = self._join(seen, summary, place / PLAN, place / COMPLETIONS)
         found.write(place / "observed.parquet")
         summary.observed = Observed(
-            source=self._seen.source,
-            devices=sorted({one.device for one in self._seen.places}),
-            lost_events=self._seen.lost_events,
+            source=seen.source,
+            devices=sorted({one.device for one in seen.places}),
+            lost_events=seen.lost_events,
             lead_ns=self.lead_ns,
-            lead_from=self.lead_from,
+            boot_id=observed.boot_id(),
             notes=self.notes,
             **found.counts,
         )
+        summary.warnings = [*find_gaps(summary.observed), *summary.warnings]
 
     def _measure_lead(self, plan: Path, place: Path, player: PlayerOptions) -> None:
         """Read where the plan's first requests go, and take the kernel's median lag as the lead."""
         with tempfile.TemporaryDirectory(prefix="lead-", dir=place) as folder:
             there = Path(folder)
             count = write_reads(plan, there / PLAN)
-            if count < FEWEST_READS:
+            if count < observed.FEWEST:
                 self.notes.append(f"the lead was not measured: the plan begins with {count} places")
                 return
             options = replace(
@@ -240,18 +249,21 @@ class Observer:
                 no_calibration=True,
                 write_to=(),
                 overwrite_signature=(),
-                schedule=replace(player.schedule, **READING),
+                schedule=Schedule(lead="none"),
             )
             words = [*options.words(), "--completions", str(there / RECORDS)]
-            seen = self._watch(there / PLAN, there / SUMMARY, player=options, arguments=words)
-            summary = msgspec.convert(seen.outcome.summary, ReplaySummary)
+            ran: list[Outcome] = []
+            seen = self._watch(
+                there / PLAN, there / SUMMARY, player=options, arguments=words, outcomes=ran
+            )
+            summary = msgspec.convert(ran[0].summary, ReplaySummary)
             write_completions(there / RECORDS, there / COMPLETIONS, is_timed=True)
             found = self._join(seen, summary, there / PLAN, there / COMPLETIONS)
-        lag = found.counts["queue_lag_ns"]
-        if seen.lost_events or lag is None or lag.count < FEWEST_READS:
+        lead_ns = observed.lead_of(found.counts["queue_lag_ns"])
+        if seen.lost_events or lead_ns is None:
             self.notes.append("the lead was not measured: the tracer did not see the reads for it")
         else:
-            self.lead_ns, self.lead_from = min(max(lag.p50, 0), MOST_LEAD_NS), "measured"
+            self.lead_ns, self.is_measured = lead_ns, True
 
     def _join(
         self, seen: _Seen, summary: ReplaySummary, plan: Path, completions: Path
@@ -260,14 +272,19 @@ class Observer:
         return observed.find(asked, seen.rows, seen.places, own=seen.own, summary=summary)
 
     def _watch(
-        self, plan: Path, summary: Path, *, player: PlayerOptions, arguments: Sequence[str]
+        self,
+        plan: Path,
+        summary: Path,
+        *,
+        player: PlayerOptions,
+        arguments: Sequence[str],
+        outcomes: list[Outcome],
     ) -> _Seen:
-        """Run the program under the tracer, and decode what that recorded."""
+        """Run the program under the tracer, whose outcome is added, and decode the events."""
         paths = [target_path(target) for target in player.target]
         records = summary.parent / RECORDS
         disks = sorted({place_of(path, None).device for path in paths})
         watched = Watched([path for path in paths if not path.exists()], records)
-        outcomes: list[Outcome] = []
 
         def work(drain: Callable[[], None]) -> None:
             def each() -> None:
@@ -283,10 +300,10 @@ class Observer:
         with _scratch(summary.parent, disks) as scratch, closing(watched):
             devices = [f"/dev/{disk}" for disk in disks]
             captured = capture(devices, scratch / "events", options=options)
-            (outcome,) = outcomes
-            places = [watched.place_of(Path(one["path"])) for one in outcome.summary["targets"]]
-            rows, lost = _decode(scratch, captured, outcome.summary["clock"]["start_ns"])
-        return _Seen(outcome, rows, places, watched.threads, captured.source, lost)
+            ran = outcomes[0].summary
+            places = [watched.place_of(Path(one["path"])) for one in ran["targets"]]
+            rows, lost = _decode(scratch, captured, ran["clock"]["start_ns"])
+        return _Seen(rows, places, watched.threads, captured.source, lost)
 
 
 def _decode(scratch: Path, captured: Captured, start_ns: int) -> tuple[Queued, int]:

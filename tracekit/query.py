@@ -180,12 +180,14 @@ VIEWS_SQL = {
         "lib/flush_intervals",
     ),
     "completion_files": ("lib/completions", "lib/replay_times"),
+    "observed_files": ("lib/observed",),
     "file_completion_files": ("lib/file_completions",),
     "sweep_operation_files": ("lib/sweep_operations",),
     "file_runs": ("lib/dax_ratios", "lib/dax_steps"),
 }
 FILES_OF_VIEWS = {
     "completion_files": "replays/*/completions.parquet",
+    "observed_files": "replays/*/observed.parquet",
     "file_completion_files": "replays/*/file_completions.parquet",
     "sweep_operation_files": "files/operations/*.parquet",
 }

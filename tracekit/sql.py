@@ -24,7 +24,14 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.escapes import FORMULA, bare, cell, escape, joined
 from tracekit.locks import folder_lock
 from tracekit.store import TraceFolder, beside, refuse_taken, write_batches
-from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES, Table
+from tracekit.tables import (
+    FILES_REPLAYED,
+    OPERATIONS_SWEPT,
+    REPLAY_OBSERVED,
+    REPLAYED,
+    TABLES,
+    Table,
+)
 
 TABLE_ROWS = 1000
 
@@ -68,6 +75,7 @@ def notes() -> list[TableNote]:
         _described("lib/dax_steps", "sweep"),
         _stored(REPLAYED, replay="name of the run"),
         _described("lib/replay_times", "replay"),
+        _stored(REPLAY_OBSERVED, replay="name of the run"),
         _stored(FILES_REPLAYED, replay="name of the run"),
         *(_described(name, "analyze") for name in ANALYSES),
         TableNote("checks", "analyze", "one row per check that failed", "", CHECKS_TABLE),

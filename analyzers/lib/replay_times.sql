@@ -5,7 +5,7 @@
 -- column: request_id, role, operation: of the request
 -- column: measure: late (intended to submitted), service (submitted to completed) or response
 -- (intended to completed)
--- column: time_ns: the time
+-- column: time_ns: the time; 0 for what was handed over, or even done, before it was due
 create view replay_times as
 with done as (
     select
@@ -13,9 +13,15 @@ with done as (
         completions.request_id,
         requests.role,
         requests.operation,
-        completions.submit_ns - completions.intended_ns as late,
+        case
+            when completions.intended_ns is not null
+                then greatest(completions.submit_ns - completions.intended_ns, 0)
+        end as late,
         completions.complete_ns - completions.submit_ns as service,
-        completions.complete_ns - completions.intended_ns as response
+        case
+            when completions.intended_ns is not null
+                then greatest(completions.complete_ns - completions.intended_ns, 0)
+        end as response
     from completions
     inner join requests on completions.request_id = requests.request_id
     where completions.status = 'done'

@@ -20,6 +20,7 @@ SCHEMAS = {
     "blocks": schema.BLOCKS,
     "working_set": schema.WORKING_SET,
     "completions": schema.COMPLETIONS,
+    "observed": schema.OBSERVED,
     "file_completions": FILE_COMPLETIONS,
     "sweep_operations": SWEEP_OPERATIONS,
 }
@@ -27,6 +28,7 @@ SCHEMAS = {
 # where the table has no rows.
 OF_EACH = {
     "completions": ("replay", "replays/{}/completions.parquet", "latest"),
+    "observed": ("replay", "replays/{}/observed.parquet", "latest"),
     "file_completions": ("replay", "replays/{}/file_completions.parquet", "latest"),
     "sweep_operations": ("run_id", "files/operations/{}.parquet", "none-0"),
 }

@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from tracekit import query
 from tracekit.analyze import ANALYSES
-from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAYED, TABLES
+from tracekit.tables import FILES_REPLAYED, OPERATIONS_SWEPT, REPLAY_OBSERVED, REPLAYED, TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tables.md"
 STAGE_TABLES = {
-    table.name: table for table in (*TABLES, REPLAYED, FILES_REPLAYED, OPERATIONS_SWEPT)
+    table.name: table
+    for table in (*TABLES, REPLAYED, REPLAY_OBSERVED, FILES_REPLAYED, OPERATIONS_SWEPT)
 }
 HEAD = """\
 # Tables

@@ -198,8 +198,15 @@ class Trace(Tables):
         late_limit, max_idle, start, end = (
             time_text(given[name]) for name in ("late_limit", "max_idle", "start", "end")
         )
-        times = (late_limit, max_idle, start, end)
-        schedule = Schedule(given["pace"], given["late"], *times, given["lead"])
+        schedule = Schedule(
+            given["pace"],
+            given["late"],
+            late_limit=late_limit,
+            max_idle=max_idle,
+            start=start,
+            end=end,
+            lead=given["lead"],
+        )
         options = values.chosen(
             ReplayOptions,
             given,

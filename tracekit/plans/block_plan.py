@@ -21,6 +21,7 @@ VERSION = 2
 STRIDE = 4096
 MAX_TRANSFER_BYTES = 64 << 20
 AFTER_MAX = 1 << 20
+TARGETS_MAX = 64
 CHUNK_RECORDS = 64 * STRIDE
 
 OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes")

@@ -14,9 +14,17 @@ import pyarrow as pa
 
 from tracekit._native.workload import fit
 from tracekit.arrow import Integers, ints, number_column, open_table, texts
+from tracekit.errors import InputError
 from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import FLUSH, FUA, OPERATIONS, PREFLUSH, WRITE, WRITE_ZEROES
-from tracekit.replay.summary import OrderChanges, Percentiles, ReplaySummary, TargetReport
+from tracekit.replay.summary import (
+    Observed,
+    OrderChanges,
+    Percentiles,
+    ReplaySummary,
+    TargetReport,
+    read_summary,
+)
 from tracekit.store import write_batches
 from tracekit.tables import OBSERVED
 from tracekit.units import SECTOR_BYTES
@@ -156,25 +164,31 @@ def _paired(rows: Records, ended: dict[str, Integers]) -> tuple[Integers, Intege
 
     Pieces of a request have one id: on a target the first submitted is the first of the plan.
     """
-    ids = [rows["request_id"].astype(np.int64), ended["request_id"]]
-    targets = [rows["target"].astype(np.int64), ended["target"]]
-    times = [np.arange(len(rows)), ended["submit_ns"]]
-    ranks = []
-    for key, target, time in zip(ids, targets, times, strict=True):
-        order = np.lexsort((time, target, key))
-        is_new = np.ones(len(order), bool)
-        is_new[1:] = (np.diff(key[order]) != 0) | (np.diff(target[order]) != 0)
-        first = np.maximum.accumulate(np.where(is_new, np.arange(len(order)), 0))
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order)) - first
-        ranks.append(rank)
-    kind = np.dtype([("id", "i8"), ("target", "i8"), ("rank", "i8")])
-    keys = [np.empty(len(key), kind) for key in ids]
-    for key, *columns in zip(keys, ids, targets, ranks, strict=True):
-        key["id"], key["target"], key["rank"] = columns
-    _, row, at = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    planned = rows["request_id"].astype(np.int64), rows["target"].astype(np.int64)
+    sides = [
+        (*planned, np.arange(len(rows))),
+        (ended["request_id"], ended["target"], ended["submit_ns"]),
+    ]
+    ranks = [_rank_within(*side) for side in sides]
+    most = 1 + max(int(rank.max(initial=0)) for rank in ranks)
+    keys = [
+        (ids * block_plan.TARGETS_MAX + target) * most + rank
+        for (ids, target, _), rank in zip(sides, ranks, strict=True)
+    ]
+    _, row, at = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
     order = np.argsort(row)
     return row[order], at[order]
+
+
+def _rank_within(ids: Integers, targets: Integers, times: Integers) -> Integers:
+    """Return the place of each among those of its id and target, by time."""
+    order = np.lexsort((times, targets, ids))
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(ids[order]) != 0) | (np.diff(targets[order]) != 0)
+    place = np.arange(len(order))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+    return rank
 
 
 def _fit_target(target: TargetReport, rows: Records, number: int) -> dict[str, int]:
@@ -529,6 +543,45 @@ def percentiles(values: Integers) -> Percentiles | None:
     ranks = {name: -(-len(ordered) * step // 1000) - 1 for name, step in steps.items()}
     found = {name: int(ordered[rank]) for name, rank in ranks.items()}
     return Percentiles(count=len(ordered), min=int(ordered[0]), max=int(ordered[-1]), **found)
+
+
+FEWEST = 20
+"""Requests of which a median is taken as the lead."""
+MOST_LEAD_NS = 10_000_000
+
+
+def lead_of(lag: Percentiles | None) -> int | None:
+    """Return the lead that makes up for the kernel's part, None where too little was seen."""
+    enough = lag is not None and lag.count >= FEWEST
+    return min(max(lag.p50, 0), MOST_LEAD_NS) if lag is not None and enough else None
+
+
+def boot_id() -> str:
+    """Return what names this run of the kernel."""
+    file = Path("/proc/sys/kernel/random/boot_id")
+    return file.read_text().strip() if file.exists() else ""
+
+
+def kept_lead(replays: Path, paths: Sequence[str], engine: str) -> tuple[int, str]:
+    """Return the lead by the newest observed replay on these targets, and that one's name.
+
+    (0, "none") without one. It holds until the machine is booted, and devices get other names.
+    """
+    newest_ns, found = -1, (0, "none")
+    for file in sorted(replays.glob("*/summary.json")):
+        try:
+            summary = read_summary(file)
+        except InputError:
+            continue  # whoever reads that replay hears of it
+        seen = summary.observed
+        if not isinstance(seen, Observed) or seen.boot_id != boot_id() or seen.lost_events:
+            continue
+        lead_ns = lead_of(seen.queue_lag_ns)
+        places = sorted(target.path or "" for target in summary.targets)
+        is_same = summary.engine.asked == engine and places == sorted(paths)
+        if lead_ns is not None and is_same and summary.clock.start_ns > newest_ns:
+            newest_ns, found = summary.clock.start_ns, (lead_ns, file.parent.name)
+    return found
 
 
 def order_changes(asked: Asked, times_ns: Integers) -> int:

@@ -32,9 +32,10 @@ from tracekit.replay.certificate import CERTIFICATE, certify
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
 from tracekit.replay.completions import write_completions, write_file_completions
 from tracekit.replay.limits import is_timed, parse_certify
+from tracekit.replay.observed import kept_lead
 from tracekit.replay.partial_results import PLAN, SUFFIX, SUMMARY, StartedRun
 from tracekit.replay.placed import place_answer
-from tracekit.replay.player import EMULATED, PlayerOptions, device_specs, split_device
+from tracekit.replay.player import EMULATED, NOT_QUEUED, PlayerOptions, device_specs, split_device
 from tracekit.replay.routes import DEFAULT, NVM
 from tracekit.replay.summary import (
     FileReplaySummary,
@@ -247,7 +248,9 @@ def replay(
         schedule.check(compiled)
         _check_space(replays / options.name, compiled, options)
         player = _with_targets(options, compiled, place)
+        lead_ns, lead_from = _lead(player, replays) if observer is None else (0, "none")
         arguments = player.words(first=first)
+        arguments += ["--lead-ns", str(lead_ns)] if lead_ns else []
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
         started = StartedRun(
             plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
@@ -259,6 +262,7 @@ def replay(
             else:
                 outcome = observer.run(plan, place / SUMMARY, player=player, arguments=arguments)
         summary = _summary(outcome, compiled, options, began.until(Reading()))
+        summary.lead_from = "given" if schedule.lead_ns else lead_from
         summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
             table = place / "completions.parquet"
@@ -288,6 +292,15 @@ def _certify(
     )
     store.write_json(place / CERTIFICATE, content_of(made))
     summary.certificate = made.result
+
+
+def _lead(player: PlayerOptions, replays: Path) -> tuple[int, str]:
+    """Return the lead that another replay on these targets knows, and the name of that one."""
+    schedule = player.schedule
+    if schedule.lead_ns is not None or not schedule.is_timed or player.engine in NOT_QUEUED:
+        return 0, "none"
+    paths = [str(target_path(target)) for target in player.target]
+    return kept_lead(replays, paths, player.engine)
 
 
 @contextmanager

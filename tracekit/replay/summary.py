@@ -308,8 +308,8 @@ class Observed(Record, kw_only=True):
     devices: list[str]
     lost_events: int
     lead_ns: int
-    lead_from: str
-    """given, measured (right before the run), a replay's name, or none."""
+    boot_id: str
+    """Of the kernel: while it is the same, other replays can take their lead from this one."""
     joined: int
     unmatched: int
     uncached: int
@@ -409,6 +409,8 @@ class ReplaySummary(Record):
     """Of a replay that took turns with others."""
     resumed: str | None = ABSENT
     placement: str | None = ABSENT
+    lead_from: str = "none"
+    """Where `clock.lead_ns` is from: given, measured (right before the run), a replay, or none."""
     observed: Observed = ABSENT
     budget: list[BudgetResult] = ABSENT
     certificate: Verdict = ABSENT
@@ -554,6 +556,11 @@ ADVICE = {
     "left_out": "nothing: these requests of the trace have no meaning for a target",
     "guessed_times": "capture the queue events as well",
     "merged": "write 2 into queue/nomerges of the device: it then gets what the trace's device got",
+    "unobserved": "replay again; what the program measured itself is whole",
+    "lost_events": "use fewer busy processes, or a lower --speed: the tracer could not keep up",
+    "unmatched": "take their kernel times as unknown; events that were lost are one reason",
+    "foreign": "stop what uses the device: its I/O is among that of the replay",
+    "misplaced": "do not trust the kernel's times: the clocks of tracer and program differ",
     "rounded": "nothing: lengths are whole sectors on every block device",
 }
 COUNTED = {
@@ -618,6 +625,23 @@ def find_rescued(places: Sequence[Path]) -> list[TraceWarning]:
         _warning("rescued", f"an earlier replay was killed; what it completed is in {place}")
         for place in places
     ]
+
+
+def find_gaps(seen: Observed) -> list[TraceWarning]:
+    """Return the warnings for what the kernel's tracer saw and did not see of a run."""
+    names = ", ".join(f"{name} {count:,}" for name, count in seen.foreign_processes.items())
+    found = {
+        "lost_events": f"the tracer lost {seen.lost_events:,} events",
+        "unmatched": f"{seen.unmatched:,} requests were not found among what the kernel queued",
+        "misplaced": f"the kernel ended {seen.misplaced:,} requests later than the program saw it",
+        "foreign": f"others queued {seen.foreign:,} I/Os on the devices of the targets: {names}",
+    }
+    return [_warning(code, text) for code, text in found.items() if getattr(seen, code)]
+
+
+def unobserved(reason: str) -> TraceWarning:
+    """Return the warning for a run whose events could not be read."""
+    return _warning("unobserved", f"what the kernel did is not known: {reason}")
 
 
 def _of_run(summary: ReplaySummary) -> Warnings:

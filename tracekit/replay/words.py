@@ -14,6 +14,7 @@ from tracekit.replay.player import describe_submission
 from tracekit.replay.summary import (
     FileReplaySummary,
     Measured,
+    Observed,
     ReplaySummary,
     TargetReport,
     Verdict,
@@ -58,12 +59,15 @@ def describe(content: dict[str, Any]) -> str:
     summary = msgspec.convert(content, ReplaySummary)
     plan = summary.plan
     lines = [f"{plan.requests:,} requests as {plan.level}, {duration(plan.duration_ns)} of trace"]
+    seen = summary.observed if isinstance(summary.observed, Observed) else None
+    if seen and seen.lost_events:
+        lines.insert(0, f"the tracer lost {seen.lost_events:,} events: the kernel's side has gaps")
     if summary.outcome == "dry_run":
         lines += [*_planned(summary), "dry run: no request was made"]
         lines += _lines([w for w in fit_warnings(summary) if w.code != "too_small"])
     else:
-        lines += [*_run(summary), "", *_timing(summary), "", *_operations(summary)]
-        lines += _lines(summary.warnings)
+        lines += [*_run(summary), "", *_timing(summary), *_observed(summary, seen), ""]
+        lines += [*_operations(summary), *_lines(summary.warnings)]
         lines += describe_verdict(summary.certificate) if summary.certificate else []
     return joined(lines)
 
@@ -181,6 +185,32 @@ def _timing(summary: ReplaySummary) -> Iterator[str]:
         f"taken from it: {fidelity.steal_ratio:.1%} of the CPUs' time stolen,"
         f" {fidelity.preemptions:,} preemptions, {fidelity.punt_workers:,} punt workers"
     )
+
+
+def _observed(summary: ReplaySummary, seen: Observed | None) -> Iterator[str]:
+    if lead_ns := summary.clock.lead_ns:
+        how = {"given": "as asked", "measured": "as measured right before"}
+        why = how.get(summary.lead_from, f"as seen in the replay {summary.lead_from}")
+        yield f"handed over {duration(lead_ns)} before their times, {why}"
+    if seen is None:
+        return
+    yield (
+        f"the kernel, by {seen.source} on {', '.join(seen.devices)}:"
+        f" {seen.joined:,} requests found, {seen.unmatched:,} not"
+        + (f", {seen.uncached:,} flushes of no cache" if seen.uncached else "")
+    )
+    for error, name in ((seen.queue_error_ns, "queued"), (seen.issue_error_ns, "issued")):
+        if error:
+            steps = (error.p50, error.p90, error.p99, error.p999, error.max)
+            late = zip(("p50", "p90", "p99", "p99.9", "max"), steps, strict=True)
+            told = ", ".join(f"{step} {duration(time_ns)}" for step, time_ns in late)
+            yield f"  {name} after the intended time: {told}"
+    order = seen.order_changes
+    yield (
+        f"  order: {order.queue:,} positions changed as queued, {order.issue:,} as issued;"
+        f" {seen.merged:,} merged, {seen.split:,} split; {seen.foreign:,} I/Os of others"
+    )
+    yield from (f"  {note}" for note in seen.notes)
 
 
 def _operations(summary: ReplaySummary) -> Iterator[str]:

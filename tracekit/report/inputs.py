@@ -70,6 +70,11 @@ class Inputs:
         return bool(self.folder.files("replays/*/file_completions.parquet"))
 
     @property
+    def has_observed_replays(self) -> bool:
+        """Return whether a replay was watched by the kernel's tracer."""
+        return bool(self.folder.files("replays/*/observed.parquet"))
+
+    @property
     def has_trace(self) -> bool:
         """Return whether the folder holds a trace, and not only what was measured without one."""
         return self.folder.has("requests")

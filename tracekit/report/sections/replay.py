@@ -155,11 +155,14 @@ def replay(inputs: Inputs) -> Parts | None:
     if not inputs.replays:
         return None
     evidence = [*map(inputs.computed, QUERIES)]
+    kernel = inputs.computed("replay/kernel_times") if inputs.has_observed_replays else None
     total = inputs.info.get("counts", {}).get("requests")
-    return {"runs": [_run(run, evidence, total) for run in inputs.replays]}
+    return {"runs": [_run(run, evidence, total, kernel) for run in inputs.replays]}
 
 
-def _run(run: Replay, evidence: Sequence[Evidence], total: int | None) -> Parts:
+def _run(
+    run: Replay, evidence: Sequence[Evidence], total: int | None, kernel: Evidence | None
+) -> Parts:
     outcomes, times, curves, over_time = (of_run(one, run.name) for one in evidence)
     return {
         "name": run.name,
@@ -169,6 +172,7 @@ def _run(run: Replay, evidence: Sequence[Evidence], total: int | None) -> Parts:
             *certified(run.summary),
             *describe_replay(times.table),
         ],
+        "kernel": _kernel(run, kernel),
         "figures": _figures(curves, run.name),
         "course": course(over_time, curves, name=run.name),
         "times": times,
@@ -181,6 +185,54 @@ def of_run(evidence: Evidence, name: str) -> Evidence:
     """Return the rows of one replay."""
     table = evidence.table
     return replace(evidence, table=table[table["replay"] == name].drop(columns="replay"))
+
+
+KERNEL = {
+    "queue_error": "queued, from the intended time",
+    "issue_error": "issued to the driver, from the intended time",
+    "handed_over": "submitted to queued",
+    "in_queue": "queued to issued",
+    "on_device": "issued to completed by the device",
+    "reported": "from there to seen by the program",
+}
+
+
+def _kernel(run: Replay, evidence: Evidence | None) -> Parts | None:
+    """Return what the kernel's tracer saw of a replay, None of one that was not observed."""
+    seen = run.summary.get("observed")
+    if evidence is None or seen is None:
+        return None
+    times = of_run(evidence, run.name)
+    rank = {measure: number for number, measure in enumerate(KERNEL)}
+    ordered = times.table.sort_values("measure", key=lambda column: column.map(rank))
+    rows = ordered.assign(measure=ordered["measure"].map(KERNEL))
+    return {"sentences": describe_kernel(seen), "times": replace(times, table=rows)}
+
+
+def describe_kernel(seen: Mapping[str, Any]) -> list[str]:
+    """Describe what the kernel's tracer saw, first what it did not."""
+    lost, order = seen["lost_events"], seen["order_changes"]
+    found = [f"The tracer lost {fmt.plural(lost, 'event')}: these numbers are not whole."]
+    found = found if lost else []
+    found.append(
+        f"By {seen['source']} on {fmt.listing(seen['devices'])}: {fmt.count(seen['joined'])}"
+        f" requests found, {fmt.count(seen['unmatched'])} not."
+    )
+    if error := seen["queue_error_ns"]:
+        lead = f", handed over {fmt.duration(seen['lead_ns'])} before" if seen["lead_ns"] else ""
+        found.append(
+            f"The kernel queued half of them within {fmt.duration(error['p50'])} of their time,"
+            f" 99\N{NO-BREAK SPACE}% within {fmt.duration(error['p99'])}{lead}."
+        )
+    found.append(
+        f"{fmt.plural(order['queue'], 'position')} changed in the order of the queue,"
+        f" {fmt.count(order['issue'])} in that of the driver; {fmt.count(seen['merged'])} merged,"
+        f" {fmt.count(seen['split'])} split."
+    )
+    if seen["foreign"]:
+        names = fmt.listing([fmt.printable(name) for name in seen["foreign_processes"]])
+        found.append(f"{fmt.plural(seen['foreign'], 'request')} of others: {names}.")
+    return found
 
 
 def extent(outcomes: pd.DataFrame, total: int | None) -> list[str]:
