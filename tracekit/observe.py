@@ -218,8 +218,7 @@ class Observer:
     def add_to(self, summary: ReplaySummary, place: Path) -> None:
         """Join what was seen with the completions: writes `observed.parquet`, sets `observed`."""
         seen = self._seen
-        if self.is_measured:
-            summary.lead_from = "measured"
+        summary.lead_from = "measured" if self.is_measured else "given" if self.lead_ns else "none"
         if not isinstance(seen, _Seen):
             summary.warnings.insert(0, unobserved(seen))
             return
@@ -268,8 +267,8 @@ class Observer:
     def _join(
         self, seen: _Seen, summary: ReplaySummary, plan: Path, completions: Path
     ) -> observed.Found:
-        asked = observed.read_asked(plan, completions, summary)
-        return observed.find(asked, seen.rows, seen.places, own=seen.own, summary=summary)
+        asked = observed.read_asked(plan, completions, summary=summary)
+        return observed.find(asked, seen.rows, places=seen.places, own=seen.own, summary=summary)
 
     def _watch(
         self,

@@ -304,26 +304,31 @@ def _record(
     try:
         source.start()
         begin = read_all(disks)
-        ran = None
-        if options.work is not None:
-            options.work(drain)
-        elif options.command:
-            ran = run(
-                options.command,
-                stop,
-                popen=popen_options(options.user),
-                is_stdout_ours=options.is_stdout_ours,
-                each=drain,
-                pause_s=options.poll_s,
-            )
-        else:
-            _drain_until_done(drain, options, stop)
+        ran = _wait(options, stop, drain)
         time.sleep(SETTLE_S)
         counters = counters_of(disks, begin=begin, end=read_all(disks))
         return source.stop(), ran, counters
     finally:
         source.close()
         settings.restore()
+
+
+def _wait(options: CaptureOptions, stop: Stop, drain: Callable[[], None]) -> Ran | None:
+    """Capture for as long as the options say; return how a command ended."""
+    if options.work is not None:
+        options.work(drain)
+        return None
+    if not options.command:
+        _drain_until_done(drain, options, stop)
+        return None
+    return run(
+        options.command,
+        stop,
+        popen=popen_options(options.user),
+        is_stdout_ours=options.is_stdout_ours,
+        each=drain,
+        pause_s=options.poll_s,
+    )
 
 
 def _drain_until_done(drain: Callable[[], None], options: CaptureOptions, stop: Stop) -> None:

@@ -29,8 +29,8 @@ from tracekit.store import write_batches
 from tracekit.tables import OBSERVED
 from tracekit.units import SECTOR_BYTES
 
-NONE = np.iinfo(np.int64).min
-"""No time, no row."""
+NONE, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+"""No time; one after all others."""
 GRAIN_SECTORS = 8
 """As in replayer/play/block_targets.c: scaled addresses are no finer, unless the plan is."""
 COLUMNS = (
@@ -130,7 +130,7 @@ class Asked:
         return len(self.request_id)
 
 
-def read_asked(plan: Path, completions: Path, summary: ReplaySummary) -> Asked:
+def read_asked(plan: Path, completions: Path, *, summary: ReplaySummary) -> Asked:
     """Read what was submitted, and compute where the program put it."""
     rows = np.array(block_plan.map_records(plan)[summary.window.first : summary.window.end])
     names = ("request_id", "target", "intended_ns", "submit_ns", "complete_ns")
@@ -230,6 +230,12 @@ class Joined:
     is_used: Mask
     """Of each row."""
 
+    def sum(self, of_rows: Integers | Mask, count: int) -> Integers:
+        """Return the sum over the rows of each request."""
+        found = np.zeros(count, np.int64)
+        np.add.at(found, self.owner, of_rows[self.row])
+        return found
+
 
 @dataclass
 class _Joiner:
@@ -241,7 +247,9 @@ class _Joiner:
     has_second_flush: bool
     """A write with FUA is followed by a flush of its own: of the threads engine."""
     is_own: Mask
-    pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
+    pairs: list[tuple[Integers, Integers]] = field(
+        default_factory=lambda: [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    )
 
     def join(self) -> Joined:
         """Find the rows of all requests."""
@@ -445,20 +453,14 @@ class _Joiner:
                 self.is_missing[owner] |= not is_dropped
 
 
-def join(
-    asked: Asked, rows: Queued, places: Sequence[Place], *, own: set[int], summary: ReplaySummary
-) -> tuple[Joined, Mask]:
-    """Return which rows are whose, and which are the program's.
+def own_rows(rows: Queued, own: set[int]) -> Mask:
+    """Return which rows the program's threads queued, or those that the kernel adds for it.
 
-    `own` are its threads; those that the kernel adds for io_uring have names with its number.
+    The latter, of io_uring, have names with the number of the one that they work for.
     """
-    names = {f"iou-{kind}-{pid}" for kind in ("wrk", "sqp") for pid in own}
+    names = {f"iou-{kind}-{thread}" for kind in ("wrk", "sqp") for thread in own}
     is_own_name = np.array([name in names for name in rows.processes], bool)
-    is_own = np.isin(rows.pid, list(own)) | is_own_name[rows.process]
-    has_second = summary.engine.used == "threads"
-    joiner = _Joiner(asked, rows, places, has_second, is_own)
-    joiner.pairs.append((np.empty(0, np.int64), np.empty(0, np.int64)))
-    return joiner.join(), is_own
+    return np.asarray(np.isin(rows.pid, list(own)) | is_own_name[rows.process])
 
 
 @dataclass(frozen=True)
@@ -472,7 +474,7 @@ class Found:
     piece_count: Integers
     merge_count: Integers
     split_count: Integers
-    counts: dict[str, Any]
+    counts: dict[str, Any] = field(default_factory=dict)
 
     def write(self, table: Path) -> None:
         """Write the table OBSERVED."""
@@ -486,47 +488,72 @@ class Found:
 
 
 def find(
-    asked: Asked, rows: Queued, places: Sequence[Place], *, own: set[int], summary: ReplaySummary
+    asked: Asked,
+    rows: Queued,
+    *,
+    places: Sequence[Place],
+    own: set[int],
+    summary: ReplaySummary,
 ) -> Found:
-    """Join the requests with the rows, and count."""
-    found, is_own = join(asked, rows, places, own=own, summary=summary)
+    """Join the requests with the rows, and count; `own` are the program's threads."""
+    is_own = own_rows(rows, own)
+    has_second = summary.engine.used == "threads"
+    joined = _Joiner(asked, rows, places, has_second, is_own).join()
     count = len(asked)
-    first = {name: np.full(count, np.iinfo(np.int64).max) for name in ("queue_ns", "issue_ns")}
+    first = {name: np.full(count, LATEST) for name in ("queue_ns", "issue_ns")}
     for name, column in first.items():
-        values = getattr(rows, name)[found.row]
-        np.minimum.at(column, found.owner[values != NONE], values[values != NONE])
-        column[(column == np.iinfo(np.int64).max) | ~found.is_found] = NONE
+        values = getattr(rows, name)[joined.row]
+        np.minimum.at(column, joined.owner[values != NONE], values[values != NONE])
+        column[(column == LATEST) | ~joined.is_found] = NONE
     last = np.full(count, NONE)
-    np.maximum.at(last, found.owner, rows.complete_ns[found.row])
-    last[~found.is_found] = NONE
-    pieces = np.bincount(found.owner, minlength=count)
-    merges = np.bincount(found.owner, rows.is_merged[found.row], minlength=count).astype(np.int64)
-    splits = np.bincount(found.owner, rows.split_count[found.row], minlength=count).astype(np.int64)
+    np.maximum.at(last, joined.owner, rows.complete_ns[joined.row])
+    last[~joined.is_found] = NONE
+    found = Found(
+        asked,
+        queue_ns=first["queue_ns"],
+        issue_ns=first["issue_ns"],
+        device_complete_ns=last,
+        piece_count=np.bincount(joined.owner, minlength=count),
+        merge_count=joined.sum(rows.is_merged, count),
+        split_count=joined.sum(rows.split_count, count),
+    )
+    found.counts.update(_counts(found, joined) | _others(asked, rows, is_own, joined.is_used))
+    return found
+
+
+def _counts(found: Found, joined: Joined) -> dict[str, Any]:
+    """Return what `Observed` says of the requests."""
+    asked, done_ns = found.asked, found.device_complete_ns
     flushes = (asked.operation == WRITE) & (asked.flags & PREFLUSH != 0)
+    is_split = (found.piece_count - flushes > 1) | (found.split_count > 0)
+    return {
+        "joined": int(joined.is_found.sum()),
+        "unmatched": int((~joined.is_found & ~joined.is_uncached).sum()),
+        "uncached": int(joined.is_uncached.sum()),
+        "ambiguous": int((joined.is_ambiguous & joined.is_found).sum()),
+        "merged": int((found.merge_count > 0).sum()),
+        "split": int(is_split.sum()),
+        "misplaced": int(((done_ns != NONE) & (done_ns > asked.complete_ns)).sum()),
+        "queue_error_ns": _error(found.queue_ns, asked.intended_ns),
+        "issue_error_ns": _error(found.issue_ns, asked.intended_ns),
+        "queue_lag_ns": _error(found.queue_ns, asked.submit_ns),
+        "order_changes": OrderChanges(
+            queue=order_changes(asked, found.queue_ns), issue=order_changes(asked, found.issue_ns)
+        ),
+    }
+
+
+def _others(asked: Asked, rows: Queued, is_own: Mask, is_used: Mask) -> dict[str, Any]:
+    """Return what `Observed` says of I/O during the run that was of no request."""
     end_ns = int(asked.complete_ns.max(initial=0))
     is_during = (rows.queue_ns >= 0) & (rows.queue_ns <= end_ns)
     foreign = np.flatnonzero(is_during & ~is_own)
     names = Counter(rows.processes[code] or "unknown" for code in rows.process[foreign].tolist())
-    queue_ns = first["queue_ns"]
-    counts = {
-        "joined": int(found.is_found.sum()),
-        "unmatched": int((~found.is_found & ~found.is_uncached).sum()),
-        "uncached": int(found.is_uncached.sum()),
-        "ambiguous": int((found.is_ambiguous & found.is_found).sum()),
+    return {
         "foreign": len(foreign),
         "foreign_processes": dict(names.most_common(8)),
-        "unexplained": int((is_during & is_own & ~found.is_used).sum()),
-        "merged": int((merges > 0).sum()),
-        "split": int(((pieces - flushes > 1) | (splits > 0)).sum()),
-        "misplaced": int(((last != NONE) & (last > asked.complete_ns)).sum()),
-        "queue_error_ns": _error(queue_ns, asked.intended_ns),
-        "issue_error_ns": _error(first["issue_ns"], asked.intended_ns),
-        "queue_lag_ns": _error(queue_ns, asked.submit_ns),
-        "order_changes": OrderChanges(
-            queue=order_changes(asked, queue_ns), issue=order_changes(asked, first["issue_ns"])
-        ),
+        "unexplained": int((is_during & is_own & ~is_used).sum()),
     }
-    return Found(asked, queue_ns, first["issue_ns"], last, pieces, merges, splits, counts)
 
 
 def _error(times_ns: Integers, from_ns: Integers) -> Percentiles | None:
@@ -562,7 +589,7 @@ def boot_id() -> str:
     return file.read_text().strip() if file.exists() else ""
 
 
-def kept_lead(replays: Path, paths: Sequence[str], engine: str) -> tuple[int, str]:
+def kept_lead(replays: Path, paths: Sequence[str], *, engine: str) -> tuple[int, str]:
     """Return the lead by the newest observed replay on these targets, and that one's name.
 
     (0, "none") without one. It holds until the machine is booted, and devices get other names.

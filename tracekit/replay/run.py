@@ -52,6 +52,7 @@ from tracekit.tables import ROLES
 from tracekit.units import parse_duration
 
 LATEST = "latest"
+TABLE = "completions.parquet"
 FILE_SUMMARY = "file_summary.json"
 RESULT_BYTES = 64
 """What a request takes while its record of 40 bytes is rewritten as Parquet, at most."""
@@ -222,6 +223,30 @@ class Observer(Protocol):
         """Add what was seen to the summary and to the results in `place`."""
 
 
+class Unobserved:
+    """Runs the program as it is, with the lead that an observed replay on its targets knows."""
+
+    def __init__(self, replays: Path) -> None:
+        self._replays, self._lead_from = replays, "none"
+
+    def run(
+        self, plan: Path, summary: Path, *, player: PlayerOptions, arguments: Sequence[str]
+    ) -> Outcome:
+        """Run the program with these arguments and the lead."""
+        schedule, lead_ns = player.schedule, player.schedule.lead_ns
+        if lead_ns:
+            self._lead_from = "given"
+        elif lead_ns is None and schedule.is_timed and player.engine not in NOT_QUEUED:
+            paths = [str(target_path(target)) for target in player.target]
+            found_ns, self._lead_from = kept_lead(self._replays, paths, engine=player.engine)
+            arguments = [*arguments, *(["--lead-ns", str(found_ns)] if found_ns else [])]
+        return run_program(plan, summary, arguments=arguments)
+
+    def add_to(self, summary: ReplaySummary, _place: Path) -> None:
+        """Say where the lead is from."""
+        summary.lead_from = self._lead_from
+
+
 def replay(
     folder: TraceFolder,
     options: ReplayOptions,
@@ -231,16 +256,17 @@ def replay(
 ) -> tuple[dict[str, Any], bool]:
     """Replay the trace and return the summary, and whether only a part was done.
 
-    Keeps `plan.bin`, `completions.parquet` and `summary.json` in `replays/<name>`; the replay named
-    `latest` is replaced without asking. A dry run keeps nothing.
+    Keeps the plan, completions and summary in `replays/<name>`; the replay named `latest` is
+    replaced without asking. A dry run keeps nothing.
     """
-    player, schedule = options.player, options.player.schedule
-    check_targets(player.target, has_placement=options.placement is not None)
-    _refuse_shared(player.target)
-    _refuse_own_files(folder, player.target)
+    targets, schedule = options.player.target, options.player.schedule
+    check_targets(targets, has_placement=options.placement is not None)
+    _refuse_shared(targets)
+    _refuse_own_files(folder, targets)
     checked_program()
     folder.require("requests", made_by="parse")
     replays = folder.subfolder("replays")
+    observer = Unobserved(replays) if observer is None or options.is_dry_run else observer
     rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
     with _place(replays, options, SUMMARY, is_dry_run=options.is_dry_run) as place:
         plan, records = place / PLAN, place / partial_results.RECORDS
@@ -248,32 +274,23 @@ def replay(
         schedule.check(compiled)
         _check_space(replays / options.name, compiled, options)
         player = _with_targets(options, compiled, place)
-        lead_ns, lead_from = _lead(player, replays) if observer is None else (0, "none")
         arguments = player.words(first=first)
-        arguments += ["--lead-ns", str(lead_ns)] if lead_ns else []
         arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
-        started = StartedRun(
-            plan, records, asdict(compiled), first, schedule.start_ns, schedule.is_timed
-        )
+        times = schedule.start_ns, schedule.is_timed
+        started = StartedRun(plan, records, asdict(compiled), first, *times)
         began = Reading()
         with partial_results.keeping(replays / options.name, started):
-            if observer is None or options.is_dry_run:
-                outcome = run_program(plan, place / SUMMARY, arguments=arguments)
-            else:
-                outcome = observer.run(plan, place / SUMMARY, player=player, arguments=arguments)
+            outcome = observer.run(plan, place / SUMMARY, player=player, arguments=arguments)
         summary = _summary(outcome, compiled, options, began.until(Reading()))
-        summary.lead_from = "given" if schedule.lead_ns else lead_from
         summary.warnings += find_rescued(rescued)
         if not options.is_dry_run:
-            table = place / "completions.parquet"
-            write_completions(records, table, is_timed=schedule.is_timed)
+            write_completions(records, place / TABLE, is_timed=schedule.is_timed)
             records.unlink()
-            if observer is not None:
-                observer.add_to(summary, place)
+        observer.add_to(summary, place)
+        if not options.is_dry_run:
             _certify(place, summary, options, folder)
-        content = content_of(summary)
-        store.write_json(place / SUMMARY, content)
-    return content, outcome.is_partial
+        store.write_json(place / SUMMARY, content_of(summary))
+    return content_of(summary), outcome.is_partial
 
 
 def _certify(
@@ -292,15 +309,6 @@ def _certify(
     )
     store.write_json(place / CERTIFICATE, content_of(made))
     summary.certificate = made.result
-
-
-def _lead(player: PlayerOptions, replays: Path) -> tuple[int, str]:
-    """Return the lead that another replay on these targets knows, and the name of that one."""
-    schedule = player.schedule
-    if schedule.lead_ns is not None or not schedule.is_timed or player.engine in NOT_QUEUED:
-        return 0, "none"
-    paths = [str(target_path(target)) for target in player.target]
-    return kept_lead(replays, paths, player.engine)
 
 
 @contextmanager

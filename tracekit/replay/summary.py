@@ -328,6 +328,8 @@ class Observed(Record, kw_only=True):
     misplaced: int
     """Joined with times outside of the program's own: 0 unless the clocks differ."""
     notes: list[str] = msgspec.field(default_factory=list)
+
+
 PROGRAM = "program"
 """Whose clock readings a certificate rests on; the other is the kernel."""
 
