@@ -333,7 +333,8 @@ int options_parse(struct options *options, int count, char **arguments) {
 }
 
 int options_check_outputs(const struct options *options) {
-  struct output_use uses[OPTIONS_LIST_MAX + 4] = {
+  enum { FILES = 5 };
+  struct output_use uses[OPTIONS_LIST_MAX + FILES] = {
       {"the completions", options->completions_path, true},
       {"the list of records to leave out", options->done_path, false},
       {"the results", options->results_path, true},
@@ -341,6 +342,6 @@ int options_check_outputs(const struct options *options) {
       {"the plan", options->plan_path, false},
   };
   for (uint32_t i = 0; i < options->target_count; i++)
-    uses[4 + i] = (struct output_use){"a target", options->targets[i].path, false};
-  return output_check(uses, 4 + options->target_count);
+    uses[FILES + i] = (struct output_use){"a target", options->targets[i].path, false};
+  return output_check(uses, FILES + options->target_count);
 }
