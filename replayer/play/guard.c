@@ -9,12 +9,16 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "play/clock.h"
 #include "play/dm_table.h"
 #include "play/exports.h"
 #include "play/loop_device.h"
 #include "play/mounts.h"
 #include "play/openers.h"
 #include "play/sysfs.h"
+
+#define OPENER_TRIES 4U
+#define OPENER_PAUSE_NS 25000000U
 
 static int busy(struct guard *guard, const char *what, const char *name) {
   (void)snprintf(guard->why, sizeof guard->why, "%.100s%s%.140s", what, name[0] == '\0' ? "" : " ",
@@ -200,6 +204,7 @@ static int check_processes(struct guard *guard, const struct graph *graph) {
   /* A device may be read by others; a file, and memory that is mapped, is used by one alone. */
   int rc = openers_find(graph, guard->kind != GRAPH_DEVICE, &found);
   guard->unseen = found.unseen;
+  guard->has_opener = found.pid != 0;
   if (rc != 0)
     return verdict(guard, rc, "", "");
   (void)snprintf(text, sizeof text, "%d", found.pid);
@@ -230,11 +235,21 @@ static int check_lease(struct guard *guard, int fd, bool *is_known) {
   return 0;
 }
 
+/* Who has a device open for a moment only, to look at it or to set it up, is asked again. */
+static int check_processes_patiently(struct guard *guard) {
+  int rc = with_graph(guard, check_processes);
+  for (unsigned tries = 0; rc != 0 && guard->has_opener && tries < OPENER_TRIES; tries++) {
+    clock_sleep_until(clock_now_ns() + OPENER_PAUSE_NS);
+    rc = with_graph(guard, check_processes);
+  }
+  return rc;
+}
+
 int guard_check_openers(struct guard *guard, int fd) {
   bool is_known = false;
   guard->unseen = 0;
   int rc = guard->kind == GRAPH_FILE ? check_lease(guard, fd, &is_known) : 0;
-  return rc != 0 || is_known ? rc : with_graph(guard, check_processes);
+  return rc != 0 || is_known ? rc : check_processes_patiently(guard);
 }
 
 void guard_release(struct guard *guard) {

@@ -89,28 +89,6 @@ def test_what_the_makers_of_file_systems_leave_is_recognised(
         replay(WRITES, confirmed=precious).refused(f"it holds {name};")
 
 
-SIGNATURES = [
-    ("swap", 4086, b"SWAPSPACE2"), ("xfs", 0, b"XFSB"), ("btrfs", 65600, b"_BHRfS_M"),
-    ("lvm", 512, b"LABELONE"), ("md", 4096, b"\xfc\x4e\x2b\xa9"), ("luks", 0, b"LUKS\xba\xbe"),
-    ("gpt", 512, b"EFI PART"), ("gpt", (16 << 20) - 512, b"EFI PART"), ("mbr", 510, b"\x55\xaa"),
-    ("jfs", 32768, b"JFS1"), ("reiserfs", 65588, b"ReIsEr2Fs"), ("apfs", 32, b"NXSB"),
-    ("udf", 32769, b"BEA01"), ("bluestore", 0, b"bluestore block device"),
-    ("stratis", 4612, b"!Stra0tis\x86\xff\x02^Arh"), ("ddf", (16 << 20) - 512, b"\xde\x11" * 2),
-    ("isw", (16 << 20) - 1024, b"Intel Raid ISM Cfg Sig. 1.2"), ("vmdk", 0, b"KDMV"),
-    ("md", (16 << 20) - 8192, b"\xfc\x4e\x2b\xa9"), ("md", (16 << 20) - 65536, b"\xfc\x4e\x2b\xa9"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "offset", "magic"), SIGNATURES)
-def test_signatures_refuse(
-    replay: Replay, precious: Path, name: str, offset: int, magic: bytes
-) -> None:
-    overwrite(precious, (offset, magic))
-    with unchanged(precious):
-        ran = replay(WRITES, confirmed=precious)
-        ran.refused(f"it holds {name}", f"--overwrite-signature {name}")
-
-
 def test_what_is_neither_file_nor_device_is_refused(replay: Replay, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/null")):

@@ -1,0 +1,164 @@
+"""Who else uses a target: other owners, a loop device's new file, who comes at the last moment."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.privileges.others import NOBODY, other_folder
+from tests.replay.campaign import loop
+from tests.replay.disk import call, image, needs_root, token_of, unchanged
+from tests.replay.processes import await_true
+from tests.replay.program import WRITES, Replay, command, play, record, write_plan
+from tracekit.plans.block_plan import WRITE
+
+pytestmark = [needs_root, pytest.mark.root]
+
+
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def become(user: int) -> Callable[[], None]:
+    def change() -> None:
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+
+    return change
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder that everybody may use, with a file that everybody may write."""
+    del tmp_path
+    with other_folder() as folder:
+        folder.chmod(0o777)
+        image(folder / "t").chmod(0o666)
+        yield folder
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_another_owners_file_is_refused_to_a_plain_user(
+    ends: ExitStack, theirs: Path, *, is_open: bool
+) -> None:
+    # GIVEN a file of root that everybody may write, which root may have open
+    plan, target = write_plan(theirs / "a.plan", WRITES), theirs / "t"
+    if is_open:
+        ends.enter_context(target.open("rb"))
+    # WHEN a plain user, to whom the kernel gives no lease on it, confirms it
+    line = command(plan, confirmed=target)
+    with unchanged(target):
+        ran = play(plan, line, preexec_fn=become(NOBODY))
+    # THEN he is refused, since he cannot know
+    ran.refused("another user owns it, and only root may look into processes of others")
+    # AND root, who can, is not, unless somebody has it open
+    ran = play(plan, line)
+    assert ran.code == (1 if is_open else 0), ran.messages
+
+
+def test_a_plain_user_may_write_to_what_is_his(theirs: Path) -> None:
+    plan, target = write_plan(theirs / "a.plan", WRITES), theirs / "t"
+    os.chown(target, NOBODY, NOBODY)
+    line = command(plan, confirmed=target)
+    # WHEN he owns a file, THEN the kernel says that nobody has it open
+    ran = play(plan, line, preexec_fn=become(NOBODY))
+    assert (ran.code, ran.counts["done"], ran.target["unseen_processes"]) == (0, 3, 0)
+    with target.open("rb"), unchanged(target):
+        play(plan, line, preexec_fn=become(NOBODY)).refused("another process has the file open")
+
+
+def test_a_plain_user_is_told_how_many_processes_he_cannot_see(
+    ends: ExitStack, theirs: Path
+) -> None:
+    plan = write_plan(theirs / "a.plan", WRITES)
+    device = loop(ends, image(theirs / "disk"))
+    node = theirs / "node"
+    os.mknod(node, 0o600 | 0o060000, device.stat().st_rdev)
+    os.chown(node, NOBODY, NOBODY)
+    line = command(plan, target=node, write_to=token_of(device))
+    ran = play(plan, line, preexec_fn=become(NOBODY))
+    if "cannot find out what is behind the loop device" in ran.messages:
+        pytest.skip("this machine has loop devices on files that a plain user cannot see")
+    assert (ran.code, ran.counts["skipped_read_only"]) == (0, 0), ran.messages
+    assert ran.target["unseen_processes"] > 0
+
+
+def test_a_token_of_a_loop_device_is_good_for_its_file_only(replay: Replay, tmp_path: Path) -> None:
+    first = image(tmp_path / "first")
+    with ExitStack() as attached:
+        device = loop(attached, first)
+        token = token_of(device)
+        assert replay(WRITES, target=device).target["confirm_with"] == token
+
+    def is_confirmed(file: Path, *options: str) -> bool:
+        with ExitStack() as attached:
+            call("losetup", *options, device, file)
+            attached.callback(call, "losetup", "--detach", device)
+            ran = replay(WRITES[:1], target=device, write_to=token, dry_run=True)
+            assert ran.code == 0, ran.messages
+            return bool(ran.target["may_write"])
+
+    # WHEN it is attached again as it was, THEN it is confirmed, by no other file or window
+    assert is_confirmed(first)
+    assert not is_confirmed(first, "--sizelimit", str(8 << 20))
+    assert not is_confirmed(image(tmp_path / "second"))
+    # AND not even by a new file that got the number of the old one
+    first.unlink()
+    assert not is_confirmed(image(tmp_path / "third"))
+
+
+def _sign(_ends: ExitStack, file: Path, _device: Path) -> None:
+    with file.open("r+b") as content:
+        content.seek(4086)
+        content.write(b"SWAPSPACE2")
+        os.fsync(content)
+
+
+def _open(ends: ExitStack, _file: Path, device: Path) -> None:
+    ends.enter_context(device.open("r+b"))
+
+
+def _attach(ends: ExitStack, file: Path, _device: Path) -> None:
+    loop(ends, file, "--read-only")
+
+
+LATE = {"it holds swap": _sign, "is in use by the process|has the file open": _open}
+LATE |= {"is behind the loop device": _attach}
+
+
+@pytest.mark.parametrize("is_device", [True, False])
+@pytest.mark.parametrize("reason", LATE)
+def test_who_comes_at_the_last_moment_is_seen(
+    tmp_path: Path, ends: ExitStack, reason: str, *, is_device: bool
+) -> None:
+    # GIVEN a free target, and a run of it that has checked it and measures its machine
+    file = image(tmp_path / "t")
+    target = loop(ends, file) if is_device else file
+    token = token_of(target) if is_device else target
+    rows = [record(WRITE, 0, 8, at_ns=n * 10**7) for n in range(100)]
+    plan = write_plan(tmp_path / "a.plan", rows)
+    line = command(plan, target=target, write_to=token, engine="threads")
+    part = f"{plan.stem}.done.*.part"
+    # WHEN somebody comes, THEN nothing is written. One that comes too late proves nothing.
+    for _ in range(5):
+        process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        await_true(lambda: [*tmp_path.glob(part)], pause_s=0.0005)
+        process.send_signal(signal.SIGSTOP)
+        is_late = any(file.read_bytes()[:4096])
+        with ExitStack() as user:
+            LATE[reason](user, file, target)
+            process.send_signal(signal.SIGCONT)
+            said = process.communicate(timeout=60)[1]
+        if not is_late:
+            break
+        image(file)
+    assert process.returncode == 1, said
+    assert any(words in said for words in reason.split("|")), said
+    assert not any(file.read_bytes()[:4086])
