@@ -40,6 +40,8 @@ class Node:
     target: str
     mountable: str = ""
     """Layers that may hold a file system."""
+    held: str = ""
+    """Layers that the kernel holds for what is built of them."""
     others: str = ""
     """What stands beside the target and shares no byte with it."""
 
@@ -114,9 +116,12 @@ NODES = {
     "loop over loop": Node(_loop_over_loop, "file lower upper", "upper", "lower upper"),
     "loop over partition": Node(
         *(_loop_over_partition, "file disk partition loop", "loop"),
-        *("partition loop", "neighbour"),
+        mountable="partition loop",
+        others="neighbour",
     ),
-    "partition": Node(_partition, "file disk partition", "partition", "partition", "neighbour"),
+    "partition": Node(
+        _partition, "file disk partition", "partition", "partition", others="neighbour"
+    ),
     "disk": Node(_partition, "file disk partition neighbour", "disk", "partition"),
 }
 
@@ -197,6 +202,8 @@ MOUNTS: dict[str, Use] = {
 LOOPS: dict[str, Use] = {"second loop": _second_loop, "distant loop": _distant_loop}
 PROCESSES: dict[str, Use] = {"written": _written, "mapped": _mapped, "read": _read}
 CLAIMS: dict[str, Use] = {"claimed": _claimed}
+NO_MORE: Mapping[str, Use] = {}
+WAYS = ("name", "symlink", "hard link", "twin", "descriptor", "bind mount")
 
 
 @dataclass(frozen=True)
@@ -213,21 +220,18 @@ class Case:
         return f"{self.node}, {self.layer} {self.user}"
 
 
-def _users(layer: str, *, is_mountable: bool, more: Mapping[str, Use]) -> Iterator[str]:
+def _users(node: Node, layer: str, more: Mapping[str, Use]) -> Iterator[str]:
     yield from (*LOOPS, *PROCESSES)
-    if not layer.startswith("file"):
+    if not layer.startswith("file") and layer not in node.held.split():
         yield from (*CLAIMS, *more)
-        yield from MOUNTS if is_mountable else ()
+        yield from MOUNTS if layer in node.mountable.split() else ()
 
 
-def cases(
-    nodes: Mapping[str, Node] = NODES, more: Mapping[str, Use] | None = None
-) -> Iterator[Case]:
+def cases(nodes: Mapping[str, Node] = NODES, more: Mapping[str, Use] = NO_MORE) -> Iterator[Case]:
     """Yield all cases of these nodes; `more` are users of devices beside those known here."""
     for name, node in nodes.items():
         for layer in node.layers.split():
-            is_mountable = layer in node.mountable.split()
-            for user in _users(layer, is_mountable=is_mountable, more=more or {}):
+            for user in _users(node, layer, more):
                 # Who reads a device harms nobody; of a file the kernel knows only that it is open.
                 is_free = user == "read" and node.layers != "file"
                 yield Case(name, layer, user, is_free)
@@ -273,6 +277,7 @@ class Player:
     plan: Path
     summary: Path
     program: str = "tracekit-replay"
+    ways: tuple[str, ...] = WAYS
 
     def run(self, path: Path, fd: int | None, *words: str) -> tuple[int, str]:
         """Replay on a target; return the exit code and what was said."""
@@ -309,11 +314,11 @@ def try_case(
     case: Case,
     player: Player,
     nodes: Mapping[str, Node] = NODES,
-    more: Mapping[str, Use] | None = None,
+    more: Mapping[str, Use] = NO_MORE,
 ) -> tuple[int, list[str]]:
     """Return how many replays were tried beside the user, and what went wrong."""
     node = nodes[case.node]
-    use = {**MOUNTS, **LOOPS, **PROCESSES, **CLAIMS, **(more or {})}[case.user]
+    use = {**MOUNTS, **LOOPS, **PROCESSES, **CLAIMS, **more}[case.user]
     folder = tempfile.TemporaryDirectory(prefix="campaign-")
     with folder as name, ExitStack() as ends:
         place = Path(name)
@@ -321,7 +326,11 @@ def try_case(
         if case.user in MOUNTS:
             call("mkfs.ext4", "-q", "-F", layers[case.layer])
         target = layers[node.target]
-        ways = [(*way, player.confirm(*way[1:])) for way in names(ends, place, target)]
+        ways = [
+            (way, path, fd, player.confirm(path, fd))
+            for way, path, fd in names(ends, place, target)
+            if way in player.ways
+        ]
         (place / "mnt").mkdir()
 
         def digests(names: str) -> list[str]:
@@ -345,7 +354,7 @@ def try_case(
 def try_all(
     player: Player,
     nodes: Mapping[str, Node] = NODES,
-    more: Mapping[str, Use] | None = None,
+    more: Mapping[str, Use] = NO_MORE,
 ) -> Iterator[str]:
     """Try all cases and yield what went wrong, at the end how many were tried."""
     tried = wrong = runs = 0

@@ -49,9 +49,9 @@ SIGNATURES = [
     *(("drbd", -4096 + 60, b"\x83\x74\x02" + bytes([last])) for last in b"\x6b\x6c\x6d"),
     ("vmfs", 1 << 20, b"\x0d\xd0\x01\xc0"), ("vmfs", 2 << 20, b"\x5e\xf1\xab\x2f"),
     *(
-        ("ufs", block * KIB + 1372, magic.to_bytes(4, order))
+        ("ufs", block * KIB + 1372, struct.pack(f"{order}I", magic))
         for block in (0, 8, 64, 256)
-        for magic, order in ((0x00011954, "little"), (0x19540119, "big"), (0x05231994, "little"))
+        for magic, order in ((0x00011954, "<"), (0x19540119, ">"), (0x05231994, "<"))
     ),
     ("hfs", 1024, b"BD"), ("hfsplus", 1024, b"H+\0\x04"), ("vxfs", 1024, b"\xf5\xfc\x01\xa5"),
     ("vxfs", 8192, b"\xa5\x01\xfc\xf5"), ("zonefs", 0, b"SFOZ"), ("ubi", 0, b"UBI#"),
