@@ -9,7 +9,7 @@ from tracekit.errors import UsageError
 Pace = Literal["trace", "closed", "fast"]
 BenchPace = Literal["trace", "fast"]
 LatePolicy = Literal["catch-up", "slip", "drop"]
-Engine = Literal["auto", "io_uring", "threads", "dax", "emulated", "null"]
+Engine = Literal["auto", "io_uring", "threads", "nvme", "dax", "emulated", "null"]
 Direct = Literal["auto", "on", "off"]
 OutOfRange = Literal["refuse", "wrap", "fold", "scale", "clip", "skip"]
 Overlaps = Literal["allow", "order", "drop"]

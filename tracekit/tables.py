@@ -42,7 +42,11 @@ PLACEMENT_NAMES = {
     "optimal": "the hottest blocks of all roles",
     "base": "the base device alone",
 }
-OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes", "zone", "other")
+OPERATIONS = (
+    *("read", "write", "flush", "discard", "write_zeroes", "zone", "zone_append", "zone_reset"),
+    *("zone_reset_all", "zone_open", "zone_close", "zone_finish", "other"),
+)
+"""`zone` is an operation on zones that the capture does not name."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,8 @@ REQUESTS = _stored("""
     device text: whole device or volume
     sector int64: first 512-byte sector, from the start of `device`
     length_bytes int64: bytes transferred or discarded; 0 for an empty flush
-    operation text: read, write, flush, discard, write_zeroes, zone or other
+    operation text: read, write, flush, discard, write_zeroes, zone_append, zone_reset,
+        zone_reset_all, zone_open, zone_close, zone_finish, zone (one of these) or other
     is_sync bool: synchronous
     is_meta bool: file system metadata
     is_fua bool: forced unit access

@@ -11,7 +11,8 @@ with failing as (
     where
         role not in ('fs', 'journal', 'swap', 'other', 'unknown')
         or operation not in (
-            'read', 'write', 'flush', 'discard', 'write_zeroes', 'zone', 'other'
+            'read', 'write', 'flush', 'discard', 'write_zeroes', 'zone', 'zone_append',
+            'zone_reset', 'zone_reset_all', 'zone_open', 'zone_close', 'zone_finish', 'other'
         )
     having count(*) > 0
 )

@@ -13,7 +13,9 @@
 #include "play/diag.h"
 #include "play/transfer.h"
 
-#define VERSION 2U
+#define VERSION 3U
+#define PLAIN_VERSION 2U /* without operations on zones */
+#define PLAIN_OPERATIONS 5U
 #define COUNT_MAX (UINT64_C(1) << 40)
 #define EXTENTS_MAX 65536U
 #define SECTOR_MAX (UINT64_C(1) << 53) /* so that a byte address fits a signed 64-bit number */
@@ -21,7 +23,17 @@
 /* Every number of the file is little-endian; the structures are read as they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are read on little-endian hosts");
 _Static_assert(sizeof(struct block_record) == 48, "a record has 48 bytes");
-_Static_assert(sizeof(struct block_target) == 128, "a target has 128 bytes");
+_Static_assert(sizeof(struct block_target) == 224, "a target has 224 bytes");
+
+/* A target of version 2. */
+struct plain_target {
+  char label[32];
+  uint64_t needed_bytes;
+  uint64_t counts[PLAIN_OPERATIONS];
+  uint64_t bytes[PLAIN_OPERATIONS];
+  uint64_t address_bits;
+};
+_Static_assert(sizeof(struct plain_target) == 128, "a target of version 2 has 128 bytes");
 
 /* The first 192 bytes of the file. */
 struct header {
@@ -65,14 +77,16 @@ struct index_entry {
 static const char *wrong_format(const struct header *header) {
   if (memcmp(header->magic, BLOCK_PLAN_MAGIC, sizeof header->magic) != 0)
     return "is not a plan: its first bytes are wrong";
-  if (header->version != VERSION)
-    return "is a plan of another version; this program reads version 2";
+  if (header->version != VERSION && header->version != PLAIN_VERSION)
+    return "is a plan of another version; this program reads versions 2 and 3";
   if (header->header_bytes != sizeof *header ||
       header->record_bytes != sizeof(struct block_record) || header->sector_bytes != SECTOR_BYTES ||
       header->time_unit_ns != 1)
     return "has a header that does not fit its version";
-  if (header->target_bytes != sizeof(struct block_target) || header->extent_bytes != EXTENT_BYTES ||
-      header->index_bytes != sizeof(struct index_entry) ||
+  bool is_plain = header->version == PLAIN_VERSION;
+  if (header->target_bytes !=
+          (is_plain ? sizeof(struct plain_target) : sizeof(struct block_target)) ||
+      header->extent_bytes != EXTENT_BYTES || header->index_bytes != sizeof(struct index_entry) ||
       header->index_stride != BLOCK_PLAN_STRIDE)
     return "has tables that do not fit its version";
   return NULL;
@@ -157,6 +171,24 @@ static const char *wrong_target(const struct block_target *target) {
   return NULL;
 }
 
+/* Reads the table of targets, into that of this version. */
+static int read_targets(struct block_plan *plan, const struct header *header) {
+  struct plain_target plain[BLOCK_PLAN_TARGETS_MAX];
+  size_t bytes = (size_t)plan->target_count * header->target_bytes;
+  if (header->version != PLAIN_VERSION)
+    return transfer_read(plan->fd, plan->targets, bytes, header->target_offset);
+  int rc = transfer_read(plan->fd, plain, bytes, header->target_offset);
+  for (uint32_t i = 0; i < plan->target_count && rc == 0; i++) {
+    struct block_target *target = &plan->targets[i];
+    memcpy(target->label, plain[i].label, sizeof target->label);
+    target->needed_bytes = plain[i].needed_bytes;
+    memcpy(target->counts, plain[i].counts, sizeof plain[i].counts);
+    memcpy(target->bytes, plain[i].bytes, sizeof plain[i].bytes);
+    target->address_bits = plain[i].address_bits;
+  }
+  return rc;
+}
+
 /* The tables are read and checked at once, since the whole run goes by them; records come later. */
 static int read_tables(struct block_plan *plan, const struct header *header) {
   uint32_t tables = 0;
@@ -168,8 +200,7 @@ static int read_tables(struct block_plan *plan, const struct header *header) {
   if (rc == 0)
     rc = checksum(plan, header->target_offset, table_bytes, &tables);
   if (rc == 0)
-    rc = transfer_read(plan->fd, plan->targets, plan->target_count * sizeof(struct block_target),
-                       header->target_offset);
+    rc = read_targets(plan, header);
   if (rc != 0) {
     diag("cannot read %s: %s", plan->path, strerror(-rc));
     return rc;
@@ -213,6 +244,7 @@ static int read_header(struct block_plan *plan) {
   plan->index_offset = header.index_offset;
   plan->max_transfer_bytes = header.max_transfer_bytes;
   plan->level = header.level;
+  plan->operations = header.version == PLAIN_VERSION ? PLAIN_OPERATIONS : BLOCK_OPERATIONS;
   plan->target_count = header.target_count;
   memcpy(plan->trace_sha256, header.trace_sha256, sizeof plan->trace_sha256);
   return read_tables(plan, &header);
@@ -240,25 +272,28 @@ uint64_t block_plan_blocks(const struct block_plan *plan) {
 
 /* Data moves through memory, so its length is bounded; addresses alone may be long. */
 static bool moves_data(enum block_operation operation) {
-  return operation == BLOCK_READ || operation == BLOCK_WRITE;
+  return operation == BLOCK_READ || operation == BLOCK_WRITE || operation == BLOCK_ZONE_APPEND;
 }
 
 /* What is wrong with the record at `position`, NULL if nothing is. */
 static const char *wrong_record(const struct block_plan *plan, const struct block_record *record,
                                 uint64_t position) {
-  if (record->operation >= BLOCK_OPERATIONS)
+  if (record->operation >= plan->operations)
     return "has an unknown operation";
   if ((record->flags & ~BLOCK_FLAGS) != 0)
     return "has unknown flags";
   if (record->target >= plan->target_count)
     return "names a target that the plan does not have";
-  if ((record->operation == BLOCK_FLUSH) != (record->length_sectors == 0))
-    return record->operation == BLOCK_FLUSH ? "is a flush with a length" : "has no length";
+  bool is_zone = block_operation_is_zone(record->operation);
+  if ((record->operation == BLOCK_FLUSH || is_zone) != (record->length_sectors == 0))
+    return is_zone                            ? "is an operation on a zone with a length"
+           : record->operation == BLOCK_FLUSH ? "is a flush with a length"
+                                              : "has no length";
   if (moves_data(record->operation) &&
       (uint64_t)record->length_sectors * SECTOR_BYTES > plan->max_transfer_bytes)
     return "is longer than the longest transfer of the header";
   uint64_t needed = plan->targets[record->target].needed_bytes / SECTOR_BYTES;
-  if (record->sector > SECTOR_MAX || record->sector + record->length_sectors > needed)
+  if (record->sector > SECTOR_MAX || record->sector + record->length_sectors + is_zone > needed)
     return "lies beyond the size that the plan says its target needs";
   if (record->after > position || record->after > BLOCK_PLAN_AFTER_MAX)
     return "waits for a request that is not among those before it";
@@ -328,6 +363,18 @@ const char *block_operation_name(enum block_operation operation) {
     return "discard";
   case BLOCK_WRITE_ZEROES:
     return "write_zeroes";
+  case BLOCK_ZONE_APPEND:
+    return "zone_append";
+  case BLOCK_ZONE_RESET:
+    return "zone_reset";
+  case BLOCK_ZONE_RESET_ALL:
+    return "zone_reset_all";
+  case BLOCK_ZONE_OPEN:
+    return "zone_open";
+  case BLOCK_ZONE_CLOSE:
+    return "zone_close";
+  case BLOCK_ZONE_FINISH:
+    return "zone_finish";
   }
   return "unknown";
 }

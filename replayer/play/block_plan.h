@@ -2,6 +2,7 @@
 #ifndef TRACEKIT_PLAY_BLOCK_PLAN_H
 #define TRACEKIT_PLAY_BLOCK_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "play/crc.h"
@@ -19,8 +20,14 @@ enum block_operation {
   BLOCK_FLUSH,
   BLOCK_DISCARD,
   BLOCK_WRITE_ZEROES,
+  BLOCK_ZONE_APPEND,
+  BLOCK_ZONE_RESET,
+  BLOCK_ZONE_RESET_ALL,
+  BLOCK_ZONE_OPEN,
+  BLOCK_ZONE_CLOSE,
+  BLOCK_ZONE_FINISH,
 };
-#define BLOCK_OPERATIONS 5U
+#define BLOCK_OPERATIONS 11U
 
 enum block_flag {
   BLOCK_FUA = 1,
@@ -36,7 +43,7 @@ struct block_record {
   uint64_t intended_ns;    /* from the start of the plan; never decreases */
   uint64_t sector;         /* first 512-byte sector, from the start of the target */
   uint64_t request_id;     /* of the trace */
-  uint32_t length_sectors; /* 512-byte sectors; 0 for a flush without data */
+  uint32_t length_sectors; /* 512-byte sectors; 0 for a flush and for an operation on a zone */
   uint8_t operation;       /* enum block_operation */
   uint8_t flags;           /* enum block_flag, or'ed */
   uint16_t target;         /* index in the table of targets */
@@ -62,6 +69,7 @@ struct block_plan {
   uint64_t records_offset;     /* byte in the file */
   uint64_t index_offset;       /* byte in the file */
   uint64_t max_transfer_bytes; /* longest read or write */
+  uint32_t operations;         /* that its version has */
   uint32_t level;              /* 0 as queued, 1 as issued */
   uint32_t target_count;       /* 1 to BLOCK_PLAN_TARGETS_MAX */
   uint8_t trace_sha256[32];    /* of the trace it was made from */
@@ -96,6 +104,12 @@ int block_plan_time_of(const struct block_plan *plan, uint64_t position, uint64_
 /* Reads and checks the whole plan, and that its targets are what the records add up to. Returns as
  * above. */
 int block_plan_check_all(const struct block_plan *plan);
+
+/* Returns whether an operation is on a zone as a whole, which its first sector names: it moves no
+ * data and has no length. */
+static inline bool block_operation_is_zone(uint8_t operation) {
+  return operation >= BLOCK_ZONE_RESET && operation <= BLOCK_ZONE_FINISH;
+}
 
 /* Returns the name of an operation, such as "write_zeroes". */
 const char *block_operation_name(enum block_operation operation);

@@ -70,7 +70,8 @@ static void add_block(struct block_target *sums, uint64_t *ends, const struct bl
   for (uint32_t i = 0; i < count; i++) {
     const struct block_record *record = &records[i];
     struct block_target *sum = &sums[record->target];
-    uint64_t end = record->sector + record->length_sectors;
+    uint64_t length = block_operation_is_zone(record->operation) ? 1 : record->length_sectors;
+    uint64_t end = record->sector + length;
     sum->counts[record->operation]++;
     sum->bytes[record->operation] += (uint64_t)record->length_sectors * SECTOR_BYTES;
     if (record->operation == BLOCK_FLUSH)

@@ -123,6 +123,8 @@ static int open_engine(struct block_session *session) {
     rc = try_engine(session, engine_emulated());
   } else if (strcmp(asked, "dax") == 0) {
     rc = try_engine(session, engine_dax());
+  } else if (strcmp(asked, "nvme") == 0) {
+    rc = try_engine(session, engine_nvme());
   } else if (strcmp(asked, "threads") == 0) {
     rc = try_engine(session, engine_threads());
   } else {
@@ -210,7 +212,8 @@ static int run_plan(struct block_session *session) {
   for (uint32_t i = 0; i < session->target_count; i++)
     targets[i] = (struct feed_target){.place = block_targets_fit(session, i),
                                       .may_write = session->targets[i].may_write,
-                                      .can_discard = session->targets[i].can_discard};
+                                      .can_discard = session->targets[i].can_discard,
+                                      .has_zones = target_has_zones(&session->targets[i])};
   struct feed_rules rules = {.targets = targets,
                              .speed = session->options->speed,
                              .window = session->window,

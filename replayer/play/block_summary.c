@@ -83,11 +83,13 @@ static void summary_target(struct json *json, const struct block_session *sessio
   write_counted(json, &session->disks[index]);
   json_open(json, "planned", '{');
   for (unsigned operation = 0; operation < BLOCK_OPERATIONS; operation++)
-    json_number(json, block_operation_name((enum block_operation)operation),
-                planned->counts[operation]);
+    if (operation < BLOCK_ZONE_APPEND || planned->counts[operation] > 0)
+      json_number(json, block_operation_name((enum block_operation)operation),
+                  planned->counts[operation]);
   json_number(json, "read_bytes", planned->bytes[BLOCK_READ]);
   json_number(json, "write_bytes",
-              planned->bytes[BLOCK_WRITE] + planned->bytes[BLOCK_WRITE_ZEROES]);
+              planned->bytes[BLOCK_WRITE] + planned->bytes[BLOCK_WRITE_ZEROES] +
+                  planned->bytes[BLOCK_ZONE_APPEND]);
   json_number(json, "discard_bytes", planned->bytes[BLOCK_DISCARD]);
   json_close(json, '}');
   json_close(json, '}');

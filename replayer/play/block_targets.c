@@ -5,6 +5,7 @@
 
 #include "play/capabilities.h"
 #include "play/diag.h"
+#include "play/nvme_device.h"
 #include "play/priority.h"
 
 #define GRAIN_SECTORS 8U /* scaled addresses are no finer than 4 KiB, unless the plan is */
@@ -129,7 +130,7 @@ static int open_target(struct block_session *session, uint32_t index) {
   return rc;
 }
 
-/* A DAX device has neither reads nor writes. */
+/* A DAX device has neither reads nor writes, and commands are for namespaces of NVMe alone. */
 static int check_kinds(const struct block_session *session, const char *engine) {
   for (uint32_t i = 0; i < session->target_count; i++)
     if (session->targets[i].kind == TARGET_DAX && strcmp(engine, "dax") != 0) {
@@ -137,6 +138,25 @@ static int check_kinds(const struct block_session *session, const char *engine) 
            session->targets[i].path);
       return -EINVAL;
     }
+  for (uint32_t i = 0; i < session->target_count && strcmp(engine, "nvme") == 0; i++) {
+    const struct target *target = &session->targets[i];
+    struct nvme_device device;
+    int rc = target->kind != TARGET_DEVICE
+                 ? -ENODEV
+                 : nvme_device_open(&device, target->device, target->may_write);
+    if (rc != 0) {
+      diag("target %s=%s takes no commands of NVMe: %s; name a namespace such as /dev/nvme0n1 or "
+           "/dev/ng0n1, or leave --engine nvme out",
+           target->label, target->path, strerror(-rc));
+      return rc;
+    }
+    nvme_device_close(&device);
+    if (target->is_direct)
+      continue;
+    diag("target %s=%s takes whole blocks only: %s; add --expand", target->label, target->path,
+         target->direct_note);
+    return -EINVAL;
+  }
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/blkzoned.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -57,6 +58,23 @@ static int write_data(const struct target *target, const struct buffers *buffers
                         (size_t)request->length_bytes, request->offset_bytes, flags);
 }
 
+/* The kernel takes ranges of whole zones. */
+static int manage_zone(const struct target *target, const struct request *request) {
+  static const unsigned long calls[BLOCK_OPERATIONS] = {[BLOCK_ZONE_RESET] = BLKRESETZONE,
+                                                        [BLOCK_ZONE_RESET_ALL] = BLKRESETZONE,
+                                                        [BLOCK_ZONE_OPEN] = BLKOPENZONE,
+                                                        [BLOCK_ZONE_CLOSE] = BLKCLOSEZONE,
+                                                        [BLOCK_ZONE_FINISH] = BLKFINISHZONE};
+  uint64_t first = 0;
+  uint64_t length = target->size_bytes / SECTOR_BYTES;
+  if (target->zones == NULL)
+    return -EOPNOTSUPP;
+  if (request->operation != BLOCK_ZONE_RESET_ALL)
+    zone_map_zone_of(target->zones, request->offset_bytes / SECTOR_BYTES, &first, &length);
+  struct blk_zone_range range = {.sector = first, .nr_sectors = length};
+  return ioctl(target->fd, calls[request->operation], &range) == 0 ? 0 : -errno;
+}
+
 int blocking_run(const struct target *target, const struct buffers *buffers, unsigned char *sink,
                  const struct request *request) {
   switch ((enum block_operation)request->operation) {
@@ -70,6 +88,25 @@ int blocking_run(const struct target *target, const struct buffers *buffers, uns
     return discard(target, request);
   case BLOCK_WRITE_ZEROES:
     return write_zeroes(target, buffers, request);
+  case BLOCK_ZONE_APPEND: /* where it lies its engine knows */
+    return write_data(target, buffers, request);
+  case BLOCK_ZONE_RESET:
+  case BLOCK_ZONE_RESET_ALL:
+  case BLOCK_ZONE_OPEN:
+  case BLOCK_ZONE_CLOSE:
+  case BLOCK_ZONE_FINISH:
+    return manage_zone(target, request);
   }
   return -EINVAL;
+}
+
+void blocking_place(const struct target *target, struct request *request) {
+  uint64_t sector = request->offset_bytes / SECTOR_BYTES;
+  if (target->zones == NULL)
+    return;
+  (void)zone_map_follow(target->zones, request->operation, &sector,
+                        request->length_bytes / SECTOR_BYTES); /* the device rejects by itself */
+  if (request->operation == BLOCK_ZONE_APPEND)
+    request->operation = BLOCK_WRITE;
+  request->offset_bytes = sector * SECTOR_BYTES;
 }

@@ -166,6 +166,10 @@ static uint64_t start_ns(const struct device *device, const struct request *requ
   return is_read ? spec->read_setup_ns : spec->write_setup_ns;
 }
 
+static bool writes_data(const struct request *request) {
+  return request->operation == BLOCK_WRITE || request->operation == BLOCK_ZONE_APPEND;
+}
+
 /* Returns how long a lane is busy with the request. */
 static uint64_t service_ns(struct device *device, const struct request *request) {
   const struct device_spec *spec = &device->spec;
@@ -173,7 +177,7 @@ static uint64_t service_ns(struct device *device, const struct request *request)
   if (request->operation == BLOCK_FLUSH)
     return spec->flush_ns;
   /* What moves no data costs nothing, as in the placement model. */
-  if (!is_read && request->operation != BLOCK_WRITE)
+  if (!is_read && !writes_data(request))
     return 0;
   uint64_t setup_ns = start_ns(device, request, is_read);
   device->next_bytes = request->offset_bytes + request->length_bytes;
@@ -207,7 +211,7 @@ uint64_t device_serve(struct device *device, const struct request *request, uint
   }
   uint64_t done_ns = start_ns + service_ns(device, request);
   lanes_sink(device->lane_ns, device->spec.lanes, lane, done_ns);
-  if (request->operation == BLOCK_WRITE)
+  if (writes_data(request))
     device->written_ns = max_ns(device->written_ns, done_ns);
   return done_ns;
 }

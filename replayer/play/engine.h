@@ -55,7 +55,7 @@ struct engine_feature {
 struct engine_report {
   uint32_t feature_count;
   struct engine_feature features[ENGINE_FEATURES_MAX];
-  uint64_t resubmitted; /* short transfers that were continued */
+  uint64_t resubmitted; /* short transfers, and pieces of what is longer than a command */
   uint64_t retried;     /* requests that the kernel refused for the moment, each time */
   const char *backing;  /* engine that moved the data for an emulated one; NULL */
   uint64_t unpolled;    /* flushes and the like, which went past a polled ring */
@@ -97,5 +97,8 @@ const struct engine_ops *engine_dax(void);
 
 /* io_uring by its system calls. */
 const struct engine_ops *engine_uring(void);
+
+/* Commands of NVMe to the generic character devices of namespaces, by an io_uring. */
+const struct engine_ops *engine_nvme(void);
 
 #endif

@@ -173,6 +173,13 @@ static int perform(const struct engine *engine, const struct request *request) {
     if (zeroes)
       return store_zeroes(engine, request);
     break;
+  case BLOCK_ZONE_APPEND: /* what is mapped has no zones: these are left out before */
+  case BLOCK_ZONE_RESET:
+  case BLOCK_ZONE_RESET_ALL:
+  case BLOCK_ZONE_OPEN:
+  case BLOCK_ZONE_CLOSE:
+  case BLOCK_ZONE_FINISH:
+    return -EOPNOTSUPP;
   case BLOCK_DISCARD:
     break; /* only the file system can */
   }

@@ -138,7 +138,9 @@ static int threads_open(struct engine **out, const struct engine_config *config)
 }
 
 static int threads_submit(struct engine *engine, const struct request *request) {
-  engine->tasks[request->slot].request = *request;
+  struct task *task = &engine->tasks[request->slot];
+  task->request = *request;
+  blocking_place(&engine->config.targets[request->target], &task->request);
   /* There is a place for every slot; only a worker that was interrupted while it took the oldest
    * task can still hold the cell, for a moment. */
   while (!mpmc_queue_push(engine->waiting, request->slot))

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "play/blocking.h"
 #include "play/clock.h"
 #include "play/engine.h"
 #include "play/stop.h"
@@ -41,6 +42,7 @@ struct engine {
   uint64_t resubmitted;
   uint64_t retried;
   uint64_t aside_count; /* entries of the ring aside */
+  bool has_discard;     /* by a command of the ring */
   bool is_pipelined;    /* a slow device gets requests in pieces */
   bool is_slow;         /* the last sleep for completions was long */
   uint32_t late_ns;     /* of what is taken now: the wake-up that it needed */
@@ -89,10 +91,13 @@ static int go_on(struct engine *engine, const struct task *task) {
   return rc == 0 && is_piece ? uring_go(&port->ring) : rc;
 }
 
-/* Whether the ring would punch a hole, which asks a device for zeroes and is no discard. */
+/* Whether the ring would punch a hole, which asks a device for zeroes and is no discard, or has no
+ * operation for it, as for those on zones. */
 static bool is_for_threads(const struct engine *engine, const struct request *request) {
   bool is_device = engine->config.targets[request->target].kind == TARGET_DEVICE;
-  return engine->discards != NULL && is_device && request->operation == BLOCK_DISCARD;
+  bool is_zone = block_operation_is_zone(request->operation);
+  bool is_discard = is_device && request->operation == BLOCK_DISCARD && !engine->has_discard;
+  return engine->discards != NULL && (is_zone || is_discard);
 }
 
 static int uring_submit(struct engine *engine, const struct request *request) {
@@ -104,6 +109,7 @@ static int uring_submit(struct engine *engine, const struct request *request) {
   struct task *task = &engine->tasks[request->slot];
   bool has_flush = request->operation == BLOCK_WRITE && (request->flags & BLOCK_PREFLUSH) != 0;
   *task = (struct task){.request = *request, .is_flushing = has_flush};
+  blocking_place(&engine->config.targets[request->target], &task->request);
   return go_on(engine, task);
 }
 
@@ -297,14 +303,17 @@ static int open_ports(struct engine *engine) {
   return rc;
 }
 
-/* Before Linux 6.12 only a call that blocks discards on a device. */
+/* Before Linux 6.12 only a call that blocks discards on a device; it does what is done to zones on
+ * any. */
 static int open_discards(struct engine *engine) {
   struct engine_config config = engine->config;
   config.threads = DISCARD_THREADS;
   const struct uring_port *port = has_aside(engine) ? &engine->aside : &engine->main;
-  for (uint32_t i = 0; i < config.target_count && !port->has_discard; i++) {
+  engine->has_discard = port->has_discard;
+  for (uint32_t i = 0; i < config.target_count; i++) {
     const struct target *target = &config.targets[i];
-    if (target->kind == TARGET_DEVICE && target->may_write && target->can_discard)
+    bool discards = target->can_discard && !engine->has_discard;
+    if (target->kind == TARGET_DEVICE && target->may_write && (discards || target->zones != NULL))
       return engine_threads()->open(&engine->discards, &config);
   }
   return 0;

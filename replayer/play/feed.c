@@ -52,7 +52,7 @@ enum completions_status feed_status(enum feed_verdict verdict) {
 }
 
 static bool writes(uint8_t operation) {
-  return operation == BLOCK_WRITE || operation == BLOCK_DISCARD || operation == BLOCK_WRITE_ZEROES;
+  return operation != BLOCK_READ && operation != BLOCK_FLUSH;
 }
 
 static uint64_t capped(const struct feed *feed, uint64_t gap_ns) {
@@ -78,7 +78,8 @@ static void prepare(struct feed *feed, const struct block_record *raw, struct fe
   out->verdict = FEED_RUN;
   if (writes(raw->operation) && !target->may_write)
     out->verdict = FEED_SKIP_READ_ONLY;
-  else if (raw->operation == BLOCK_DISCARD && !target->can_discard)
+  else if ((raw->operation == BLOCK_DISCARD && !target->can_discard) ||
+           (raw->operation >= BLOCK_ZONE_APPEND && !target->has_zones))
     out->verdict = FEED_SKIP_UNSUPPORTED;
   else if (!fit_record(&target->place, feed->rules.out_of_range, &out->plan, &feed->places))
     out->verdict = FEED_SKIP_RANGE;

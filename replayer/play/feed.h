@@ -27,6 +27,7 @@ struct feed_target {
   struct fit_target place;
   bool may_write; /* writes, discards and write zeroes run */
   bool can_discard;
+  bool has_zones; /* that operations on zones and appends can have a meaning on */
 };
 
 /* The part of a plan that runs: records [first, end), times counted from `from_ns`. */

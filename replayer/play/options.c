@@ -29,8 +29,8 @@ enum { FOR_ALL, FOR_BLOCKS, FOR_FILES };
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const char *const direct_words[] = {"auto", "on", "off", NULL};
-static const char *const engine_words[] = {"auto",     "io_uring", "threads", "dax",
-                                           "emulated", "null",     NULL};
+static const char *const engine_words[] = {"auto", "io_uring", "threads", "nvme",
+                                           "dax",  "emulated", "null",    NULL};
 
 static int take_target(const struct command_option *option, void *place, char *value) {
   (void)option;
@@ -101,8 +101,8 @@ static const struct command_option table[] = {
      .value = "[LABEL=]PATH",
      .help = "where requests go; without LABEL: all other ones",
      .take = take_target},
-    {FOR_BLOCKS, "engine", "NAME", "auto, io_uring, threads, dax, emulated or null", take_engine,
-     AT(engine), .words = engine_words},
+    {FOR_BLOCKS, "engine", "NAME", "auto, io_uring, threads, nvme, dax, emulated or null",
+     take_engine, AT(engine), .words = engine_words},
     {.group = FOR_BLOCKS,
      .name = "emulate",
      .value = "[LABEL:]SPEC",
@@ -208,11 +208,12 @@ static const struct command command = {
 static int check_ways(const struct options *options) {
   const struct uring_modes *modes = &options->uring;
   bool is_uring = strcmp(options->engine, "auto") == 0 || strcmp(options->engine, "io_uring") == 0;
+  bool has_ring = is_uring || strcmp(options->engine, "nvme") == 0;
   bool has_detail = modes->cpu != URING_ANY_CPU || modes->idle_ms > 0;
-  if (modes->is_submitted_for && !is_uring)
-    diag("--sqpoll needs --engine io_uring");
-  else if (modes->is_polled && !is_uring)
-    diag("--iopoll needs --engine io_uring");
+  if (modes->is_submitted_for && !has_ring)
+    diag("--sqpoll needs --engine io_uring or nvme");
+  else if (modes->is_polled && !has_ring)
+    diag("--iopoll needs --engine io_uring or nvme");
   else if (has_detail && !modes->is_submitted_for)
     diag("--sqpoll-cpu and --sqpoll-idle-ms need --sqpoll");
   else if (modes->is_polled && options->direct == DIRECT_OFF)

@@ -46,7 +46,7 @@ struct options {
   int progress_fd;       /* a terminal for the progress line; -1: there is none */
   bool is_quiet;
   bool ignores_space; /* that is missing */
-  uint32_t parent; /* process whose end stops the run; 0: none */
+  uint32_t parent;    /* process whose end stops the run; 0: none */
 
   /* Of a plan of blocks. */
   struct options_target targets[OPTIONS_LIST_MAX];

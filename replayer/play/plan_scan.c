@@ -21,12 +21,23 @@ static void move_space(const struct target *target, struct scan_target *scanned,
                        const struct block_record *record) {
   uint64_t offset = record->sector * SECTOR_BYTES;
   uint64_t length = (uint64_t)record->length_sectors * SECTOR_BYTES;
-  if (scanned->map == NULL || record->operation == BLOCK_READ)
+  if (scanned->map == NULL)
     return;
-  if (record->operation != BLOCK_DISCARD)
+  if (record->operation == BLOCK_WRITE || record->operation == BLOCK_WRITE_ZEROES)
     block_map_take(scanned->map, offset, length);
-  else if (target->can_discard)
+  else if (record->operation == BLOCK_DISCARD && target->can_discard)
     block_map_release(scanned->map, offset, length);
+}
+
+/* Counts the writes that a zoned device rejects, when it gets them in the order of the plan. */
+static void follow_zones(struct scan_target *scanned, const struct block_record *record) {
+  uint64_t sector = record->sector;
+  if (scanned->zones == NULL)
+    return;
+  enum zone_verdict verdict =
+      zone_map_follow(scanned->zones, record->operation, &sector, record->length_sectors);
+  scanned->counts[SCAN_ZONE_POINTER] += verdict == ZONE_REJECTS_PLACE;
+  scanned->counts[SCAN_ZONE_CROSSING] += verdict == ZONE_REJECTS_LENGTH;
 }
 
 static void examine(struct scan *scan, const struct block_record *record) {
@@ -40,6 +51,8 @@ static void examine(struct scan *scan, const struct block_record *record) {
   bool writes = record->operation != BLOCK_READ;
   scanned->counts[SCAN_WRITES] += writes;
   scanned->counts[SCAN_DISCARDS] += record->operation == BLOCK_DISCARD;
+  scanned->counts[SCAN_APPENDS] += record->operation == BLOCK_ZONE_APPEND;
+  scanned->counts[SCAN_ZONE_OPERATIONS] += record->operation >= BLOCK_ZONE_APPEND;
   scanned->counts[SCAN_ZEROES] += record->operation == BLOCK_WRITE_ZEROES;
   scanned->counts[SCAN_BEYOND] += end > scan->places[record->target].size_sectors;
   bool is_odd = (record->sector | record->length_sectors) * SECTOR_BYTES % target->align_bytes != 0;
@@ -53,6 +66,7 @@ static void examine(struct scan *scan, const struct block_record *record) {
   end = (placed.sector + placed.length_sectors) * SECTOR_BYTES;
   scanned->counts[SCAN_TOO_FAR] += extends && end > scanned->limit_bytes;
   move_space(target, scanned, &placed);
+  follow_zones(scanned, &placed);
 }
 
 int plan_scan(const struct block_session *session, struct scan_target *targets) {

@@ -13,12 +13,17 @@ enum scan_count {
   SCAN_UNALIGNED,       /* reads and writes that are no whole blocks of the target */
   SCAN_UNALIGNED_RANGE, /* discards and write zeroes that are none */
   SCAN_TOO_FAR,         /* writes beyond `limit_bytes` */
+  SCAN_APPENDS,
+  SCAN_ZONE_OPERATIONS, /* and appends */
+  SCAN_ZONE_POINTER,    /* writes elsewhere than where their zone is written next */
+  SCAN_ZONE_CROSSING,   /* writes that pass the end of their zone */
 };
-#define SCAN_COUNTS 7U
+#define SCAN_COUNTS 11U
 
 struct scan_target {
-  struct block_map *map; /* the space that the writes take; NULL: it is not asked for */
-  uint64_t limit_bytes;  /* the end of the longest file; UINT64_MAX: any */
+  struct block_map *map;  /* the space that the writes take; NULL: it is not asked for */
+  struct zone_map *zones; /* of the target, moved by the scan; NULL: it has none */
+  uint64_t limit_bytes;   /* the end of the longest file; UINT64_MAX: any */
   uint64_t counts[SCAN_COUNTS];
 };
 

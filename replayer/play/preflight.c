@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -17,13 +16,11 @@
 #include "play/diag.h"
 #include "play/disk_space.h"
 #include "play/plan_scan.h"
+#include "play/preflight_process.h"
 #include "play/process_limits.h"
 
 #define RESULTS_HEADER_BYTES 64U
-#define RING_ENTRY_BYTES UINT64_C(100)        /* submission and two completions */
-#define OWN_FILES 32U                         /* descriptors beside those of targets */
-#define OWN_MAPPED_BYTES (UINT64_C(32) << 20) /* plan read ahead, statistics, the log */
-#define SCANNED_MAX (UINT64_C(1) << 22)       /* requests: a longer plan starts as soon */
+#define SCANNED_MAX (UINT64_C(1) << 22) /* requests: a longer plan starts as soon */
 
 /* Where the space of one target comes from. */
 struct source {
@@ -41,13 +38,6 @@ struct check {
   struct scan_target scanned[BLOCK_PLAN_TARGETS_MAX];
   bool is_scanned;
 };
-
-static void add(struct block_session *session, uint32_t place, enum preflight_code code,
-                const struct preflight_note *numbers) {
-  struct preflight_note *note = &session->preflight.notes[place][code];
-  *note = *numbers;
-  note->is_there = true;
-}
 
 static int open_folder_of(const char *path) {
   char folder[PATH_MAX];
@@ -112,7 +102,8 @@ static void start_map(struct check *check, uint32_t index) {
     return;
   scanned->map = block_map_new(size, source->space.block_bytes);
   if (scanned->map == NULL)
-    add(check->session, index, PREFLIGHT_SPACE_UNKNOWN, &(struct preflight_note){0});
+    preflight_note_add(&check->session->preflight, index, PREFLIGHT_SPACE_UNKNOWN,
+                       &(struct preflight_note){0});
   else if (!source->space.has_holes && source->is_new)
     block_map_take(scanned->map, 0, size);
   else if (!source->is_new)
@@ -123,7 +114,11 @@ static void start_map(struct check *check, uint32_t index) {
 static bool is_odd(const struct block_session *session, uint32_t index) {
   const struct target *target = &session->targets[index];
   const struct block_target *planned = &session->plan.targets[index];
+  uint64_t zoned = 0;
+  for (unsigned operation = BLOCK_ZONE_APPEND; operation < BLOCK_OPERATIONS; operation++)
+    zoned += planned->counts[operation];
   return planned->address_bits * SECTOR_BYTES % target->align_bytes != 0 ||
+         (zoned > 0 && !target_has_zones(target)) ||
          (planned->counts[BLOCK_DISCARD] > 0 && !target->can_discard) ||
          (planned->counts[BLOCK_WRITE_ZEROES] > 0 && !target->can_zero) || !target->may_write;
 }
@@ -136,8 +131,8 @@ static bool must_scan(const struct check *check) {
     const struct scan_target *scanned = &check->scanned[i];
     uint64_t needed = session->plan.targets[i].needed_bytes;
     uint64_t usable = block_targets_fit(session, i).size_sectors * SECTOR_BYTES;
-    if (scanned->map != NULL || needed > usable || needed > scanned->limit_bytes ||
-        (is_short && is_odd(session, i)))
+    if (scanned->map != NULL || scanned->zones != NULL || needed > usable ||
+        needed > scanned->limit_bytes || (is_short && is_odd(session, i)))
       return true;
   }
   return false;
@@ -176,7 +171,7 @@ static void charge(struct check *check, uint32_t place, enum preflight_code code
   }
   note.available = free_bytes;
   if (needed > free_bytes)
-    add(check->session, place, code, &note);
+    preflight_note_add(&check->session->preflight, place, code, &note);
 }
 
 static void note_space(struct check *check, uint32_t index) {
@@ -188,7 +183,7 @@ static void note_space(struct check *check, uint32_t index) {
   uint64_t needed = peak > source->preallocated_bytes ? peak - source->preallocated_bytes : 0;
   struct preflight_note quota = {.needed = needed, .available = source->space.quota_bytes};
   if (needed > quota.available)
-    add(check->session, index, PREFLIGHT_NO_QUOTA, &quota);
+    preflight_note_add(&check->session->preflight, index, PREFLIGHT_NO_QUOTA, &quota);
   charge(check, index, source->is_behind ? PREFLIGHT_NO_BACKING_SPACE : PREFLIGHT_NO_SPACE, needed,
          source->space.device, source->space.free_bytes);
 }
@@ -254,6 +249,19 @@ static void note_target(struct check *check, uint32_t index) {
       {PREFLIGHT_NO_ZEROES,
        counts[SCAN_ZEROES] > 0 && !target->can_zero,
        {.requests = counts[SCAN_ZEROES]}},
+      {PREFLIGHT_NO_ZONES,
+       counts[SCAN_ZONE_OPERATIONS] > 0 && !target_has_zones(target),
+       {.requests = counts[SCAN_ZONE_OPERATIONS]}},
+      {PREFLIGHT_ZONE_POINTER,
+       counts[SCAN_ZONE_POINTER] > 0,
+       {.requests = counts[SCAN_ZONE_POINTER]}},
+      {PREFLIGHT_ZONE_CROSSING,
+       counts[SCAN_ZONE_CROSSING] > 0,
+       {.requests = counts[SCAN_ZONE_CROSSING]}},
+      {PREFLIGHT_APPEND_AS_WRITE,
+       counts[SCAN_APPENDS] > 0 && target->zones != NULL &&
+           strcmp(session->options->engine, "nvme") != 0,
+       {.requests = counts[SCAN_APPENDS]}},
       {PREFLIGHT_NO_MAP_SYNC,
        strcmp(session->options->engine, "dax") == 0 && is_file(target) && !has_map_sync(target),
        {0}},
@@ -261,7 +269,7 @@ static void note_target(struct check *check, uint32_t index) {
   session->beyond[index] = counts[SCAN_BEYOND];
   for (size_t i = 0; i < sizeof found / sizeof *found; i++)
     if (found[i].holds)
-      add(session, index, found[i].code, &found[i].note);
+      preflight_note_add(&session->preflight, index, found[i].code, &found[i].note);
 }
 
 /* Completions go to a file beside their name. */
@@ -275,7 +283,7 @@ static void note_results(struct check *check) {
   if (path == NULL || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
     return;
   if (note.needed > note.available)
-    add(session, PREFLIGHT_OF_RUN, PREFLIGHT_RESULTS_SIZE_LIMIT, &note);
+    preflight_note_add(&session->preflight, PREFLIGHT_OF_RUN, PREFLIGHT_RESULTS_SIZE_LIMIT, &note);
   int fd = open_folder_of(path);
   if (fd < 0)
     return; /* options_check_outputs has seen that it can be written to */
@@ -283,41 +291,6 @@ static void note_results(struct check *check) {
     charge(check, PREFLIGHT_OF_RUN, PREFLIGHT_NO_RESULTS_SPACE, note.needed, space.device,
            space.free_bytes);
   (void)close(fd); /* only read */
-}
-
-/* What the run maps beside what is mapped already, about. */
-static uint64_t mapped_bytes(const struct block_session *session) {
-  const struct options *options = session->options;
-  uint64_t transfer = block_targets_longest_transfer(session);
-  uint64_t bytes = OWN_MAPPED_BYTES + BUFFERS_PERIOD_BYTES + 3 * transfer;
-  uint64_t stack = process_limits_get(RLIMIT_STACK);
-  if (strcmp(options->engine, "threads") == 0)
-    bytes += options->threads * (transfer + (stack == UINT64_MAX ? UINT64_C(2) << 20 : stack));
-  for (uint32_t i = 0; i < session->target_count && strcmp(options->engine, "dax") == 0; i++)
-    bytes += session->plan.targets[i].needed_bytes;
-  return bytes;
-}
-
-static void note_process(struct block_session *session) {
-  const char *engine = session->options->engine;
-  bool is_uring = strcmp(engine, "auto") == 0 || strcmp(engine, "io_uring") == 0;
-  struct preflight_note files = {.needed = (uint64_t)2 * session->plan.target_count + OWN_FILES};
-  files.available = process_limits_raise_files(files.needed);
-  struct preflight_note locked = {.needed = session->options->depth * RING_ENTRY_BYTES +
-                                            BUFFERS_PERIOD_BYTES +
-                                            3 * block_targets_longest_transfer(session),
-                                  .available = process_limits_get(RLIMIT_MEMLOCK)};
-  struct preflight_note mapped = {.needed = mapped_bytes(session),
-                                  .available = process_limits_get(RLIMIT_AS)};
-  uint64_t used = process_limits_mapped_bytes();
-  if (mapped.available != UINT64_MAX)
-    mapped.available = mapped.available > used ? mapped.available - used : 0;
-  if (files.needed > files.available)
-    add(session, PREFLIGHT_OF_RUN, PREFLIGHT_OPEN_FILES_LIMIT, &files);
-  if (is_uring && locked.needed > locked.available && !process_limits_may(CAP_IPC_LOCK))
-    add(session, PREFLIGHT_OF_RUN, PREFLIGHT_LOCKED_MEMORY_LIMIT, &locked);
-  if (mapped.needed > mapped.available)
-    add(session, PREFLIGHT_OF_RUN, PREFLIGHT_ADDRESS_SPACE_LIMIT, &mapped);
 }
 
 /* Prints each reason why the run cannot succeed. */
@@ -365,6 +338,11 @@ static int check_all(struct check *check) {
     bool is_limited = is_file(target) && target->may_write && !is_stored;
     check->scanned[i].limit_bytes = is_limited ? process_limits_get(RLIMIT_FSIZE) : UINT64_MAX;
     start_map(check, i);
+    bool is_cut = strcmp(session->options->engine, "nvme") != 0;
+    bool is_zoned = target->may_write && target->zones != NULL;
+    int rc = is_zoned ? zone_map_open(&check->scanned[i].zones, target->fd, is_cut) : 0;
+    if (rc != 0)
+      return rc;
   }
   int rc = scan(check);
   if (rc != 0)
@@ -374,7 +352,7 @@ static int check_all(struct check *check) {
     note_space(check, i);
     note_target(check, i);
   }
-  note_process(session);
+  preflight_process(session);
   rc = check_range(session);
   for (uint32_t i = 0; i <= PREFLIGHT_OF_RUN && rc == 0 && !session->options->ignores_space; i++)
     rc = reject(session, i);
@@ -390,6 +368,7 @@ int preflight_check(struct block_session *session) {
     if (check.sources[i].fd >= 0)
       (void)close(check.sources[i].fd); /* only read */
     block_map_free(check.scanned[i].map);
+    zone_map_close(check.scanned[i].zones);
   }
   return rc;
 }

@@ -48,6 +48,16 @@ static const struct kind kinds[PREFLIGHT_CODES] = {
     [PREFLIGHT_NO_MAP_SYNC] = {"no_map_sync", "the kernel grants no MAP_SYNC",
                                "use a file on a DAX file system: stores are not durable by "
                                "themselves"},
+    [PREFLIGHT_NO_ZONES] = {"no_zones", "it has no zones",
+                            "operations on zones and appends are skipped: choose a zoned device"},
+    [PREFLIGHT_ZONE_POINTER] =
+        {"zone_write_pointer", "writes do not begin where their zone is written next",
+         "they will fail: the trace is not of a device with such zones, or the zones need a reset"},
+    [PREFLIGHT_ZONE_CROSSING] = {"zone_crossing", "writes pass the end of their zone",
+                                 "they will fail: choose a device with larger zones"},
+    [PREFLIGHT_APPEND_AS_WRITE] =
+        {"append_as_write", "appends are writes where their zone is written next",
+         "use --engine nvme: the kernel appends by commands of NVMe alone"},
     [PREFLIGHT_NO_RESULTS_SPACE] = {"no_results_space",
                                     "there is too little free space for the completions",
                                     "free some, or write them elsewhere; " NO_CHECK,
@@ -64,6 +74,13 @@ static const struct kind kinds[PREFLIGHT_CODES] = {
                                        "this process may map too little memory",
                                        "raise the limit (ulimit -v), or use fewer --threads"},
 };
+
+void preflight_note_add(struct preflight *preflight, uint32_t place, enum preflight_code code,
+                        const struct preflight_note *numbers) {
+  struct preflight_note *note = &preflight->notes[place][code];
+  *note = *numbers;
+  note->is_there = true;
+}
 
 bool preflight_note_refuses(enum preflight_code code) { return kinds[code].refuses; }
 

@@ -19,13 +19,17 @@ enum preflight_code {
   PREFLIGHT_NO_DISCARD,
   PREFLIGHT_NO_ZEROES,
   PREFLIGHT_NO_MAP_SYNC,
+  PREFLIGHT_NO_ZONES,
+  PREFLIGHT_ZONE_POINTER,
+  PREFLIGHT_ZONE_CROSSING,
+  PREFLIGHT_APPEND_AS_WRITE,
   PREFLIGHT_NO_RESULTS_SPACE,
   PREFLIGHT_RESULTS_SIZE_LIMIT,
   PREFLIGHT_OPEN_FILES_LIMIT,
   PREFLIGHT_LOCKED_MEMORY_LIMIT,
   PREFLIGHT_ADDRESS_SPACE_LIMIT,
 };
-#define PREFLIGHT_CODES 17U
+#define PREFLIGHT_CODES 21U
 #define PREFLIGHT_OF_RUN BLOCK_PLAN_TARGETS_MAX /* in the place of a target */
 #define PREFLIGHT_TEXT_BYTES 512U
 
@@ -39,6 +43,10 @@ struct preflight_note {
 struct preflight {
   struct preflight_note notes[BLOCK_PLAN_TARGETS_MAX + 1][PREFLIGHT_CODES];
 };
+
+/* Adds a note with these numbers about a target, or PREFLIGHT_OF_RUN. */
+void preflight_note_add(struct preflight *preflight, uint32_t place, enum preflight_code code,
+                        const struct preflight_note *numbers);
 
 /* Returns whether a run with such a note cannot succeed. */
 bool preflight_note_refuses(enum preflight_code code);

@@ -16,6 +16,7 @@
 #include "play/dax_device.h"
 #include "play/diag.h"
 #include "play/identity.h"
+#include "play/nvme_device.h"
 #include "play/target_safety.h"
 
 #define CLAIM_TRIES 10U
@@ -139,11 +140,27 @@ static bool is_among_devices(const char *path) {
          devices.st_dev != root.st_dev;
 }
 
+/* The generic character device of an NVMe namespace has the bytes of a block device, which stands
+ * for it from here on: it can be asked about and claimed. */
+static int take_namespace(struct target *target, struct stat *status) {
+  if (fstat(target->fd, status) != 0)
+    return -errno;
+  int fd = S_ISCHR(status->st_mode) ? nvme_device_block_of(status->st_rdev) : -ENOTTY;
+  if (fd == -ENOTTY)
+    return 0;
+  if (fd < 0)
+    return fd;
+  (void)close(target->fd); /* an O_PATH descriptor, nothing to lose */
+  target->fd = fd;
+  return fstat(fd, status) == 0 ? 0 : -errno;
+}
+
 /* Looks at what the path names, by file descriptor, so that it cannot be swapped meanwhile. */
 static int identify(struct target *target) {
   struct stat status;
-  if (fstat(target->fd, &status) != 0)
-    return target_fail(target, "cannot look at it", errno);
+  int found = take_namespace(target, &status);
+  if (found != 0)
+    return target_fail(target, "cannot look at it", -found);
   if (S_ISBLK(status.st_mode)) {
     target->kind = TARGET_DEVICE;
     target->device = status.st_rdev;
@@ -195,6 +212,9 @@ static int open_object(struct target *target) {
   target->fd = fd;
   if (target->kind == TARGET_DEVICE && ioctl(fd, BLKGETSIZE64, &target->size_bytes) != 0)
     return target_fail(target, "cannot read its size", errno);
+  int zoned = target->kind == TARGET_DEVICE ? zone_map_open(&target->zones, fd, true) : 0;
+  if (zoned != 0)
+    return target_fail(target, "cannot read its zones", -zoned);
   if (target->kind == TARGET_DAX) {
     int rc = dax_device_size(target->device, &target->size_bytes, &target->map_align_bytes);
     return rc == 0 ? 0 : target_fail(target, "cannot read its size", -rc);
@@ -298,8 +318,14 @@ static void remove_made(const struct target *target) {
     diag("target %s=%s: cannot remove it: %s", target->label, target->path, strerror(errno));
 }
 
+bool target_has_zones(const struct target *target) {
+  return target->zones != NULL || target->kind == TARGET_NONE;
+}
+
 void target_close(struct target *target, bool keep) {
   guard_release(&target->guard);
+  zone_map_close(target->zones);
+  target->zones = NULL;
   if (target->fd < 0)
     return;
   if (target->kind == TARGET_MADE_FILE && !keep)

@@ -9,6 +9,7 @@
 
 #include "play/block_plan.h"
 #include "play/guard.h"
+#include "play/zone_map.h"
 
 enum target_kind { TARGET_NONE, TARGET_MADE_FILE, TARGET_FILE, TARGET_DEVICE, TARGET_DAX };
 enum target_direct { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF };
@@ -26,6 +27,7 @@ struct target {
   uint64_t size_bytes;            /* UINT64_MAX for the null engine */
   uint32_t align_bytes;           /* of addresses and lengths with O_DIRECT */
   uint64_t map_align_bytes;       /* lengths of mappings are multiples of it; 1: any */
+  struct zone_map *zones;         /* of a zoned device; NULL: it has none */
   uint16_t priority;              /* of its reads and writes, as ioprio_set(2) takes it; 0: none */
   bool is_direct;                 /* opened with O_DIRECT */
   bool expands;                   /* transfers are widened to multiples of align_bytes */
@@ -58,6 +60,9 @@ int target_open(struct target *target, const char *path, const struct block_targ
 
 /* Makes a target for the null engine: without end, everything allowed. */
 void target_open_none(struct target *target, const struct block_target *plan_target);
+
+/* Returns whether operations on zones and appends have a meaning on the target. */
+bool target_has_zones(const struct target *target);
 
 /* Repeats all checks right before the start: who uses it, who has it open, what it holds. Returns
  * as target_open. */

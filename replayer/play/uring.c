@@ -34,6 +34,7 @@ static const uint32_t sqpoll_setups[SETUPS] = {
 
 static uint32_t mode_flags(const struct uring_modes *modes) {
   uint32_t flags = modes->is_polled ? IORING_SETUP_IOPOLL : 0;
+  flags |= modes->is_wide ? IORING_SETUP_SQE128 | IORING_SETUP_CQE32 : 0;
   if (modes->is_submitted_for)
     flags |= IORING_SETUP_SQPOLL | (modes->cpu != URING_ANY_CPU ? IORING_SETUP_SQ_AFF : 0);
   return flags;
@@ -70,10 +71,16 @@ static void fill_array(const struct uring *ring, const struct io_uring_params *p
     array[i] = i;
 }
 
+static size_t sqe_bytes(const struct uring *ring) {
+  return ((size_t)ring->entries << ring->shift) * sizeof(struct io_uring_sqe);
+}
+
 /* Both rings are one mapping and populated at once, so that the run meets no page fault in them. */
 static int map_rings(struct uring *ring, const struct io_uring_params *params) {
   size_t sq_bytes = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
-  size_t cq_bytes = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
+  ring->shift = (params->flags & IORING_SETUP_SQE128) != 0 ? 1 : 0;
+  size_t cq_bytes = params->cq_off.cqes +
+                    ((size_t)params->cq_entries << ring->shift) * sizeof(struct io_uring_cqe);
   ring->ring_bytes = sq_bytes > cq_bytes ? sq_bytes : cq_bytes;
   ring->entries = params->sq_entries;
   void *rings = mmap(NULL, ring->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
@@ -81,8 +88,8 @@ static int map_rings(struct uring *ring, const struct io_uring_params *params) {
   if (rings == MAP_FAILED)
     return -errno;
   ring->rings = rings;
-  void *sqes = mmap(NULL, params->sq_entries * sizeof(struct io_uring_sqe), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_POPULATE, ring->fd, (off_t)IORING_OFF_SQES);
+  void *sqes = mmap(NULL, sqe_bytes(ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                    ring->fd, (off_t)IORING_OFF_SQES);
   if (sqes == MAP_FAILED)
     return -errno;
   ring->sqes = sqes;
@@ -133,8 +140,8 @@ uint32_t uring_waiting(const struct uring *ring) {
 uint32_t uring_room(const struct uring *ring) { return ring->entries - uring_waiting(ring); }
 
 struct io_uring_sqe *uring_next_sqe(struct uring *ring) {
-  struct io_uring_sqe *sqe = &ring->sqes[ring->tail++ & (ring->entries - 1)];
-  memset(sqe, 0, sizeof *sqe);
+  struct io_uring_sqe *sqe = &ring->sqes[(ring->tail++ & (ring->entries - 1)) << ring->shift];
+  memset(sqe, 0, sizeof *sqe << ring->shift);
   ring->in_flight++;
   return sqe;
 }
@@ -214,7 +221,7 @@ const struct io_uring_cqe *uring_peek(const struct uring *ring) {
   /* Acquire: pairs with the kernel's release of the tail after it wrote the entry. */
   if (atomic_load_explicit(ring->cq_tail, memory_order_acquire) == head)
     return NULL;
-  return &ring->cqes[head & ring->cq_mask];
+  return &ring->cqes[(head & ring->cq_mask) << ring->shift];
 }
 
 void uring_seen(struct uring *ring) {
@@ -234,7 +241,7 @@ void uring_close(struct uring *ring) {
     (void)uring_register(ring, IORING_UNREGISTER_RING_FDS, &update, 1);
   }
   if (ring->sqes != NULL)
-    (void)munmap(ring->sqes, ring->entries * sizeof *ring->sqes);
+    (void)munmap(ring->sqes, sqe_bytes(ring));
   if (ring->rings != NULL)
     (void)munmap(ring->rings, ring->ring_bytes);
   if (ring->fd >= 0)

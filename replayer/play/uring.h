@@ -25,6 +25,7 @@ struct uring {
   _Atomic uint32_t *sq_flags; /* IORING_SQ_* */
   _Atomic uint32_t *cq_head;  /* moved by us */
   _Atomic uint32_t *cq_tail;  /* moved by the kernel */
+  uint32_t shift;             /* 1: entries are twice as long */
   struct io_uring_sqe *sqes;
   struct io_uring_cqe *cqes;
   void *rings;       /* mapping of both queues */
@@ -40,7 +41,8 @@ int uring_open(struct uring *ring, uint32_t entries, const struct uring_modes *m
 uint32_t uring_room(const struct uring *ring);
 uint32_t uring_waiting(const struct uring *ring);
 
-/* Returns a zeroed entry; there must be space. Each has one completion. */
+/* Returns a zeroed entry, of twice the size in a wide ring; there must be space. Each has one
+ * completion. */
 struct io_uring_sqe *uring_next_sqe(struct uring *ring);
 
 /* Submits what was filled and lets the kernel do what only a call lets it do: it polls, and posts

@@ -11,6 +11,7 @@ struct uring_modes {
   bool is_submitted_for; /* SQPOLL: a thread of the kernel takes the entries */
   uint32_t cpu;          /* processor that the thread stays on, or URING_ANY_CPU */
   uint32_t idle_ms;      /* without work for so long it sleeps, and must be woken; 0: 1 s */
+  bool is_wide;          /* SQE128 and CQE32: entries with space for a command of a device */
   bool is_polled;        /* IOPOLL: completions are looked for, the device does not interrupt */
 };
 

@@ -67,8 +67,10 @@ static const struct column columns[] = {
 #define COLUMNS ((int64_t)(sizeof(columns) / sizeof(columns[0])))
 
 /* In the order of enum row_operation. */
-static const char *const operation_names[] = {"read",         "write", "flush", "discard",
-                                              "write_zeroes", "zone",  "other"};
+static const char *const operation_names[] = {
+    "read",       "write",       "flush",      "discard",        "write_zeroes",
+    "zone",       "zone_append", "zone_reset", "zone_reset_all", "zone_open",
+    "zone_close", "zone_finish", "other"};
 
 static const char *format_of(enum column_kind kind) {
   switch (kind) {

@@ -5,11 +5,29 @@
 #include "common/hash.h"
 #include "read/event.h"
 
+static enum row_operation zone_operation_of(uint64_t category) {
+  switch (category & CATEGORY_ZONE) {
+  case CATEGORY_ZONE_APPEND:
+    return OPERATION_ZONE_APPEND;
+  case CATEGORY_ZONE_RESET:
+    return OPERATION_ZONE_RESET;
+  case CATEGORY_ZONE_RESET_ALL:
+    return OPERATION_ZONE_RESET_ALL;
+  case CATEGORY_ZONE_OPEN:
+    return OPERATION_ZONE_OPEN;
+  case CATEGORY_ZONE_CLOSE:
+    return OPERATION_ZONE_CLOSE;
+  case CATEGORY_ZONE_FINISH:
+    return OPERATION_ZONE_FINISH;
+  }
+  return OPERATION_ZONE;
+}
+
 static enum row_operation operation_of(const struct record *record) {
   if (record->category & CATEGORY_DISCARD)
     return OPERATION_DISCARD;
   if (record->category & CATEGORY_ZONE)
-    return OPERATION_ZONE;
+    return zone_operation_of(record->category);
   if (record->bytes == 0)
     return record->category & CATEGORY_FLUSH ? OPERATION_FLUSH : OPERATION_OTHER;
   if (record->category & CATEGORY_WRITE)

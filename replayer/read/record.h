@@ -49,6 +49,12 @@ enum trace_notify { NOTIFY_PROCESS, NOTIFY_TIMESTAMP, NOTIFY_MESSAGE, NOTIFY_END
 #define CATEGORY_DISCARD (1ULL << 29)
 #define CATEGORY_FUA (1ULL << 31)
 #define CATEGORY_ZONE (0x3fULL << 32)
+#define CATEGORY_ZONE_APPEND (1ULL << 32)
+#define CATEGORY_ZONE_RESET (1ULL << 33)
+#define CATEGORY_ZONE_RESET_ALL (1ULL << 34)
+#define CATEGORY_ZONE_FINISH (1ULL << 35)
+#define CATEGORY_ZONE_OPEN (1ULL << 36)
+#define CATEGORY_ZONE_CLOSE (1ULL << 37)
 
 struct record {
   uint64_t time_ns;  /* clock of the traced machine, no fixed epoch */

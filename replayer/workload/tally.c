@@ -1,9 +1,11 @@
 #include "workload/tally.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #define SECTOR_BYTES 512U
 #define MOVES_DATA_BELOW 2 /* reads and writes */
+#define ZONE_APPEND 5
 
 int tk_plan_tally(const struct workload_record *records, uint64_t count,
                   struct tally_target *targets, uint32_t target_count, uint64_t *most_sectors) {
@@ -21,7 +23,8 @@ int tk_plan_tally(const struct workload_record *records, uint64_t count,
     target->bytes[record->operation] += sectors * SECTOR_BYTES;
     if (record->operation != WORKLOAD_FLUSH)
       target->address_bits |= record->sector | sectors;
-    if (record->operation < MOVES_DATA_BELOW && sectors > most)
+    bool moves_data = record->operation < MOVES_DATA_BELOW || record->operation == ZONE_APPEND;
+    if (moves_data && sectors > most)
       most = sectors;
   }
   *most_sectors = most;

@@ -7,7 +7,7 @@
 #include "common/export.h"
 #include "workload/workload.h"
 
-#define TALLY_OPERATIONS 5 /* read, write, flush, discard, write_zeroes */
+#define TALLY_OPERATIONS 11 /* as in a plan: read is the first, zone_finish the last */
 
 /* An entry of the plan's table of targets (replayer/INTERFACE.md). */
 struct tally_target {

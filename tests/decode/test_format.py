@@ -95,7 +95,7 @@ def test_every_form_gives_the_same_rows(name: str, version: int, order: str) -> 
 def test_zone_operations_of_version_8() -> None:
     data = pack("1 Q Z 1000+0\n2 D Z 1000+0\n3 C Z 1000+0", version=8)
     (row,) = decode(data).rows
-    assert (row["operation"], row["issue_ns"], row["complete_ns"]) == ("zone", 1, 2)
+    assert (row["operation"], row["issue_ns"], row["complete_ns"]) == ("zone_reset", 1, 2)
 
 
 def test_files_are_merged_by_time() -> None:

@@ -125,8 +125,9 @@ def test_letters_of_all_operations() -> None:
     # GIVEN one bio of each operation that a kernel prints, FWS and FWFSM of a full length, too
     expected = {
         "R": "read", "RA": "read", "RSM": "read", "W": "write", "WFS": "write", "FWFSM": "write",
-        "D": "discard", "DE": "discard", "N": "write", "ZR": "zone", "ZRA": "zone", "ZO": "zone",
-        "WSa": "write",
+        "D": "discard", "DE": "discard", "N": "write", "ZR": "zone_reset",
+        "ZRA": "zone_reset_all", "ZO": "zone_open", "ZC": "zone_close", "ZF": "zone_finish",
+        "ZA": "zone_append", "WSa": "write",
     }  # fmt: skip
     text = "".join(
         f"dd 1 [000] 1.{place:06}: block:block_bio_queue: 8,0 {rwbs} {place * 8} + 8 [dd]\n"

@@ -119,7 +119,9 @@ def write_plan(
     """Write a plan in which every target keeps its addresses."""
     rows = np.array(records, block_plan.RECORD)
     rows["request_id"] = np.arange(len(rows))
-    needed = needed_sectors or int((rows["sector"] + rows["length_sectors"]).max())
+    # An operation on a zone has no length, and is within its target.
+    sectors = np.maximum(rows["length_sectors"], rows["operation"] > block_plan.ZONE_APPEND)
+    needed = needed_sectors or int((rows["sector"] + sectors).max())
     tables = block_plan.Tables(
         labels=labels,
         needed_bytes=(needed * SECTOR_BYTES,) * len(labels),

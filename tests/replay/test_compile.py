@@ -156,6 +156,27 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
     ]
 
 
+def test_operations_on_zones_name_their_zone(tmp_path: Path) -> None:
+    # GIVEN an append and what is done to zones as a whole, which a capture has without a length
+    words = ("append", "reset", "reset_all", "open", "close", "finish")
+    rows: Rows = [
+        {
+            "queue_ns": n,
+            "operation": f"zone_{word}",
+            "sector": 8192,
+            "length_bytes": 4096 * (n == 0),
+        }
+        for n, word in enumerate(words)
+    ]
+    records, report = plan_of(tmp_path, rows)
+    # THEN each has its operation, and a length only what has data
+    assert [(row[1], row[3], row[4]) for row in records] == [
+        (8192, 8 * (n == 0), block_plan.ZONE_APPEND + n) for n in range(6)
+    ]
+    assert report.operations["zone_reset_all"] == 1
+    assert report.targets[0]["needed_bytes"] == 8200 * 512
+
+
 def test_the_limit_is_exact(tmp_path: Path) -> None:
     rows = [{"queue_ns": number, "sector": 8 * number} for number in range(100)]
     records, report = plan_of(tmp_path, rows, limit=7)

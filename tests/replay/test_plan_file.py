@@ -13,12 +13,13 @@ from tests.replay.program import compiled, record, run, write_plan
 from tracekit._native.workload import tally
 from tracekit.errors import TracekitError
 from tracekit.plans import Records, block_plan
-from tracekit.plans.block_plan import FLUSH, READ, WRITE
+from tracekit.plans.block_plan import FLUSH, OPERATIONS, READ, WRITE, ZONE_APPEND, ZONE_FINISH
 
 HEADER_BYTES, RECORD_BYTES, STRIDE = 192, 48, 4096
 TARGETS = 3
 COUNT = 1_000_000_000
 GAP_NS = 1000
+ZONED = range(ZONE_APPEND, ZONE_FINISH + 1)
 LAST_BLOCK = (COUNT - 1) // STRIDE
 
 
@@ -26,21 +27,32 @@ def sealed_header(
     count: int, duration_ns: int, index: bytes, target: bytes, extent: bytes, transfer_bytes: int
 ) -> bytes:
     """Pack the header of a plan of one target by the document, with its checksums."""
+    version = 2 if len(target) == 128 else 3
     index_at = HEADER_BYTES + count * RECORD_BYTES
     target_at = index_at + len(index)
     packed = struct.pack(
         "<8sIIIIQQQQQIIQIIQIIQ32sIII32s",
-        *(b"TKPLAN\r\n", 2, HEADER_BYTES, RECORD_BYTES, 512, 1, count, duration_ns),
-        *(HEADER_BYTES, index_at, STRIDE, 16, target_at, 1, 128),
+        *(b"TKPLAN\r\n", version, HEADER_BYTES, RECORD_BYTES, 512, 1, count, duration_ns),
+        *(HEADER_BYTES, index_at, STRIDE, 16, target_at, 1, len(target)),
         *(target_at + len(target), len(extent) // 64, 64, transfer_bytes, bytes(32), 0),
         *(zlib.crc32(target + extent), zlib.crc32(index), bytes(32)),
     )
     return packed + struct.pack("<I", zlib.crc32(packed))
 
 
-def pack_target(needed_bytes: int, count: int, bytes_read: int, bits: int) -> bytes:
-    sums = (count, 0, 0, 0, 0, bytes_read, 0, 0, 0, 0)
-    return struct.pack("<32sQ10QQ", b"default", needed_bytes, *sums, bits)
+def sums_of(records: list[list[int]]) -> list[int]:
+    """Return requests and bytes by operation; of version 3 if one is on a zone."""
+    kinds = 11 if any(row[4] in ZONED for row in records) else 5
+    sums = [0] * (2 * kinds)
+    for row in records:
+        operation = row[4] if row[4] < kinds else READ
+        sums[operation] += 1
+        sums[kinds + operation] += row[3] * 512
+    return sums
+
+
+def pack_target(needed_bytes: int, sums: list[int], bits: int) -> bytes:
+    return struct.pack(f"<32sQ{len(sums)}QQ", b"default", needed_bytes, *sums, bits)
 
 
 def by_hand(
@@ -54,7 +66,7 @@ def by_hand(
     for first in range(0, len(packed), STRIDE):
         block = packed[first : first + STRIDE]
         index += struct.pack("<QII", records[first][0], zlib.crc32(b"".join(block)), len(block))
-    target = pack_target(needed_bytes, len(records), sum(row[3] * 512 for row in records), bits)
+    target = pack_target(needed_bytes, sums_of(records), bits)
     extent = struct.pack("<32sQQQII", b"sda", 0, needed_bytes // 512, 0, 0, 0)
     last_ns = records[-1][0] if duration_ns is None else duration_ns
     header = sealed_header(len(records), last_ns, index, target, extent, transfer_bytes)
@@ -76,6 +88,31 @@ def test_a_plan_packed_from_the_document_runs(tmp_path: Path) -> None:
     assert ran.code == 0, ran.messages
     assert sorted(ran.statuses()) == [7 * i for i in range(5000)]
     assert ran.summary["plan"]["duration_ns"] == 499_900
+
+
+def test_operations_on_zones_are_those_of_version_3(tmp_path: Path) -> None:
+    # GIVEN each operation on zones, packed from the document, and the same by the product
+    kinds = ZONED
+    rows = [[n, 8, n, int(kind == ZONE_APPEND), kind, 0, 0] for n, kind in enumerate(kinds)]
+    rows += [[6 + n, 8 + n, 6 + n, 1, READ, 0, 0] for n in range(10)]
+    plan = tmp_path / "a.plan"
+    plan.write_bytes(by_hand(rows))
+    made = write_plan(
+        tmp_path / "b.plan",
+        [record(row[4], row[1], row[3], at_ns=row[0]) for row in rows],
+        needed_sectors=len(rows),
+    )
+    assert made.read_bytes()[:192][8] == 3
+    for path in (plan, made):
+        # WHEN they run where everything goes THEN each comes back, and is counted by its name
+        ran = run(path, engine="null")
+        assert ran.counts["done"] == len(rows)
+        planned = ran.target["planned"]
+        assert [planned[OPERATIONS[kind]] for kind in kinds] == [1] * 6
+    # and a zone has no length
+    rows[1][3] = 1
+    plan.write_bytes(by_hand(rows))
+    run(plan, engine="null").refused("record 1 is an operation on a zone with a length")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +211,8 @@ def write_sparse(path: Path, blocks: tuple[int, ...]) -> None:
             out.seek(HEADER_BYTES + number * STRIDE * RECORD_BYTES)
             out.write(rows.tobytes())
             index[number] = (position[0] * GAP_NS, zlib.crc32(rows.tobytes()), len(position))
-        target = pack_target(4096, COUNT, COUNT * 4096, 8)
+        sums = [COUNT, 0, 0, 0, 0, COUNT * 4096, 0, 0, 0, 0]
+        target = pack_target(4096, sums, 8)
         out.seek(HEADER_BYTES + COUNT * RECORD_BYTES)
         out.write(index.tobytes() + target)
         out.seek(0)

@@ -23,10 +23,10 @@ from tracekit.units import SECTOR_BYTES
 WANTED = (
     *("crc32c_generic", "virtio_pci", "virtio_blk", "ext4", "overlay", "configfs"),
     *("libnvdimm", "nd_e820", "nd_pmem", "null_blk", "dm_mod", "dm_flakey"),
-    *("device_dax", "dax_pmem"),
+    *("device_dax", "dax_pmem", "nvme"),
 )
 """Modules that the guest uses; what they depend on comes along."""
-PARAMETERS = {"null_blk": "nr_devices=0"}
+PARAMETERS = {"null_blk": "nr_devices=0", "nvme": "poll_queues=2"}
 SIGNED = b"~Module signature appended~\n"
 SIGNATURE_FACTS = struct.Struct(">8xI")
 """The kernel's struct module_signature, of which only the length of the signature is read."""

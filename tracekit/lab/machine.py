@@ -39,6 +39,27 @@ NO_TESTS = "cryptomgr.notests"
 
 
 @dataclass(frozen=True)
+class NvmeDisk:
+    """The namespace of an NVMe controller of its own: /dev/nvme0n1 and /dev/ng0n1, and so on."""
+
+    mib: int
+    zone_mib: int = 0
+    """Size of its zones; 0: it has none."""
+    block_bytes: int = 512
+
+    def words(self, number: int, path: Path) -> list[str]:
+        """Return QEMU's command line for the disk in a file."""
+        name = f"lab-nvme{number}"
+        zones = f",zoned=true,zoned.zone_size={self.zone_mib}M" if self.zone_mib else ""
+        blocks = f"logical_block_size={self.block_bytes},physical_block_size={self.block_bytes}"
+        return [
+            *("-drive", f"file={_escaped(path)},format=raw,if=none,id={name},cache=unsafe"),
+            *("-device", f"nvme,id={name}-controller,serial={name}"),
+            *("-device", f"nvme-ns,drive={name},bus={name}-controller,{blocks}{zones}"),
+        ]
+
+
+@dataclass(frozen=True)
 class Machine:
     """What QEMU emulates."""
 
@@ -49,6 +70,7 @@ class Machine:
     cpus: int
     disks: tuple[tuple[str, Path], ...] = ()
     """Serial number and image file; files that the lab made, never a device."""
+    nvme: tuple[tuple[NvmeDisk, Path], ...] = ()
     kernel_words: str = ""
 
     def command(self, console: Path) -> list[str]:
@@ -74,6 +96,8 @@ class Machine:
                 "-device",
                 f"virtio-blk-pci,drive={serial},serial={serial},werror=report,rerror=report",
             ]
+        for number, (disk, path) in enumerate(self.nvme):
+            command += disk.words(number, path)
         return command
 
 

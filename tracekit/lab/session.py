@@ -18,7 +18,7 @@ from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relaye
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab import machine
 from tracekit.lab.image import GUEST, Image, build, cache_folder, make_file_system, run_tool
-from tracekit.lab.machine import Disk, Machine
+from tracekit.lab.machine import Disk, Machine, NvmeDisk
 from tracekit.layout import CaptureSummary
 from tracekit.metadata import read_object
 from tracekit.store import scratch_folder
@@ -39,6 +39,7 @@ class Job:
 
     command: tuple[str, ...]
     disks: tuple[Disk, ...] = ()
+    nvme: tuple[NvmeDisk, ...] = ()
     dax_mib: int = 0
     memory_mib: int = 1024
     cpus: int = 2
@@ -190,6 +191,7 @@ def session(job: Job, *, on_step: Callable[[str], None]) -> Iterator[Ended]:
             memory_mib=job.memory_mib + job.dax_mib + _emulated_mib(job),
             cpus=1 if job.is_exact else job.cpus,
             disks=_make_disks(job, image, work),
+            nvme=_make_nvme(job, work),
             kernel_words=words,
         )
         started_s = time.monotonic()
@@ -246,6 +248,15 @@ def _make_disks(job: Job, image: Image, work: Path) -> tuple[tuple[str, Path], .
     how = ("-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal")
     run_tool("mke2fs", *how, str(work / "scratch.img"))
     return tuple(disks)
+
+
+def _make_nvme(job: Job, work: Path) -> tuple[tuple[NvmeDisk, Path], ...]:
+    """Make the NVMe disks as sparse files."""
+    made = [(disk, work / f"nvme{number}.img") for number, disk in enumerate(job.nvme)]
+    for disk, path in made:
+        with path.open("xb") as file:
+            file.truncate(disk.mib * MIB)
+    return tuple(made)
 
 
 DROPPED = re.compile(r"Total:\s+\d+ events \(dropped (\d+)\)")

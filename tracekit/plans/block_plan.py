@@ -17,15 +17,23 @@ from tracekit.safe_open import open_regular
 from tracekit.units import SECTOR_BYTES
 
 MAGIC = b"TKPLAN\r\n"
-VERSION = 2
+VERSION = 3
+PLAIN_VERSION = 2
+"""Of a plan without operations on zones, whose table of targets has no place for them."""
 STRIDE = 4096
 MAX_TRANSFER_BYTES = 64 << 20
 AFTER_MAX = 1 << 20
 TARGETS_MAX = 64
 CHUNK_RECORDS = 64 * STRIDE
 
-OPERATIONS = ("read", "write", "flush", "discard", "write_zeroes")
-READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
+OPERATIONS = (
+    *("read", "write", "flush", "discard", "write_zeroes", "zone_append"),
+    *("zone_reset", "zone_reset_all", "zone_open", "zone_close", "zone_finish"),
+)
+READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES, ZONE_APPEND, ZONE_RESET = range(7)
+ZONE_RESET_ALL, ZONE_OPEN, ZONE_CLOSE, ZONE_FINISH = range(7, 11)
+PLAIN = ZONE_APPEND
+"""Operations of a plain plan are below it."""
 FUA, PREFLUSH, SYNC, META, READAHEAD = 1, 2, 4, 8, 16
 FLAG_BITS = {
     "is_fua": FUA,
@@ -49,7 +57,8 @@ RECORD = layout(
     " u2 target, u8 think_ns, u4 after, u4 reserved"
 )
 INDEX = layout("u8 first_ns, u4 crc32, u4 count")
-TARGET = layout("S32 label, u8 needed_bytes, 5u8 counts, 5u8 bytes, u8 address_bits")
+TARGET = layout("S32 label, u8 needed_bytes, 11u8 counts, 11u8 bytes, u8 address_bits")
+PLAIN_TARGET = layout("S32 label, u8 needed_bytes, 5u8 counts, 5u8 bytes, u8 address_bits")
 EXTENT = layout(
     "S32 device, u8 source_sector, u8 sectors, u8 target_sector, u4 target, u4 reserved"
 )
@@ -111,11 +120,12 @@ class PlanWriter:
             for e in tables.extents
         ]
         index = np.concatenate([np.zeros(0, INDEX), *blocks])
-        parts = {"index": index, "target": totals.targets, "extent": np.array(extents, EXTENT)}
+        targets = as_plain(totals.targets)
+        parts = {"index": index, "target": targets, "extent": np.array(extents, EXTENT)}
         contents = {name: part.tobytes() for name, part in parts.items()}
         values: dict[str, Any] = {
             "magic": MAGIC,
-            "version": VERSION,
+            "version": VERSION if targets.dtype == TARGET else PLAIN_VERSION,
             "header_bytes": HEADER.itemsize,
             "record_bytes": RECORD.itemsize,
             "sector_bytes": SECTOR_BYTES,
@@ -181,7 +191,8 @@ class Totals:
     def operations(self) -> dict[str, int]:
         """How many records each operation has."""
         counts = self.targets["counts"].sum(axis=0).tolist()
-        return dict(zip(OPERATIONS, counts, strict=True))
+        named = dict(zip(OPERATIONS, counts, strict=True))
+        return {name: n for name, n in named.items() if n or name in OPERATIONS[:PLAIN]}
 
 
 def target_table(tables: Tables) -> Records:
@@ -190,6 +201,17 @@ def target_table(tables: Tables) -> Records:
     targets["label"] = [label.encode() for label in tables.labels]
     targets["needed_bytes"] = tables.needed_bytes
     return targets
+
+
+def as_plain(targets: Records) -> Records:
+    """Return the table of a plain plan, or the same one if a target has operations on zones."""
+    if targets["counts"][:, PLAIN:].any():
+        return targets
+    plain = np.zeros(len(targets), PLAIN_TARGET)
+    for name in PLAIN_TARGET.names or ():
+        column = targets[name]
+        plain[name] = column if column.ndim == 1 else column[:, :PLAIN]
+    return plain
 
 
 def index_of(records: Records) -> Records:
@@ -201,17 +223,18 @@ def index_of(records: Records) -> Records:
 
 def map_records(plan: Path) -> Records:
     """Return the records of a plan, mapped; InputError for a file that is not a whole plan."""
-    return _mapped(plan, RECORD, "record")
+    return _mapped(plan, "record")
 
 
 def map_targets(plan: Path) -> Records:
     """Return the table of targets of a plan, mapped, as `map_records`."""
-    return _mapped(plan, TARGET, "target")
+    return _mapped(plan, "target")
 
 
-def _mapped(plan: Path, kind: np.dtype[Any], part: str) -> Records:
+def _mapped(plan: Path, part: str) -> Records:
     with os.fdopen(open_regular(plan), "rb") as file:
-        header = _header(file, plan, kind, part)
+        header = _header(file, plan, part)
+        kind = _kind_of(part, header)
         offset, count = (int(header[name]) for name in _place_of(part))
         return np.memmap(file, kind, "r", offset=offset, shape=(count,))
 
@@ -219,7 +242,7 @@ def _mapped(plan: Path, kind: np.dtype[Any], part: str) -> Records:
 def trace_sha256(plan: Path) -> str:
     """Return the hash of the trace of which a plan was made; InputError as `map_records`."""
     with os.fdopen(open_regular(plan), "rb") as file:
-        return bytes(_header(file, plan, RECORD, "record")["trace_sha256"]).hex()
+        return bytes(_header(file, plan, "record")["trace_sha256"]).hex()
 
 
 def _place_of(part: str) -> tuple[str, str]:
@@ -227,14 +250,21 @@ def _place_of(part: str) -> tuple[str, str]:
     return "records_offset" if part == "record" else f"{part}_offset", f"{part}_count"
 
 
-def _header(file: IO[bytes], plan: Path, kind: np.dtype[Any], part: str) -> Any:
+def _kind_of(part: str, header: Any) -> np.dtype[Any]:
+    """Return the type of a part's entries in a plan of this version."""
+    tables = {PLAIN_VERSION: PLAIN_TARGET, VERSION: TARGET}
+    return RECORD if part == "record" else tables[int(header["version"])]
+
+
+def _header(file: IO[bytes], plan: Path, part: str) -> Any:
     head = file.read(HEADER.itemsize)
     header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
     offset, count = (int(header[name]) for name in _place_of(part))
     is_whole = (
-        (header["magic"], header["version"]) == (MAGIC, VERSION)
+        header["magic"] == MAGIC
+        and header["version"] in (PLAIN_VERSION, VERSION)
         and header["header_crc32"] == zlib.crc32(head[:-4])
-        and offset + count * kind.itemsize <= os.fstat(file.fileno()).st_size
+        and offset + count * _kind_of(part, header).itemsize <= os.fstat(file.fileno()).st_size
     )
     if not is_whole:
         raise InputError(f"{plan} is no whole plan of this version", hint="replay again")

@@ -255,6 +255,14 @@ class PlanOptions:
     placed: Placed | None = None
 
 
+MOVES_DATA = (block_plan.READ, block_plan.WRITE, block_plan.ZONE_APPEND)
+
+
+def _is_zone(operation: Integers) -> npt.NDArray[np.bool_]:
+    """Say which operations are on a zone as a whole, without data."""
+    return operation > block_plan.ZONE_APPEND
+
+
 @dataclass
 class _Compiler:
     source: Source
@@ -294,14 +302,14 @@ class _Compiler:
     def _replayable(self, rows: Rows) -> tuple[Rows, Integers]:
         """Return the rows that can be replayed with their operations; count the others."""
         operation, length = self._operations(rows), rows["length_bytes"]
-        moves_data = (operation == block_plan.READ) | (operation == block_plan.WRITE)
+        moves_data = np.isin(operation, MOVES_DATA)
         is_placed = operation != block_plan.FLUSH
         sector = rows["sector"]
         # An address can be negative or huge only in a damaged capture.
         is_outside = is_placed & ((sector < 0) | (sector > ADDRESS_MAX) | (length < 0))
         reasons = {
             "operation": operation < 0,
-            "empty": (operation >= 0) & is_placed & (length == 0),
+            "empty": (operation >= 0) & is_placed & (length == 0) & ~_is_zone(operation),
             "address": is_outside,
             "too_long": ~is_outside
             & np.where(moves_data, length > block_plan.MAX_TRANSFER_BYTES, length >= 1 << 41),
@@ -312,18 +320,20 @@ class _Compiler:
     def _append(self, rows: Rows, operation: Integers) -> None:
         if self.first_ns is None:
             self.first_ns = int(rows["time_ns"][0])
-        is_placed = operation != block_plan.FLUSH
-        length_bytes, sector = rows["length_bytes"] * is_placed, rows["sector"] * is_placed
+        is_placed, is_zone = operation != block_plan.FLUSH, _is_zone(operation)
+        length_bytes = rows["length_bytes"] * (is_placed & ~is_zone)
+        sector = rows["sector"] * is_placed
         sectors = -(-length_bytes // SECTOR_BYTES)
         self.rounded += int((sectors * SECTOR_BYTES != length_bytes).sum())
         after, think_ns = self.waits.add(rows)
-        parts = self._place(rows, operation, sector, sector + sectors)
+        # A zone is named by its first sector, whatever its size.
+        parts = self._place(rows, operation, sector, sector + np.maximum(sectors, is_zone))
         row = parts.row
         records = np.zeros(len(row), block_plan.RECORD)
         records["intended_ns"] = rows["time_ns"][row] - self.first_ns
         records["sector"] = parts.sector
         records["request_id"] = rows["request_id"][row]
-        records["length_sectors"] = parts.end - parts.sector
+        records["length_sectors"] = (parts.end - parts.sector) * ~_is_zone(parts.operation)
         records["operation"] = parts.operation
         records["flags"] = parts.flags
         records["target"] = self._areas(rows[row], parts)

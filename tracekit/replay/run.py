@@ -30,7 +30,7 @@ from tracekit.replay import partial_results
 from tracekit.replay.captured import compile_files
 from tracekit.replay.certificate import CERTIFICATE, certify
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
-from tracekit.replay.completions import write_completions, write_file_completions
+from tracekit.replay.completions import RECORD, ROW_BYTES, write_completions, write_file_completions
 from tracekit.replay.limits import is_timed, parse_certify
 from tracekit.replay.observed import kept_lead
 from tracekit.replay.partial_results import PLAN, SUFFIX, SUMMARY, StartedRun
@@ -54,8 +54,8 @@ from tracekit.units import parse_duration
 LATEST = "latest"
 TABLE = "completions.parquet"
 FILE_SUMMARY = "file_summary.json"
-RESULT_BYTES = 64
-"""What a request takes while its record of 40 bytes is rewritten as Parquet, at most."""
+RESULT_BYTES = RECORD.itemsize + ROW_BYTES
+"""What a request takes while its record is rewritten as Parquet."""
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 

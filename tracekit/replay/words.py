@@ -42,6 +42,12 @@ PLANNED = (
     ("flush", "flushes", ""),
     ("discard", "discards", "discard"),
     ("write_zeroes", "write zeroes", ""),
+    ("zone_append", "appends to zones", ""),
+    ("zone_reset", "resets of zones", ""),
+    ("zone_reset_all", "resets of all zones", ""),
+    ("zone_open", "openings of zones", ""),
+    ("zone_close", "closings of zones", ""),
+    ("zone_finish", "finishings of zones", ""),
 )
 COUNTED = {"reads": "reads", "writes": "writes and flushes", "discards": "discards"}
 """By the kernel, for which a request that only flushes is a write."""
@@ -144,7 +150,7 @@ def _planned(summary: ReplaySummary) -> Iterator[str]:
             f"{planned[key]:,} {word}"
             + (f" of {format_size(planned[f'{size}_bytes'])}" if size else "")
             for key, word, size in PLANNED
-            if planned[key]
+            if planned.get(key)
         ]
         yield f"  planned: {', '.join(counts)}"
         if target.out_of_range:
