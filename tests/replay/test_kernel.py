@@ -54,7 +54,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def traced(event: str, *, needs: str = "", only: Path | None = None) -> Iterator[list[str]]:
+def traced(
+    event: str, *, needs: str = "", only: Path | None = None, clock: str = "local"
+) -> Iterator[list[str]]:
     """Yield a list that has the lines of a kernel event after the block.
 
     An instance of its own, so that no other tracing on the machine is touched.
@@ -72,6 +74,7 @@ def traced(event: str, *, needs: str = "", only: Path | None = None) -> Iterator
         # An instance starts with the machine's options, which a capture may have changed.
         for option in ("bin", "raw", "hex"):
             (place / "options" / option).write_text("0")
+        (place / "trace_clock").write_text(clock)
         if only:
             # Only this device, or a busy machine fills the buffer; the kernel packs the number so.
             number = os.stat(only).st_rdev

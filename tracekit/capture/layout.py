@@ -208,11 +208,15 @@ def find_disks(devices: Sequence[str]) -> list[Path]:
     return list(found)
 
 
-def read_layout(disks: Sequence[Path], mounts: list[Mount]) -> dict[str, Any]:
-    """Return the parts of layout.json that describe the disks."""
+def read_layout(
+    disks: Sequence[Path], mounts: list[Mount], *, reads_content: bool = True
+) -> dict[str, Any]:
+    """Return the parts of layout.json that describe the disks; signatures are in their content."""
     folders = [(disk, folder) for disk in disks for folder in _parts_of(disk)]
     # Of all disks: the journal of a file system may lie on another one.
-    signatures = {folder.name: read_signature(Path("/dev") / folder.name) for _, folder in folders}
+    names = [folder.name for _, folder in folders]
+    read = read_signature if reads_content else lambda _device: None
+    signatures = {name: read(Path("/dev") / name) for name in names}
     mounted, swaps = by_device(mounts), active_swaps()
     partitions: list[dict[str, Any]] = []
     for disk, folder in folders:
@@ -228,11 +232,16 @@ def read_layout(disks: Sequence[Path], mounts: list[Mount]) -> dict[str, Any]:
 
 
 def read_again(
-    before: dict[str, Any], disks: Sequence[Path], *, mounts: list[Mount]
+    before: dict[str, Any],
+    disks: Sequence[Path],
+    *,
+    mounts: list[Mount],
+    reads_content: bool = True,
 ) -> dict[str, Any]:
     """Return the layout as it is now; a disk that went away keeps what was read before."""
     there = [disk for disk in disks if disk.is_dir()]
-    now, names = read_layout(there, mounts), [disk.name for disk in there]
+    now = read_layout(there, mounts, reads_content=reads_content)
+    names = [disk.name for disk in there]
     for key in ("devices", "partitions"):
         now[key] += [entry for entry in before[key] if entry["device"] not in names]
     return now

@@ -161,7 +161,10 @@ class CaptureOptions:
     command: tuple[str, ...] = ()
     """Run this and capture until it ends; without it, until `duration_s` or a signal."""
     work: Callable[[Callable[[], None]], object] | None = None
-    """Called in place of a command, with what is to be called often while it works."""
+    """Called in place of a command, with what is to be called often while it works.
+
+    The content of the disks is not looked at then: roles of partitions are not asked for.
+    """
     user: User | None = None
     """Who it runs as; None: with the rights of this process."""
     is_stdout_ours: bool = False
@@ -221,12 +224,14 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         untraced_s = _untraced_s(options)
         source = _source(choice.name, disks, part, settings=settings, options=options)
         mounts = read_mounts()
-        layout = read_layout(disks, mounts)
+        reads_content = options.work is None
+        layout = read_layout(disks, mounts, reads_content=reads_content)
         with signals_held() as stop:
             started_s = time.monotonic()
             recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
-        layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()])
+        mounts += read_mounts()
+        layout = read_again(layout, disks, mounts=mounts, reads_content=reads_content)
         for device in (one for one, disk in zip(devices, disks, strict=True) if not disk.is_dir()):
             notes.append(f"{device} went away during the capture: its layout is that of before")
         overhead = _overhead(ran, untraced_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ GRAIN_SECTORS = 8
 """As in replayer/play/block_targets.c: scaled addresses are no finer, unless the plan is."""
 COLUMNS = (
     *("device", "sector", "length_bytes", "operation", "process", "pid", "queue_ns", "issue_ns"),
-    *("complete_ns", "merged_into", "split_count"),
+    *("complete_ns", "merged_into", "split_count", "error"),
 )
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -72,6 +73,8 @@ class Queued:
     complete_ns: Integers
     is_merged: Mask
     split_count: Integers
+    is_refused: Mask
+    """Given back at once, since it might have waited: io_uring queues it anew by a thread."""
 
     @classmethod
     def read(cls, table: Path, *, from_ns: int) -> Queued:
@@ -95,6 +98,7 @@ class Queued:
             "pid": ints(one["pid"]),
             "is_merged": ints(one["merged_into"], if_null=-1) >= 0,
             "split_count": ints(one["split_count"]),
+            "is_refused": (ints(one["error"]) == -errno.EAGAIN) & (times["issue_ns"] == NONE),
         }
         rows = {name: column[is_queued] for name, column in columns.items()}
         return cls(devices, [*processes, ""], **rows)
@@ -284,10 +288,11 @@ class _Joiner:
             owner, sector, sectors = mine, asked.sector[mine], asked.sectors[mine]
             if place.extents is not None:
                 owner, sector, sectors = self._on_extents(mine, place.extents)
-            device = np.full(len(owner), self._device_of(place))
+            there = self._device_of(place)
+            device = np.full(len(owner), there)
             operation = asked.operation[owner]
             # A device that knows no write zeroes gets pages of zeroes.
-            seen = self.rows.operation[self.is_own & (self.rows.device == device[:1])]
+            seen = self.rows.operation[self.is_own & (self.rows.device == there)]
             if (operation == WRITE_ZEROES).any() and not (seen == WRITE_ZEROES).any():
                 operation = np.where(operation == WRITE_ZEROES, WRITE, operation)
             found.append((owner, device, operation, sector + place.first_sector, sectors))
@@ -316,7 +321,7 @@ class _Joiner:
     def _join_equal(self, parts: Parts) -> Integers:
         """Join what has as many I/Os as rows of its place and length; return the other I/Os."""
         rows, asked = self.rows, self.asked
-        mine = np.flatnonzero(self.is_own & (rows.sectors > 0))
+        mine = np.flatnonzero(self.is_own & (rows.sectors > 0) & ~rows.is_refused)
         _, where = np.unique(np.concatenate([parts.sector, rows.sector[mine]]), return_inverse=True)
         lengths, length = np.unique(
             np.concatenate([parts.sectors, rows.sectors[mine]]), return_inverse=True
@@ -362,7 +367,8 @@ class _Joiner:
         """Join what the kernel queued in pieces, and what has other rows than I/Os, by time."""
         at: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         rows = self.rows
-        free = np.flatnonzero(self.is_own & ~self.is_used & (rows.sectors > 0))
+        is_free = self.is_own & ~self.is_used & ~rows.is_refused
+        free = np.flatnonzero(is_free & (rows.sectors > 0))
         for row in free[np.argsort(rows.queue_ns[free], kind="stable")] if len(rest) else ():
             at[int(rows.device[row]), int(rows.operation[row]), int(rows.sector[row])].append(row)
         for part in rest[np.argsort(self.asked.submit_ns[parts.owner[rest]], kind="stable")]:
@@ -552,7 +558,8 @@ def _others(asked: Asked, rows: Queued, is_own: Mask, is_used: Mask) -> dict[str
     return {
         "foreign": len(foreign),
         "foreign_processes": dict(names.most_common(8)),
-        "unexplained": int((is_during & is_own & ~is_used).sum()),
+        "refused": int((is_during & is_own & rows.is_refused).sum()),
+        "unexplained": int((is_during & is_own & ~is_used & ~rows.is_refused).sum()),
     }
 
 

@@ -319,6 +319,8 @@ class Observed(Record, kw_only=True):
     foreign: int
     foreign_processes: Counts
     unexplained: int
+    refused: int
+    """Times that the device's queue was full, and a thread of the kernel queued it later."""
     queue_error_ns: Percentiles | None
     issue_error_ns: Percentiles | None
     queue_lag_ns: Percentiles | None
@@ -562,6 +564,7 @@ ADVICE = {
     "lost_events": "use fewer busy processes, or a lower --speed: the tracer could not keep up",
     "unmatched": "take their kernel times as unknown; events that were lost are one reason",
     "foreign": "stop what uses the device: its I/O is among that of the replay",
+    "refused": "use a --depth of at most queue/nr_requests of the device",
     "misplaced": "do not trust the kernel's times: the clocks of tracer and program differ",
     "rounded": "nothing: lengths are whole sectors on every block device",
 }
@@ -635,6 +638,8 @@ def find_gaps(seen: Observed) -> list[TraceWarning]:
     found = {
         "lost_events": f"the tracer lost {seen.lost_events:,} events",
         "unmatched": f"{seen.unmatched:,} requests were not found among what the kernel queued",
+        "refused": f"the device's queue was full {seen.refused:,} times, and threads of the kernel"
+        " queued these requests later and in another order",
         "misplaced": f"the kernel ended {seen.misplaced:,} requests later than the program saw it",
         "foreign": f"others queued {seen.foreign:,} I/Os on the devices of the targets: {names}",
     }
