@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +57,19 @@ _DEEP_KEY = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){64}")
 BUILT_IN = Path(__file__).with_name("profiles.toml")
 
 
+Quantiles = tuple[tuple[float, float], ...]
+"""A distribution: probabilities from 0 to 1 with their times; the logarithm of the time is a
+straight line between two of them."""
+
+
+def mean_of(quantiles: Iterable[tuple[float, float]]) -> float:
+    """Return the mean of a distribution: of each line (b - a) / ln(b / a)."""
+    return sum(
+        (end - start) * (b if a == b else (b - a) / math.log(b / a))
+        for (start, a), (end, b) in pairwise(quantiles)
+    )
+
+
 @dataclass(frozen=True)
 class Profile:
     """One device: microseconds, MiB/s, relative price. The latencies are of a 4 KiB request."""
@@ -78,6 +92,8 @@ class Profile:
     capacity_gb: float | None = None
     write_settle_us: float | None = None  # may be left out
     endurance_cycles: float | None = None  # writes that a cell bears; None: not known
+    read_quantiles_us: Quantiles | None = None  # of the latencies above; None: they are constant
+    write_quantiles_us: Quantiles | None = None
 
     @property
     def has_head(self) -> bool:
@@ -94,11 +110,30 @@ class Profile:
         """Fixed cost of a write: its 4 KiB latency less the transfer of 4 KiB."""
         return self.write_latency_us - _transfer_us(self.write_mib_s)
 
+    def setup_quantiles_us(self, operation: str) -> Quantiles | None:
+        """Return the distribution of a setup, of which the setup that is constant is the mean.
 
+        That of the latency gives its form, less the transfer as the setup itself.
+        """
+        given: Quantiles | None = getattr(self, f"{operation}_quantiles_us")
+        setup_us = float(getattr(self, f"{operation}_setup_us"))
+        if given is None or setup_us <= 0:
+            return None
+        transfer_us = _transfer_us(getattr(self, f"{operation}_mib_s"))
+        setups = tuple((p, max(us - transfer_us, LEAST_SETUP_US)) for p, us in given)
+        factor = setup_us / mean_of(setups)
+        return tuple((p, us * factor) for p, us in setups)
+
+
+LEAST_SETUP_US = 0.001
 DISK = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us", "capacity_gb")
 REQUIRED = tuple(field.name for field in fields(Profile)[2:] if field.default is MISSING)
 KNOWN = tuple(field.name for field in fields(Profile)[1:])
 MAX_PARALLELISM = 256
+QUANTILE_KEYS = ("read_quantiles_us", "write_quantiles_us")
+MAX_QUANTILES = 64
+MEAN_FACTOR = 1.5
+"""How many times the latency the mean of its distribution may be, or the other way round."""
 LIMITS = {
     "read_mib_s": ("0.001", "10000000", " MiB/s"),
     "write_mib_s": ("0.001", "10000000", " MiB/s"),
@@ -191,12 +226,18 @@ def _read_profile(file: Path, name: str, table: Any) -> Profile:
     about = table.get("about", name)
     if not isinstance(about, str):
         raise InputError(f"{file}: profile [{name}], key 'about': {about!r} is not text")
-    keys = [key for key in table if key != "about"]
-    numbers = {key: checked_number(file, name, key=key, value=table[key]) for key in keys}
-    profile = Profile(name=name, about=about, **numbers)
+    values: dict[str, Any] = {
+        key: _checked_quantiles(f"{file}: profile [{name}], key '{key}'", value)
+        if key in QUANTILE_KEYS
+        else checked_number(file, name, key=key, value=value)
+        for key, value in table.items()
+        if key != "about"
+    }
+    profile = Profile(name=name, about=about, **values)
     place = f"{file}: profile [{name}]"
     for operation in ("read", "write"):
         _check_setup(place, profile, operation)
+        _check_mean(place, profile, operation)
     _check_disk(place, profile)
     return profile
 
@@ -235,6 +276,47 @@ def _check_setup(place: str, profile: Profile, operation: str) -> None:
         raise InputError(
             f"{place}: sequential_setup_us {profile.sequential_setup_us} is more than a random"
             f" {operation}'s fixed cost of {setup_us:.3f} us"
+        )
+
+
+def _checked_quantiles(place: str, value: Any) -> Quantiles:
+    """Return a list of [probability, us]; InputError for what is no distribution."""
+    hint = (
+        "for example [[0, 55], [0.5, 60], [0.99, 150], [1, 900]]: of each share the longest, in us"
+    )
+    rows = value if isinstance(value, list) else []
+    if not 2 <= len(rows) <= MAX_QUANTILES:
+        raise InputError(f"{place}: not 2 to {MAX_QUANTILES} pairs", hint=hint)
+    for row in rows:
+        is_pair = isinstance(row, list) and len(row) == 2
+        if not is_pair or any(isinstance(n, bool) or not isinstance(n, int | float) for n in row):
+            raise InputError(f"{place}: {row!r} is not a pair of numbers", hint=hint)
+        if not (0 <= row[0] <= 1 and 0 < row[1] <= 1e8):
+            raise InputError(f"{place}: {row!r} is not a probability and up to 100 s", hint=hint)
+    quantiles = tuple((float(p), float(us)) for p, us in rows)
+    rises = all(p < q and a <= b for (p, a), (q, b) in pairwise(quantiles))
+    if not rises or quantiles[0][0] != 0 or quantiles[-1][0] != 1:
+        raise InputError(f"{place}: does not rise from a probability of 0 to one of 1", hint=hint)
+    return quantiles
+
+
+def _check_mean(place: str, profile: Profile, operation: str) -> None:
+    """Raise InputError for quantiles of another device than the latency, or of a disk's head."""
+    key = f"{operation}_quantiles_us"
+    quantiles: Quantiles | None = getattr(profile, key)
+    if quantiles is None:
+        return
+    if profile.has_head:
+        raise InputError(
+            f"{place}: the times of a disk whose head moves follow from its distance",
+            hint=f"leave {key} out, or {', '.join(DISK)}",
+        )
+    latency_us, mean_us = getattr(profile, f"{operation}_latency_us"), mean_of(quantiles)
+    if not latency_us / MEAN_FACTOR <= mean_us <= latency_us * MEAN_FACTOR:
+        raise InputError(
+            f"{place}: the mean of {key} is {mean_us:.6g} us, {operation}_latency_us"
+            f" {latency_us:.6g}: that is another device",
+            hint="the latency is the mean of 4 KiB requests; quantiles give the form around it",
         )
 
 

@@ -33,6 +33,11 @@ static void write_device(struct json *json, const struct device_spec *spec) {
   json_number(json, "lanes", spec->lanes);
   if (spec->half_turn_ns > 0)
     write_disk(json, spec);
+  if (spec->read_setup.count > 0 || spec->write_setup.count > 0) {
+    json_number(json, "read_setup_quantiles", spec->read_setup.count);
+    json_number(json, "write_setup_quantiles", spec->write_setup.count);
+    json_number(json, "seed", spec->seed);
+  }
   json_close(json, '}');
 }
 

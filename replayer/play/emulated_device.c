@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/heap.h"
 #include "model/spindle.h"
 #include "play/engine.h"
@@ -15,7 +16,8 @@
 #define RATE_MAX_BYTES_S (UINT64_C(1) << 50)
 #define VALUE_CHARS 24U
 #define SECTORS_MAX (UINT64_C(1) << 50)
-#define PS 1000 /* in a nanosecond */
+#define PS 1000                             /* in a nanosecond */
+#define GOLDEN UINT64_C(0x9E3779B97F4A7C15) /* the step of SplitMix64 */
 
 static bool is_free_before(const uint64_t *a_ns, const uint64_t *b_ns) { return *a_ns < *b_ns; }
 
@@ -64,6 +66,7 @@ static const struct key keys[] = {
     {"track_sectors", offsetof(struct device_spec, track_sectors), 0, SECTORS_MAX, FOR_DISK, false},
     {"capacity_sectors", offsetof(struct device_spec, capacity_sectors), 1, SECTORS_MAX, FOR_DISK,
      false},
+    {"seed", offsetof(struct device_spec, seed), 0, UINT64_MAX, NEVER, false},
 };
 
 #define KEYS (sizeof keys / sizeof *keys)
@@ -76,9 +79,25 @@ static size_t find(const char *name, size_t length) {
   return KEYS;
 }
 
+/* Returns the distribution of this name, NULL when there is none. */
+static struct quantiles *find_quantiles(const char *name, size_t length, struct device_spec *spec) {
+  static const char *const names[] = {"read_setup_quantiles", "write_setup_quantiles"};
+  struct quantiles *places[] = {&spec->read_setup, &spec->write_setup};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+      return places[i];
+  return NULL;
+}
+
 /* Reads one "KEY=VALUE" of `length` characters. */
 static int take(const char *text, size_t length, struct device_spec *spec, bool *seen) {
   const char *equals = memchr(text, '=', length);
+  struct quantiles *quantiles =
+      equals == NULL ? NULL : find_quantiles(text, (size_t)(equals - text), spec);
+  if (quantiles != NULL)
+    return quantiles->count > 0 ? -EINVAL
+                                : quantiles_parse(equals + 1, length - (size_t)(equals + 1 - text),
+                                                  TIME_MAX_NS, quantiles);
   size_t key = equals == NULL ? KEYS : find(text, (size_t)(equals - text));
   if (key == KEYS || seen[key])
     return -EINVAL;
@@ -119,7 +138,8 @@ static bool is_whole(const struct device_spec *spec, const bool *seen) {
     if (!seen[i] && (keys[i].need == ALWAYS || (is_disk && keys[i].need == FOR_DISK)))
       return false;
   struct tk_spindle spindle = spindle_of(spec);
-  return !is_disk || (spec->lanes == 1 && spindle_is_valid(&spindle));
+  bool is_drawn = spec->read_setup.count > 0 || spec->write_setup.count > 0;
+  return !is_disk || (spec->lanes == 1 && !is_drawn && spindle_is_valid(&spindle));
 }
 
 int device_spec_parse(const char *text, struct device_spec *spec, const char **fault) {
@@ -150,6 +170,13 @@ static uint64_t transfer_ns(uint64_t bytes, uint64_t bytes_s) {
   return bytes / bytes_s * SECOND_NS + bytes % bytes_s * SECOND_NS / bytes_s;
 }
 
+/* Returns the output of SplitMix64 that has the request's id for its number, of the target's
+ * sequence: the same in each run, whatever its other requests and its order are. */
+static uint64_t random_of(uint64_t seed, const struct request *request) {
+  uint64_t sequence = hash_mix(seed + (request->target + UINT64_C(1)) * GOLDEN);
+  return hash_mix(sequence + (request->request_id + 1) * GOLDEN);
+}
+
 /* Returns what a transfer costs before its first byte. */
 static uint64_t start_ns(const struct device *device, const struct request *request, bool is_read) {
   const struct device_spec *spec = &device->spec;
@@ -163,6 +190,9 @@ static uint64_t start_ns(const struct device *device, const struct request *requ
   }
   if (request->offset_bytes == device->next_bytes && has_sequential)
     return spec->sequential_setup_ns;
+  const struct quantiles *quantiles = is_read ? &spec->read_setup : &spec->write_setup;
+  if (quantiles->count > 0)
+    return quantiles_draw_ns(quantiles, random_of(spec->seed, request));
   return is_read ? spec->read_setup_ns : spec->write_setup_ns;
 }
 

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "play/quantiles.h"
+
 #define DEVICE_LANES_MAX 1024U
 
 /* What requests cost. */
@@ -28,15 +30,20 @@ struct device_spec {
   uint64_t half_turn_ns;     /* added to each request that goes elsewhere */
   uint64_t track_sectors;    /* below that distance there is no seek */
   uint64_t capacity_sectors; /* the whole stroke, in sectors of 512 bytes */
+  /* In place of the setups, which are their means, where they are given; a disk has none. */
+  struct quantiles read_setup;
+  struct quantiles write_setup;
+  uint64_t seed; /* of what is drawn from them, a function of it, of target and request id */
 };
 
 struct request;
 struct device; /* a spec and what it is doing */
 
 /* Reads "KEY=VALUE,..." with the names of the fields above, each once, all but
- * sequential_setup_ns, lanes (1) and those of a disk needed; of these all or none. Returns 0;
- * -EINVAL after *fault was set to the place that cannot be read, or to the end of the text where a
- * key is missing. */
+ * sequential_setup_ns, lanes (1), those of a disk and what is drawn needed; of a disk's all or
+ * none. The quantiles are called read_setup_quantiles and write_setup_quantiles. Returns 0; -EINVAL
+ * after *fault was set to the place that cannot be read, or to the end of the text where a key is
+ * missing. */
 int device_spec_parse(const char *text, struct device_spec *spec, const char **fault);
 
 /* Makes a device that does nothing yet; NULL with errno on failure. Free with device_free. */

@@ -375,6 +375,25 @@ def test_a_latency_contains_the_transfer_of_4_kib(tmp_path: Path) -> None:
     assert profile.sequential_setup_us is None
 
 
+def test_a_distribution_has_the_latency_as_its_mean(tmp_path: Path) -> None:
+    # GIVEN latencies whose mean is 120 us, of a device of 100 us
+    given = "[[0, 60], [0.5, 80], [0.9, 180], [1, 900]]"
+    profile = load_profiles(own_file(tmp_path, read_quantiles_us=given))["mine"]
+    found = profile.setup_quantiles_us("read")
+    assert found is not None
+    # THEN what is emulated has the mean that is modelled, and the form that was given
+    assert [p for p, _ in found] == [0, 0.5, 0.9, 1]
+    share = np.linspace(0, 1, 200_001)
+    times = np.exp(np.interp(share, [p for p, _ in found], np.log([us for _, us in found])))
+    assert np.trapezoid(times, share) == pytest.approx(profile.read_setup_us, rel=1e-6)
+    ratios = [
+        us / (given_us - 9.765625)
+        for (_, us), given_us in zip(found, (60, 80, 180, 900), strict=True)
+    ]
+    assert ratios == pytest.approx([ratios[0]] * 4)
+    assert profile.setup_quantiles_us("write") is None
+
+
 def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
     file = written(
         tmp_path / "own.toml", own_file(tmp_path).read_text().replace("[mine]", "[dram]")
@@ -407,6 +426,19 @@ def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
         ("", {**HEAD, "rpm": "0"}, r"key 'rpm': 0 is not between 1 and 1000000"),
         ("", {**HEAD, "capacity_gb": "0"}, r"key 'capacity_gb': 0 GB is not between"),
         ("", {**HEAD, "parallelism": "2"}, r"a disk with one head has no parallelism above 1"),
+        ("", {"read_quantiles_us": "5"}, r"'read_quantiles_us': not 2 to 64 pairs"),
+        ("", {"read_quantiles_us": "[[0, 9]]"}, r"not 2 to 64 pairs"),
+        ("", {"read_quantiles_us": "[[0, 9], [1, true]]"}, r"\[1, True\] is not a pair of numbers"),
+        ("", {"read_quantiles_us": "[[0, 9], [2, 9]]"}, r"\[2, 9\] is not a probability"),
+        ("", {"read_quantiles_us": "[[0, 0], [1, 9]]"}, r"\[0, 0\] is not a probability and up"),
+        ("", {"read_quantiles_us": "[[0, 100], [1, 90]]"}, r"does not rise from a probability"),
+        ("", {"read_quantiles_us": "[[0.1, 90], [1, 110]]"}, r"does not rise from a probability"),
+        (
+            "",
+            {"read_quantiles_us": "[[0, 9], [1, 9]]"},
+            r"mean of read_quantiles_us is 9 us, read_l",
+        ),
+        ("", {**HEAD, "read_quantiles_us": "[[0, 90], [1, 110]]"}, r"times of a disk whose head"),
         ("", {**HEAD, "seek_full_us": "9000"}, r"seeks of 1000.0 us track to track, 12000.0 us on"),
         ("", {**HEAD, "seek_average_us": "900"}, r"are not those of a curve that only rises"),
     ],

@@ -213,9 +213,10 @@ def content(path: Path) -> Bytes:
     return np.frombuffer(path.read_bytes(), np.uint8)
 
 
-def device(**changes: int) -> str:
+def device(**changes: int | str) -> str:
     """Return the words of an emulated device that takes no time but for what is given."""
-    quick = dict.fromkeys(("read_setup_ns", "write_setup_ns", "flush_ns", "fua_ns"), 0)
+    quick: dict[str, int | str] = {}
+    quick |= dict.fromkeys(("read_setup_ns", "write_setup_ns", "flush_ns", "fua_ns"), 0)
     quick |= dict.fromkeys(("read_bytes_s", "write_bytes_s"), 10**12)
     return ",".join(f"{key}={value}" for key, value in (quick | changes).items())
 

@@ -1,5 +1,10 @@
 """The emulated engine: when a device that exists as its service times is done."""
 
+import math
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from tests.replay.program import (
     stop_in_the_run,
 )
 from tests.replay.trace import ROWS, trace
+from tracekit.devices import mean_of
 from tracekit.errors import UsageError
 from tracekit.plans.block_plan import FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 
@@ -35,7 +41,7 @@ SPEC = {
 LATE_NS = 2_000_000
 
 
-def emulated(**changes: int) -> dict[str, Any]:
+def emulated(**changes: int | str) -> dict[str, Any]:
     """Return the options of a run on the device."""
     return {"engine": "emulated", "emulate": device(**(SPEC | changes))}
 
@@ -43,7 +49,30 @@ def emulated(**changes: int) -> dict[str, Any]:
 ONE_BY_ONE: dict[str, Any] = {"pace": "fast", "depth": 1}
 
 
-def service_ns(before_end: int | None, row: Record) -> int:
+Quantiles = list[tuple[float, int]]
+FORM: Quantiles = [(0, 40_000), (0.25, 60_000), (0.5, 90_000), (0.99, 250_000), (1, 2_000_000)]
+DRAWN = {f"{name}_setup_quantiles": "+".join(f"{p}@{ns}" for p, ns in FORM) for name in ("read",)}
+
+
+def mixed_bits(value: int) -> int:
+    """Return the finalizer of SplitMix64."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        value = (value ^ (value >> shift)) * factor % 2**64
+    return value ^ (value >> 31)
+
+
+def drawn_ns(number: int, seed: int = 0) -> int:
+    """Say what a request of the first target draws, from the words of INTERFACE.md."""
+    golden = 0x9E3779B97F4A7C15
+    sequence = mixed_bits((seed + golden) % 2**64)
+    unit = (mixed_bits((sequence + (number + 1) * golden) % 2**64) >> 11) / 2**53
+    (p, low), (q, high) = next(pair for pair in pairwise(FORM) if unit < pair[1][0])
+    return int(low * math.pow(high / low, (unit - p) / (q - p)) + 0.5)
+
+
+def service_ns(
+    before_end: int | None, row: Record, *, number: int = 0, is_drawn: bool = False
+) -> int:
     """Say what a request costs, from the words of INTERFACE.md."""
     _, sector, _, sectors, operation, flags, *_ = row
     if operation == FLUSH:
@@ -51,8 +80,11 @@ def service_ns(before_end: int | None, row: Record) -> int:
     if operation not in (READ, WRITE):
         return 0
     word = "read" if operation == READ else "write"
-    key = "sequential_setup_ns" if sector == before_end else f"{word}_setup_ns"
-    cost = SPEC[key] + sectors * 512 * 1_000_000_000 // SPEC[f"{word}_bytes_s"]
+    if sector == before_end:
+        cost = SPEC["sequential_setup_ns"]
+    else:
+        cost = drawn_ns(number) if is_drawn and operation == READ else SPEC[f"{word}_setup_ns"]
+    cost += sectors * 512 * 1_000_000_000 // SPEC[f"{word}_bytes_s"]
     cost += SPEC["fua_ns"] if flags & FUA else 0
     return cost + (SPEC["flush_ns"] if flags & PREFLUSH else 0)
 
@@ -76,16 +108,18 @@ def end_of(row: Record, before: int | None) -> int | None:
     return row[1] + row[3] if row[4] in (READ, WRITE) else before
 
 
-def modelled_ns(rows: list[Record], submits_ns: list[int], *, lanes: int) -> list[int]:
+def modelled_ns(
+    rows: list[Record], submits_ns: list[int], *, lanes: int, is_drawn: bool = False
+) -> list[int]:
     """Say when each request is done, from the words of INTERFACE.md, server by server."""
     free, written, end, done = [0] * lanes, 0, None, []
-    for row, submit_ns in zip(rows, submits_ns, strict=True):
+    for number, (row, submit_ns) in enumerate(zip(rows, submits_ns, strict=True)):
         lane = min(range(lanes), key=free.__getitem__)
         start = max(free[lane], submit_ns)
         if row[4] == FLUSH or row[5] & PREFLUSH:
             start = max(start, written)
             lane = max((n for n in range(lanes) if free[n] <= start), key=free.__getitem__)
-        free[lane] = start + service_ns(end, row)
+        free[lane] = start + service_ns(end, row, number=number, is_drawn=is_drawn)
         written = max(written, free[lane]) if row[4] == WRITE else written
         end = end_of(row, end)
         done.append(free[lane])
@@ -93,16 +127,18 @@ def modelled_ns(rows: list[Record], submits_ns: list[int], *, lanes: int) -> lis
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("lanes", [1, 2, 3, 8])
-def test_each_request_is_done_when_the_device_would_be(replay: Replay, lanes: int) -> None:
+@pytest.mark.parametrize(("lanes", "is_drawn"), [(1, False), (2, True), (3, False), (8, True)])
+def test_each_request_is_done_when_the_device_would_be(
+    replay: Replay, lanes: int, is_drawn: bool
+) -> None:
     # GIVEN requests that come faster than the device serves them
     rows = mixed(400, 250_000 // lanes)
     # WHEN they run at their times
-    ran = replay(rows, **emulated(lanes=lanes))
+    ran = replay(rows, **emulated(lanes=lanes, **(DRAWN if is_drawn else {})))
     # THEN none is done before the explicit queue of that many servers says, from its submission on
     done = ran.by_id()
     submits_ns = done["submit_ns"].tolist()
-    expected = modelled_ns(rows, submits_ns, lanes=lanes)
+    expected = modelled_ns(rows, submits_ns, lanes=lanes, is_drawn=is_drawn)
     late = [int(ns) - own for ns, own in zip(done["complete_ns"], expected, strict=True)]
     assert min(late) >= 0
     # and what is said of the device is that, to the ns; the rest of the times is lateness
@@ -119,6 +155,100 @@ def test_each_request_is_done_when_the_device_would_be(replay: Replay, lanes: in
         for key, percent in (("p50_ns", 50), ("p99_ns", 99), ("p99_9_ns", 99.9)):
             exact = np.percentile(values, percent, method="inverted_cdf")
             assert exact <= found[key] <= 1.008 * exact + 1
+
+
+Served = Callable[[str, list[Record], list[int]], list[int]]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """Return what serves requests on the program's own device, without a clock."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    program = tmp_path_factory.mktemp("device") / "device"
+    sources = ["play/emulated_device.c", "play/quantiles.c", "play/number.c", "model/spindle.c"]
+    here, native = Path(__file__).parent, Path(__file__).parents[2] / "replayer"
+    files = [here / "emulated_device.c", *(native / source for source in sources)]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-O1", f"-I{native}", "-o", program]
+    subprocess.run([compiler, *options, *files, "-lm"], check=True)
+
+    def serve(spec: str, rows: list[Record], submits_ns: list[int]) -> list[int]:
+        lines = [
+            f"{submit_ns} {number} {row[1] * 512} {row[3] * 512} {row[4]} {row[5]}\n"
+            for number, (row, submit_ns) in enumerate(zip(rows, submits_ns, strict=True))
+        ]
+        done = subprocess.run(
+            [program, spec], input="".join(lines), capture_output=True, text=True, check=True
+        )
+        return [int(line) for line in done.stdout.split()]
+
+    return serve
+
+
+@pytest.mark.parametrize("is_drawn", [False, True])
+@pytest.mark.parametrize("lanes", [1, 2, 5, 64])
+def test_a_device_is_an_explicit_queue_event_by_event(
+    served: Served, lanes: int, is_drawn: bool
+) -> None:
+    rows, chance = mixed(4000, 0), np.random.default_rng(lanes)
+    submits_ns = np.cumsum(chance.integers(0, 500_000 // lanes, len(rows))).tolist()
+    spec = device(**(SPEC | {"lanes": lanes} | (DRAWN if is_drawn else {})))
+    expected = modelled_ns(rows, submits_ns, lanes=lanes, is_drawn=is_drawn)
+    assert served(spec, rows, submits_ns) == expected
+
+
+def test_what_is_drawn_has_the_distribution(served: Served) -> None:
+    from scipy import stats
+
+    # GIVEN 50,000 reads that take nothing but their setup, alone
+    rows = [record(READ, 1000 * (n % 2), 1) for n in range(50_000)]
+    submits_ns = [n * 10**9 for n in range(len(rows))]
+    spec = device(read_setup_ns=0, read_bytes_s=10**15, **DRAWN)
+    times = np.array(served(spec, rows, submits_ns)) - submits_ns
+    # THEN scipy finds no difference from the quantiles, but from any that differ a little
+    probabilities, ends_ns = zip(*FORM, strict=True)
+
+    def distribution(factor: float) -> float:
+        logs = np.log(np.array(ends_ns) * factor)
+        found = stats.kstest(times, lambda ns: np.interp(np.log(ns), logs, probabilities))
+        return float(found.pvalue)
+
+    assert distribution(1.0) > 0.01
+    assert distribution(1.03) < 1e-6
+    # and the mean is the one that the profile is scaled by
+    error = times.std() / len(times) ** 0.5
+    assert abs(times.mean() - mean_of([(p, ns) for p, ns in FORM])) < 4 * error
+    # another seed draws other times of the same distribution, the same seed the same
+    other = np.array(served(f"{spec},seed=5", rows, submits_ns)) - submits_ns
+    assert (other != times).mean() > 0.99
+    assert stats.ks_2samp(other, times).pvalue > 0.01
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "0@5",
+        "0@5+1@4",
+        "0@5+0.5@6",
+        "0.1@5+1@6",
+        "0@0+1@5",
+        "0@5+0.5@6+0.5@7+1@8",
+        "0@5+1@6+",
+        "0@5+1@1000000000001",
+        "-0@5+1@6",
+        "+".join(f"{n / 70}@{n + 1}" for n in range(71)),
+    ],
+)
+def test_what_is_no_distribution_is_rejected(replay: Replay, words: str) -> None:
+    spec = device(**SPEC, read_setup_quantiles=words)
+    ran = replay([record(READ, 0, 1)], engine="emulated", emulate=spec)
+    ran.refused("--emulate: read_setup_quantiles=", code=2, lines=2)
+
+
+def test_a_disk_draws_nothing(replay: Replay) -> None:
+    ran = replay([record(READ, 0, 1)], **emulated(**DISK, **DRAWN))
+    ran.refused("--emulate: a key is missing", code=2, lines=2)
 
 
 @pytest.mark.plain

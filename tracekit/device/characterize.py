@@ -17,7 +17,15 @@ import pyarrow as pa
 
 from tracekit._native.players import checked_program, run_program
 from tracekit.device import made_file
-from tracekit.device.fit import Fitted, checked_name, compare, complete, fit, write_profile
+from tracekit.device.fit import (
+    Fitted,
+    checked_name,
+    compare,
+    complete,
+    fit,
+    measured_quantiles,
+    write_profile,
+)
 from tracekit.device.steps import (
     ALL,
     Amounts,
@@ -168,6 +176,11 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
             f"in {len(late)} steps the data took longer to move than the emulated device takes:"
             " use a faster target, or none"
         )
+    if behind := sum(result["is_emulation_late"] for result in results):
+        yield (
+            f"in {behind} of {len(results)} steps the emulation was too late: these times are not"
+            " the device's alone; close other load, or use `chrt -f 10`"
+        )
     yield from _pauses(results)
     most = max((r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"), default=0)
     lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
@@ -228,6 +241,7 @@ class StepResult(Record):
     steal_ratio: Share
     overruns: Count
     operations: dict[str, OperationTimes]
+    is_emulation_late: bool = False
 
     def __post_init__(self) -> None:
         """Check that there is a sum over the operations."""
@@ -301,7 +315,7 @@ def _write_answer(
     fitted, emulated = fit(results), options.target.profile()
     if emulated is not None:
         compare(fitted, emulated)
-    name, taken, missing = _profile(folder, fitted, options)
+    name, taken, missing = _profile(folder, fitted, results, options=options)
     answer = DeviceAnswer(
         target=None if options.target.path is None else str(options.target.path),
         kind=target.about["kind"],
@@ -336,7 +350,11 @@ def _write_answer(
 
 
 def _profile(
-    folder: TraceFolder, fitted: Sequence[Fitted], options: CharacterizeOptions
+    folder: TraceFolder,
+    fitted: Sequence[Fitted],
+    results: Sequence[Result],
+    *,
+    options: CharacterizeOptions,
 ) -> tuple[str, list[str], list[str]]:
     """Write the profile if all of it is known; return its name, what was taken and is missing."""
     name = checked_name(options.name, path=options.target.path, device=options.target.device)
@@ -350,7 +368,8 @@ def _profile(
     if not missing:
         what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
-        write_profile(folder.file(PROFILE), name, values=values, about=about)
+        quantiles = measured_quantiles(results)
+        write_profile(folder.file(PROFILE), name, values=values, about=about, quantiles=quantiles)
     else:
         folder.file(PROFILE).unlink(missing_ok=True)  # of an earlier device
     return name, taken, missing
@@ -546,6 +565,7 @@ def _step_result(
         is_direct=summary["targets"][0]["is_direct"],
         steal_ratio=summary["fidelity"]["steal_ratio"],
         overruns=summary["engine"]["overruns"],
+        is_emulation_late=not summary.get("emulation", {}).get("is_within_budget", True),
         operations={name: OperationTimes(**one.as_dict()) for name, one in latencies.items()},
     )
 

@@ -21,10 +21,12 @@ import tomli_w
 from tracekit.devices import (
     KNOWN,
     MAX_PARALLELISM,
+    MEAN_FACTOR,
     REQUIRED,
     Profile,
     choose_profile,
     load_profiles,
+    mean_of,
 )
 from tracekit.errors import UsageError
 from tracekit.escapes import escape
@@ -108,6 +110,36 @@ def _means(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
         yield Fitted(f"{operation}_latency_us", latency["mean_ns"] / 1e3, _error_of(latency))
         median_us = latency["p50_ns"] / 1e3
         yield Fitted(f"{operation}_median_us", median_us, None, is_in_profile=False)
+
+
+PROBABILITIES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 0.99999)
+LEAST_BEYOND = 5
+"""Requests beyond a quantile, so that it is not one pause of the machine."""
+
+
+def measured_quantiles(results: Sequence[Result]) -> dict[str, list[list[float]]]:
+    """Return the distributions of the random 4 KiB requests, as keys of a profile, in us.
+
+    One whose few quantiles do not have the mean of the requests is left out.
+    """
+    found = {}
+    for operation in ("read", "write"):
+        for latency in _latencies(results, f"random_{operation}", operation):
+            quantiles, mean_us = _quantiles(latency), latency["mean_ns"] / 1e3
+            if 1 / MEAN_FACTOR < mean_of([(p, us) for p, us in quantiles]) / mean_us < MEAN_FACTOR:
+                found[f"{operation}_quantiles_us"] = quantiles
+    return found
+
+
+def _quantiles(latency: Result) -> list[list[float]]:
+    count = latency["requests"]
+    _, counts, highs = (np.array(column) for column in zip(*latency["histogram"], strict=True))
+    seen = np.cumsum(counts)
+    shares = [p for p in PROBABILITIES if (1 - p) * count >= LEAST_BEYOND]
+    ranks = np.maximum(np.ceil(np.array(shares) * count), 1)
+    times_ns = highs[np.searchsorted(seen, ranks)]
+    points = [(0.0, latency["min_ns"]), *zip(shares, times_ns.tolist(), strict=True)]
+    return [[p, max(ns, 1) / 1e3] for p, ns in [*points, (1.0, latency["max_ns"])]]
 
 
 def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
@@ -260,11 +292,18 @@ COMMENT = """\
 """
 
 
-def write_profile(file: Path, name: str, *, values: Mapping[str, float], about: str) -> Profile:
+def write_profile(
+    file: Path,
+    name: str,
+    *,
+    values: Mapping[str, float],
+    about: str,
+    quantiles: Mapping[str, Sequence[Sequence[float]]] | None = None,
+) -> Profile:
     """Write the profile, with six digits, and return it as every command will read it."""
     rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
     whole = {key: int(value) for key, value in rounded.items() if value.is_integer()}
-    content = {name: {"about": escape(about), **rounded, **whole}}
+    content = {name: {"about": escape(about), **rounded, **whole, **(quantiles or {})}}
     with beside(file) as part:
         part.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
     return load_profiles(file)[name]

@@ -16,7 +16,7 @@ from tracekit.choices import (
     Pace,
     check_choice,
 )
-from tracekit.devices import Profile, choose_profile, disk_of, load_profiles
+from tracekit.devices import Profile, Quantiles, choose_profile, disk_of, load_profiles
 from tracekit.errors import UsageError
 from tracekit.replay.compiler import PlanReport
 from tracekit.units import MIB, NS_PER_MS, format_duration, parse_duration
@@ -230,6 +230,11 @@ def device_spec(profile: Profile) -> str:
         values["sequential_setup_ns"] = profile.sequential_setup_us * 1e3
     if profile.parallelism is not None:
         values["lanes"] = profile.parallelism
+    quantiles = "".join(
+        f",{name}_setup_quantiles={_quantiles(found)}"
+        for name in ("read", "write")
+        if (found := profile.setup_quantiles_us(name)) is not None
+    )
     # A disk whose head moves, as the placement model has it.
     if disk := disk_of(profile):
         values |= {
@@ -242,4 +247,8 @@ def device_spec(profile: Profile) -> str:
             "track_sectors": disk.track_sectors,
             "capacity_sectors": disk.capacity_sectors,
         }
-    return ",".join(f"{key}={round(value)}" for key, value in values.items())
+    return ",".join(f"{key}={round(value)}" for key, value in values.items()) + quantiles
+
+
+def _quantiles(quantiles: Quantiles) -> str:
+    return "+".join(f"{p:.12g}@{max(round(us * 1e3), 1)}" for p, us in quantiles)
