@@ -437,7 +437,7 @@ ADVICE = {
     "few_repeats": f"repeat both in turn at least {LEAST_REPEATS} times, better 6 or more",
     "one_after_the_other": "let them take turns: tracekit compare TRACE --run 'NAME: options' ...",
     "without_partner": "repeat the series to its end",
-    "other_state": "let them take turns, on a machine that does nothing else",
+    "other_state": "repeat both in turn, on a machine that does nothing else",
 }
 """Of each doubt about a comparison."""
 

@@ -5,8 +5,10 @@ All of it is what the kernel shows as text; what this machine does not show is N
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -266,7 +268,14 @@ def differences(mine: Sequence[MachineState], other: Sequence[MachineState]) -> 
         known = [[value for value in group if value is not None] for group in values]
         if not all(known):
             continue
-        means = [sum(group) / len(group) for group in known]
-        if abs(means[0] - means[1]) >= measure.apart:
+        means = [statistics.fmean(group) for group in known]
+        if abs(means[0] - means[1]) >= max(measure.apart, 2 * _error(*known)):
             first, second = map(measure.text.format, means)
             yield f"{measure.name} {first} against {second}"
+
+
+def _error(*groups: Sequence[float]) -> float:
+    """Return the standard error of the difference of means, 0 where a value is alone."""
+    return math.sqrt(
+        sum(statistics.variance(group) / len(group) for group in groups if len(group) > 1)
+    )

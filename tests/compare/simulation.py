@@ -1,13 +1,17 @@
 """How often `compare` finds a difference in tables of which the truth is known.
 
-`python -m tests.compare.simulation` prints rates of 20,000 tables, for docs/measurements.md.
+`python -m tests.compare.simulation` prints rates of 5,000 tables each, and
+`python -m tests.compare.simulation TRACE TARGET TABLES` those of real replays against themselves.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+import tracekit as tk
 from tracekit.compare import SHOWN, Group, Run, Values, table_rows
 from tracekit.repeats import Turn, in_turn
 
@@ -97,8 +101,34 @@ CASES = {
     "3 % differ, 4 % drift, 12 repeats": Case(effect=0.03, drift=0.04, repeats=12),
 }
 
-if __name__ == "__main__":
+
+def measured(trace: str, target: str, tables: int) -> Iterator[str]:
+    """Replay one configuration against itself, in turn and one group after the other."""
+    opened = tk.open(trace)
+    once: dict[str, Any] = {"target": target, "pace": "fast", "limit": 3000, "force": True}
+    confirmed = opened.replay(**once, dry_run=True).summary["targets"][0].get("confirm_with")
+    once |= {"write_to": confirmed} if confirmed else {}
+    found: dict[str, list[list[Mapping[str, Any]]]] = {"in turn": [], "one after the other": []}
+    for _ in range(tables):
+        for takes_turns, kept in zip((True, False), found.values(), strict=True):
+            both = dict.fromkeys("ab", once)
+            alone: list[Any] = [{"name": name, **once} for name in both]
+            series = [{"run": both}] if takes_turns else alone
+            for options in series:
+                for one in opened.replays(repeat=6, **options):
+                    one.check()
+            rows = opened.compare("a", "b").summary["rows"]
+            kept.append([row for row in rows if row["name"] == "b" and row["measure"] in SHOWN])
+    for way, kept in found.items():
+        raw = sum(any(row["p_value"] < 0.05 for row in rows) for rows in kept)
+        corrected = sum(any(row["verdict"] == "different" for row in rows) for rows in kept)
+        yield f"| {way} | {len(kept)} | {len(kept[0])} | {raw} | {corrected} |"
+
+
+if len(sys.argv) == 4 and __name__ == "__main__":
+    print(*measured(sys.argv[1], sys.argv[2], int(sys.argv[3])), sep="\n")  # noqa: T201
+elif __name__ == "__main__":
     print("| case | a row, raw | a row, corrected | rows found |\n|---|---|---|---|")  # noqa: T201
     for name, case in CASES.items():
-        found = rates(case, 20_000)
+        found = rates(case, 5_000)
         print(f"| {name} | {found['raw']:.1%} | {found['any']:.1%} | {found['rows']:.1%} |")  # noqa: T201

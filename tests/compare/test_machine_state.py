@@ -105,6 +105,15 @@ def test_runs_in_different_states_differ(other: MachineState, expected: list[str
     assert list(differences([], [other])) == []
 
 
+def test_what_spreads_as_far_as_it_is_apart_is_no_difference() -> None:
+    # GIVEN means of 5 % and 2 % that come of one run, WHEN all runs are alike, THEN it counts
+    burst = [state(steal=0.2), *(state(steal=0.0) for _ in range(3))]
+    even = [state(steal=0.05) for _ in range(4)]
+    calm = [state(steal=0.02) for _ in range(4)]
+    assert list(differences(burst, calm)) == []
+    assert list(differences(even, calm)) == ["stolen time 5.0% against 2.0%"]
+
+
 def test_a_replay_keeps_the_state_of_this_machine(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", ROWS)
     succeed("replay", folder.path, "--engine", "null", "--pace", "trace")

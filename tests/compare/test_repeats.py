@@ -13,6 +13,7 @@ from tests.compare.simulation import CASES, Case, rates
 from tests.compare.test_compare import ROWS, add_replay, found_rows
 from tests.replay.trace import trace
 from tests.traces import json_of
+from tracekit.compare import SHOWN
 from tracekit.repeats import (
     detectable_ratio,
     holm,
@@ -163,8 +164,15 @@ def test_replays_that_took_turns_are_compared_in_pairs(tmp_path: Path, effect: f
     rows = [row for key, row in found_rows(folder).items() if key[0] == "b"]
     # THEN all rows have six pairs, and none or all differ
     assert {row["pairs"] for row in rows} == {6}
-    verdicts = {row["verdict"] for row in rows if row["measure"] in ("elapsed", "service_avg")}
+    verdicts = {row["verdict"] for row in rows if row["measure"] in SHOWN}
     assert verdicts == {"different" if effect else "none found"}
+    # (corrected as two families: of elapsed time and two means, and of the percentiles of both)
+    for size in (3, 4):
+        family = [row for row in rows if (row["measure"] in SHOWN) == (size == 3)]
+        assert len(family) == size
+        assert min(row["p_corrected"] for row in family) == pytest.approx(
+            min(1, size * min(row["p_value"] for row in family))
+        )
     for row in rows:
         assert row["p_corrected"] >= row["p_value"]
         assert row["ratio_low"] < 1 + effect < row["ratio_high"]
