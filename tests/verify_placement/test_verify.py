@@ -16,7 +16,7 @@ from tests.traces import json_of
 from tracekit.devices import Profile, device_cost, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError
 from tracekit.model.recommend import RecommendOptions as Recommend
-from tracekit.model.recommend import recommend
+from tracekit.model.recommend import check_answer, recommend
 from tracekit.replay.verify import requests_for, says
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
@@ -182,6 +182,42 @@ def test_a_prediction_that_fails_has_an_exit_code(folder: TraceFolder, tmp_path:
     assert "The prediction did not hold" in done.stdout
     assert "emulated" not in done.stdout
     assert result_of(folder)["is_held"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gain_ratio": 0.95}, "gain_ratio is 0.95, of the trace it is 0."),
+        ({"base_elapsed_ns": 5}, "base_elapsed_ns is 5, of the trace it is"),
+        ({"fs_bytes": 0, "journal_bytes": 12 * 4096}, "fs_bytes is 0"),
+        ({"placement": "swap"}, "placement is swap, of the trace it is"),
+    ],
+)
+def test_an_edited_recommendation_is_found(
+    folder: TraceFolder, changes: dict[str, Any], message: str
+) -> None:
+    file = folder.path / "recommendation.json"
+    advice = json_of(file)
+    file.write_text(json.dumps({**advice, "answer": {**advice["answer"], **changes}}))
+    refused(verify(folder), "does not fit the trace", message, error=InputError)
+    assert not (folder.path / "verification.json").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Recommend(base="hdd-7200-seek", nvm="dax-pcm", coverage="start"),
+        Recommend(base="ssd-nvme", nvm="dax-pcm", queueing="open", max_capacity_bytes=9 << 12),
+        Recommend(base="hdd-7200", level="queued", capacities_bytes=(7 << 12, 90 << 12, 3 << 20)),
+        Recommend(max_capacity_bytes=1 << 30, capacities_bytes=(2 << 30, 5 << 12)),
+    ],
+)
+def test_every_answer_of_a_recommendation_is_found_again(
+    folder: TraceFolder, options: Recommend
+) -> None:
+    advice = recommend(folder, options)
+    for answer in (advice.answer, *advice.answers):
+        check_answer(folder, advice, answer=answer)
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,8 @@ class Recommendation(Record, kw_only=True):
     knee: Answer | None = None
     best: Answer | None = None
     footprint_bytes: int = 0
+    largest_bytes: int | None = None
+    """Capacities were compared up to this."""
     roles: dict[str, RoleTotals]
     times: PlacementTimes | None = None
     journal: JournalUse | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from msgspec import structs
 
 from tracekit.arrow import constant_column, int64_column, read_columns
 from tracekit.devices import DevicePair, Profile, choose_profile, load_profiles
+from tracekit.errors import InputError
 from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Answers, Candidate, Recommendation
 from tracekit.model.assumptions import LEFT_OUT, assumptions, journal_notes, journal_use
@@ -35,6 +37,7 @@ from tracekit.units import BLOCK_BYTES, format_duration, format_size
 TABLE = "simulations/placement"
 FLIPS_SHOWN = 4
 HEADLINE_RULE = ": a tenth of what the trace touched"
+ROUNDED = 1e-9  # ratios that differ by less are the same
 MIXED = (
     "each moves to NVM with one role and stays on base for requests of another, except in the"
     " optimum"
@@ -91,6 +94,29 @@ def recommend(
     return result
 
 
+def check_answer(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> None:
+    """Raise InputError unless the answer is what the trace has now; name what differs."""
+    trace = choice.charged_trace(folder, advice)
+    sizes = [answer.capacity_bytes, *(one.capacity_bytes for one in advice.answers)]
+    role_blocks = trace.touched.role_blocks().tolist()
+    grid = choice.make_grid(role_blocks, sizes, max_bytes=advice.largest_bytes)
+    if trace.needs_events:
+        grid = choice.only_shown(grid)
+    found = choice.find_answers(curves_at(trace, grid.fine), advice.coverage)
+    kept, fresh = structs.asdict(answer), structs.asdict(found.by_point[grid.headline])
+    wrong = [
+        f"{name} is {kept[name]}, of the trace it is {value}"
+        for name, value in fresh.items()
+        if kept[name] != value
+        and not (isinstance(value, float) and math.isclose(kept[name], value, rel_tol=ROUNDED))
+    ]
+    if wrong:
+        raise InputError(
+            f"{folder.file(choice.RESULT)} does not fit the trace: {'; '.join(wrong)}",
+            hint="it was edited, or the trace has changed since: run recommend again",
+        )
+
+
 def _result(
     folder: TraceFolder,
     options: RecommendOptions,
@@ -120,6 +146,7 @@ def _result(
         knee=found.knee,
         best=found.best,
         footprint_bytes=int(curves.role_blocks.sum()) * BLOCK_BYTES,
+        largest_bytes=options.max_capacity_bytes,
         roles=_roles(curves),
         times=_times(curves, answer, grid.headline, options.coverage),
         journal=journal,

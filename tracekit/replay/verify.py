@@ -31,6 +31,7 @@ from tracekit.model.answer import (
 )
 from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import to_ns
+from tracekit.model.recommend import check_answer
 from tracekit.replay.partial_results import SUMMARY
 from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
@@ -289,6 +290,7 @@ def verify(
     advice = read_recommendation(folder)
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
+    check_answer(folder, advice, answer=answer)
     lasts_ns = answer.base_elapsed_ns
     if advice.is_open:
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
