@@ -362,8 +362,8 @@ class Verification(Result):
     def check(self) -> None:
         """Raise BudgetError if the prediction did not hold, or nobody can tell."""
         if self.is_held is None:
-            late = self.summary["emulation_late"]
-            raise BudgetError(f"cannot tell whether the prediction holds: {late}")
+            reason = self.summary["reason"] or self.summary["emulation_late"]
+            raise BudgetError(f"cannot tell whether the prediction holds: {reason}")
         if not self.is_held:
             raise BudgetError("the model's prediction did not hold")
 

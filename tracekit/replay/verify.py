@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from tracekit.model.answer import (
 from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import to_ns
 from tracekit.model.recommend import check_answer
+from tracekit.repeats import LEVEL, in_turn, paired_ratio
 from tracekit.replay.partial_results import SUMMARY
 from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
@@ -147,7 +149,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
     if measured["repeats"] > 1:
         spread = (
             f" ({_change(measured['gain_low_ratio'])} to {_change(measured['gain_high_ratio'])}"
-            f" in {measured['repeats']} repeats)"
+            f" in {measured['repeats']} repeats{_confident(measured)})"
         )
     what = WHAT[result.get("queueing", "serial")]
     found = [
@@ -167,24 +169,32 @@ def says(result: Mapping[str, Any]) -> list[str]:
             f"{result['cut_requests']:,} requests were on both devices and replayed in"
             f" {result['pieces']:,} pieces, one by one; the model charges each device once."
         )
+    return [*found, *_of_emulation(result)]
+
+
+def _of_emulation(result: Mapping[str, Any]) -> Iterator[str]:
     if (late := result.get("emulation_late")) and result["is_held"] is not None:
-        found.append(f"But {late}; without that the verdict is the same.")
+        yield f"But {late}; without that the verdict is the same."
     if result["engine"] == "emulated":
-        found.append(
+        yield (
             "The devices were emulated from the very profiles that the model used: this proves the"
             " model's sums and the placement of each block, not the profiles. Give a --target for"
             " each to prove those."
         )
-    return found
 
 
 def _verdict(result: Mapping[str, Any]) -> str:
     if result["is_held"] is None:
-        return (
-            f"Cannot tell whether the prediction holds, since {result['emulation_late']} (close"
-            " other load, or run this by `chrt -f 10`)"
-        )
+        late = f"{result['emulation_late']} (close other load, or run this by `chrt -f 10`)"
+        return f"Cannot tell whether the prediction holds, since {result.get('reason') or late}"
     return f"The prediction {'held' if result['is_held'] else 'did not hold'}"
+
+
+def _confident(measured: Mapping[str, Any]) -> str:
+    low, high = (measured.get(f"gain_confident_{end}_ratio") for end in ("low", "high"))
+    if low is None or high is None:
+        return ""
+    return f"; {LEVEL:.0%} confidence: {_change(low)} to {_change(high)}"
 
 
 def _change(gain_ratio: float) -> str:
@@ -201,18 +211,21 @@ def _signed(ratio: float | None) -> str:
 
 TABLE = "verification"
 RESULT = "verification.json"
+HELD, FAILED, CANNOT_TELL = "held", "did not hold", "cannot tell"
 BASE, PLACED = "verify-base", "verify-placement"
 OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
-class Measured(Record):
-    """Medians over the repeats, and the range of the gains."""
+class Measured(Record, kw_only=True):
+    """Medians over the repeats, the range of the gains, and their 95 % confidence interval."""
 
     base_ns: int
     placed_ns: int
     gain_ratio: float
     gain_low_ratio: float
     gain_high_ratio: float
+    gain_confident_low_ratio: float | None = None
+    gain_confident_high_ratio: float | None = None
     repeats: int
 
 
@@ -229,6 +242,8 @@ class Verification(Record):
     """held, did not hold or cannot tell."""
     is_held: bool | None
     """None: nobody can tell."""
+    reason: str | None
+    """Why the repeats cannot tell."""
     emulation_late: str | None
     """By how much emulated completions were too late."""
     answer: dict[str, Any]
@@ -297,14 +312,7 @@ def verify(
     count = requests_for(folder.info.count("requests"), lasts_ns, seconds=options.seconds)
     with first_requests(folder, count) as part:
         predicted = predict(part, advice, answer=answer)
-        runs: Runs = []
-        emulations: Emulations = []
-        for number in range(options.repeats):
-            if on_run is not None:
-                on_run("base and placement", number, options.repeats)
-            base, placed = _run_both(part, advice, options)
-            runs.append((base[0], placed[0]))
-            emulations.append((base[1], placed[1]))
+        runs, emulations = _replay_in_turn(part, advice, options, on_run=on_run)
         _keep(part, folder, BASE)
         compiled = _keep(part, folder, PLACED).compiled
     verification = Verification(
@@ -334,14 +342,31 @@ def _check_profiles(advice: Recommendation, own: Path | None) -> None:
             )
 
 
+def _replay_in_turn(
+    part: TraceFolder,
+    advice: Recommendation,
+    options: VerifyOptions,
+    *,
+    on_run: Callable[[str, int, int], None] | None,
+) -> tuple[Runs, Emulations]:
+    runs, emulations = Runs(), Emulations()
+    for number, order in enumerate(in_turn(2, options.repeats)):
+        if on_run is not None:
+            on_run("base and placement", number, options.repeats)
+        base, placed = _run_both(part, advice, options, order=order)
+        runs.append((base[0], placed[0]))
+        emulations.append((base[1], placed[1]))
+    return runs, emulations
+
+
 Timed = tuple[int, Emulation | None]
 """What a replay took in ns, and how late its emulation was."""
 
 
 def _run_both(
-    part: TraceFolder, advice: Recommendation, options: VerifyOptions
+    part: TraceFolder, advice: Recommendation, options: VerifyOptions, *, order: Sequence[int]
 ) -> tuple[Timed, Timed]:
-    """Replay on the base device alone, then as placed; return the time of each, in ns."""
+    """Replay on the base device alone (0) and as placed (1), in this order; return both times."""
     # One after the other, or each at its time with as many in flight as come.
     player = PlayerOptions(
         engine=options.engine,
@@ -366,7 +391,9 @@ def _run_both(
         )
         return _time_ns(part, run, is_open=advice.is_open)
 
-    return time_ns(BASE, is_placed=False), time_ns(PLACED, is_placed=True)
+    names = BASE, PLACED
+    found = {side: time_ns(names[side], is_placed=side == 1) for side in order}
+    return found[0], found[1]
 
 
 def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> Timed:
@@ -413,19 +440,65 @@ def _late(emulations: Emulations) -> str | None:
     )
 
 
-def _is_decided(
+def gain_of(runs: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """Return the ends of the gain's 95 % confidence interval, of the ratio of each pair.
+
+    None where nothing was repeated.
+    """
+    base, placed = zip(*runs, strict=True)
+    found = paired_ratio(placed, base)
+    if found is None or found.low is None or found.high is None:
+        return None
+    return 1 - found.high, 1 - found.low
+
+
+def judge(
+    runs: Sequence[tuple[float, float]], *, predicted_ratio: float, tolerance_ratio: float
+) -> str:
+    """Return the verdict: an interval of the gain outside of what is allowed, or one too wide.
+
+    Too wide is what is wider than the tolerance to both sides: it would hold for almost anything.
+    """
+    gain = gain_of(runs)
+    if gain is None:
+        return CANNOT_TELL
+    low, high = gain
+    if not low - tolerance_ratio <= predicted_ratio <= high + tolerance_ratio:
+        return FAILED
+    return HELD if high - low <= 2 * tolerance_ratio else CANNOT_TELL
+
+
+def _verdict_and_reason(
     runs: Runs, emulations: Emulations, *, predicted_ratio: float, tolerance_ratio: float
-) -> bool:
-    """Say whether the verdict is the same with all, a part and none of the lateness in the times.
+) -> tuple[str, str | None]:
+    """Return the verdict, which has to be the same without the lateness of the emulation.
 
     A time without lateness is shorter by all of it at most: what was late may have waited together.
     """
-    own = _own_ns(runs, emulations)
-    base_ns, placed_ns = (
-        (median(pair[side] for pair in runs), median(pair[side] for pair in own)) for side in (0, 1)
+    bounds = {"predicted_ratio": predicted_ratio, "tolerance_ratio": tolerance_ratio}
+    verdict, late = judge(runs, **bounds), _late(emulations)
+    found = {verdict}
+    if late is not None:
+        own = _own_ns(runs, emulations)
+        sides = zip(zip(*runs, strict=True), zip(*own, strict=True), strict=True)
+        pairs = (zip(*both, strict=True) for both in itertools.product(*sides))
+        found |= {judge([*one], **bounds) for one in pairs}
+    if len(found) == 1 and verdict != CANNOT_TELL:
+        return verdict, None
+    if late is not None:
+        return CANNOT_TELL, None
+    return CANNOT_TELL, _too_wide(runs, tolerance_ratio)
+
+
+def _too_wide(runs: Runs, tolerance_ratio: float) -> str:
+    gain = gain_of(runs)
+    if gain is None:
+        return "one repeat has no spread (raise --repeat)"
+    needed = len(runs) * ((gain[1] - gain[0]) / (2 * tolerance_ratio or 1e-3)) ** 2
+    return (
+        f"{len(runs)} repeats spread too far for {_points(tolerance_ratio)} to either side (about"
+        f" {math.ceil(needed):,} would do: raise --repeat, or --duration)"
     )
-    errors = [1 - placed / base - predicted_ratio for base in base_ns for placed in placed_ns]
-    return len({0 if abs(e) <= tolerance_ratio else math.copysign(1, e) for e in errors}) == 1
 
 
 def _own_ns(runs: Runs, emulations: Emulations) -> list[list[float]]:
@@ -442,9 +515,8 @@ def _judged(
     gains = sorted(1 - placed / base for base, placed in runs)
     base_ns, placed_ns = (median(times) for times in zip(*runs, strict=True))
     gain = 1 - placed_ns / base_ns
-    is_near = abs(gain - predicted.gain_ratio) <= options.tolerance_ratio
-    late = _late(emulations)
-    is_decided = late is None or _is_decided(
+    ends = gain_of(runs) or (None, None)
+    verdict, reason = _verdict_and_reason(
         runs,
         emulations,
         predicted_ratio=predicted.gain_ratio,
@@ -458,6 +530,8 @@ def _judged(
             gain_ratio=gain,
             gain_low_ratio=gains[0],
             gain_high_ratio=gains[-1],
+            gain_confident_low_ratio=ends[0],
+            gain_confident_high_ratio=ends[1],
             repeats=len(runs),
         ),
         "base_error_ratio": base_ns / predicted.base_ns - 1,
@@ -465,9 +539,10 @@ def _judged(
         "gain_error_ratio": gain - predicted.gain_ratio,
         "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
-        "verdict": "cannot tell" if not is_decided else "held" if is_near else "did not hold",
-        "is_held": is_near if is_decided else None,
-        "emulation_late": late,
+        "verdict": verdict,
+        "is_held": None if verdict == CANNOT_TELL else verdict == HELD,
+        "reason": reason,
+        "emulation_late": _late(emulations),
     }
 
 
