@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,13 @@ from msgspec.structs import replace
 from tracekit import query
 from tracekit._native.players import INTERFACE
 from tracekit.arrow import number_column, text_column
+from tracekit.machine_state import MachineState
 from tracekit.metadata import Record
 from tracekit.plans import Records, block_plan
 from tracekit.replay.limits import COUNTS, NS, PERCENTILES, RATIO, Limit, Number
 from tracekit.replay.partial_results import PLAN
 from tracekit.replay.summary import (
+    KERNEL,
     PROGRAM,
     KindCount,
     Measured,
@@ -40,15 +41,18 @@ from tracekit.replay.summary import (
     TargetReport,
     Verdict,
     Window,
+    lateness_of,
 )
 from tracekit.safe_open import open_regular
 from tracekit.store import TraceFolder, write_batches
+from tracekit.tables import OBSERVED
 from tracekit.units import SECTOR_BYTES
 from tracekit.version import __version__
 
 SCHEMA = 1
 CERTIFICATE = "certificate.json"
 TABLE = "completions.parquet"
+OBSERVED_TABLE = "observed.parquet"
 PASS, FAIL, UNKNOWN = "pass", "fail", "cannot tell"
 CONFIDENCE = 0.95
 CHUNK_ROWS = 1 << 18
@@ -72,6 +76,9 @@ class RunFacts(Record):
     """What of a run its numbers depend on, beside the plan and the completions."""
 
     level: str
+    measured_at: str
+    lead_ns: int
+    """How long before it was due each request was handed over."""
     pace: str
     speed: Speed
     window: Window
@@ -120,7 +127,7 @@ def judge(
 ) -> Verdict:
     """Return the verdict on what was measured."""
     read_ns, counts = summary.clock.read_ns, facts.counts
-    measures = [_measured(limit, facts, read_ns) for limit in limits.values()]
+    measures = [_measured(limit, facts, run.measured_at, read_ns) for limit in limits.values()]
     verdicts = {one.verdict for one in measures}
     found = FAIL if FAIL in verdicts else UNKNOWN if UNKNOWN in verdicts else PASS
     doubts = list(doubts_of(summary, facts))
@@ -128,7 +135,7 @@ def judge(
     return Verdict(
         verdict=UNKNOWN if doubts else found,
         level=run.level,
-        measured_at=PROGRAM,
+        measured_at=run.measured_at,
         doubts=doubts,
         measures=measures,
         requests=requests,
@@ -145,12 +152,12 @@ def judge(
     )
 
 
-def _measured(limit: Limit, facts: Facts, read_ns: int) -> Measured:
+def _measured(limit: Limit, facts: Facts, measured_at: str, read_ns: int) -> Measured:
     name = limit.measure
     if name in PERCENTILES:
         found = _percentile(limit, facts)
     else:
-        observed = _observed(limit, facts.counts)
+        observed = _observed(limit, facts.counts, measured_at)
         found = _against(limit, observed, observed, observed)
     is_time = limit.unit == NS
     if is_time and limit.value < read_ns and found.verdict != FAIL:
@@ -192,16 +199,16 @@ def _against(
     )
 
 
-def _observed(limit: Limit, counts: Mapping[str, Number]) -> Number | None:
+def _observed(limit: Limit, counts: Mapping[str, Number], measured_at: str) -> Number | None:
     """Return a measure that is no percentile in the unit of its limit; None: nobody measured it."""
-    name, planned = limit.measure, counts["planned_count"]
+    name = limit.measure
     if name in COUNTS:
-        count = {
-            "errors": planned - counts["done_count"],
-            "lost": counts["lost_count"],
-            "order": counts["order_count"],
-        }.get(name)
-        return count if limit.unit != RATIO or count is None else count / max(planned, 1)
+        is_of_kernel = name in ("merged", "split")
+        if is_of_kernel and measured_at == PROGRAM:
+            return None
+        count = counts["planned_count"] - counts["done_count"]
+        count = count if name == "errors" else counts[f"{name}_count"]
+        return count if limit.unit != RATIO else count / max(counts["planned_count"], 1)
     if not counts["timed_count"]:
         return None
     if name == "max":
@@ -216,6 +223,8 @@ def run_facts(summary: ReplaySummary, *, max_idle_ns: int | None) -> RunFacts:
     """Return what of a run its numbers depend on."""
     return RunFacts(
         level=summary.plan.level,
+        measured_at=KERNEL if summary.observed else PROGRAM,
+        lead_ns=summary.clock.lead_ns or 0,
         pace=summary.pace,
         speed=summary.speed,
         window=summary.window,
@@ -235,15 +244,17 @@ def measure(
 
     With a trace its requests are counted by kind, too.
     """
+    clock = 0 if run.measured_at == PROGRAM else 1 + block_plan.LEVELS.index(run.level)
+    by = {"clock": clock, "lead_ns": 0 if clock else run.lead_ns}
     with _database(place, run) as (connection, scratch):
-        (counts,) = query.run(connection, "lib/certified_counts").to_pylist()
+        (counts,) = query.run(connection, "lib/certified_counts", **by).to_pylist()
         shares = [share_of(name) for name in limits if name in PERCENTILES]
         wanted = {r for share in shares for r in ranks(counts["timed_count"], share) if r}
         batch = pa.RecordBatch.from_pydict({"rank": sorted(wanted)}, RANKS)
         write_batches(scratch / "ranks.parquet", [batch], schema=RANKS)
         query.add_view(connection, "wanted_ranks", scratch / "ranks.parquet")
-        times = query.run(connection, "lib/certified_ranks").to_pylist()
-        kinds = query.run(connection, "lib/certified_kinds").to_pylist()
+        times = query.run(connection, "lib/certified_ranks", **by).to_pylist()
+        kinds = query.run(connection, "lib/certified_kinds", **by).to_pylist()
         traced = None
         if trace is not None:
             query.add_view(connection, "requests", trace.table("requests"))
@@ -266,6 +277,11 @@ def _database(place: Path, run: RunFacts) -> Iterator[tuple[Any, Path]]:
         try:
             query.add_view(connection, "certified_plan", scratch / "plan.parquet")
             query.add_view(connection, "certified_completions", place / TABLE)
+            observed = place / OBSERVED_TABLE
+            if run.measured_at == PROGRAM:
+                observed = scratch / OBSERVED_TABLE
+                write_batches(observed, [], schema=OBSERVED)
+            query.add_view(connection, "certified_observed", observed)
             yield connection, scratch
         finally:
             connection.close()
@@ -308,16 +324,9 @@ def _batch(rows: Records, first: int, due_ns: Any) -> Any:
 
 def doubts_of(summary: ReplaySummary, facts: Facts) -> Iterator[str]:
     """Yield why a verdict cannot be given, whatever was measured."""
-    counts, program = facts.counts, summary.counts
-    if summary.outcome != "finished":
-        yield f"the run is not whole: {summary.outcome}"
-    if summary.resumed:
-        yield f"it goes on with the run {summary.resumed}: there is a gap between them"
-    if not summary.clock.source:
-        yield "the kernel does not say what its clock is"
-    if overruns := summary.engine.overruns:
-        yield f"{overruns:,} requests took longer than on the emulated device"
+    yield from _doubts_of_run(summary)
     # What the completions contradict: the plan, or what the program itself counted.
+    counts, program = facts.counts, summary.counts
     if foreign := counts["foreign_count"]:
         yield f"{foreign:,} completions are not of the plan"
     if (counts["planned_count"], counts["done_count"]) != (program.planned, program.done):
@@ -329,44 +338,25 @@ def doubts_of(summary: ReplaySummary, facts: Facts) -> Iterator[str]:
         yield f"{moved:,} requests were due at another time than by the plan"
 
 
-class Machine(Record):
-    """Where a run took place."""
-
-    kernel: str
-    architecture: str
-    cpu: str
-    cores: int
-    """That the run could use."""
-    virtualization: str
-    """`none`, or what the hardware calls itself."""
-
-
-def this_machine() -> Machine:
-    """Return what this machine is."""
-    system = os.uname()
-    facts = _cpu_facts(Path("/proc/cpuinfo"))
-    is_virtual = "hypervisor" in facts.get("flags", "").split()
-    names = [_line(Path("/sys/class/dmi/id") / name) for name in ("sys_vendor", "product_name")]
-    return Machine(
-        kernel=f"{system.sysname} {system.release}",
-        architecture=system.machine,
-        cpu=facts.get("model name", system.machine),
-        cores=len(os.sched_getaffinity(0)),
-        virtualization=(" ".join(filter(None, names)) or "yes") if is_virtual else "none",
-    )
-
-
-def _cpu_facts(file: Path) -> dict[str, str]:
-    first, _, _ = file.read_text().partition("\n\n")
-    pairs = (line.partition(":") for line in first.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _line(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""
+def _doubts_of_run(summary: ReplaySummary) -> Iterator[str]:
+    if summary.outcome != "finished":
+        yield f"the run is not whole: {summary.outcome}"
+    if summary.resumed:
+        yield f"it goes on with the run {summary.resumed}: there is a gap between them"
+    if not summary.clock.source:
+        yield "the kernel does not say what its clock is"
+    if overruns := summary.engine.overruns:
+        yield f"the data of {overruns:,} requests were there later than the device was done"
+    for device in summary.emulation.beyond if summary.emulation else ():
+        yield f"the emulation was too late: {lateness_of(device)}"
+    if seen := summary.observed:
+        for count, what in (
+            (seen.lost_events, "events of the kernel were lost"),
+            (seen.unmatched, "requests were not found among the kernel's events"),
+            (seen.misplaced, "requests have the kernel's times outside of the program's"),
+        ):
+            if count:
+                yield f"{count:,} {what}"
 
 
 class CertifiedTarget(Record):
@@ -391,11 +381,9 @@ class Certificate(Record):
     engine: str | None
     devices: list[str]
     targets: list[CertifiedTarget]
-    machine: Machine
+    machine: MachineState
     program: str
     asked: list[str] | None
-    made: str
-    """When, in UTC."""
     checksum: str = ""
     """SHA-256 of the certificate with this left empty: it shows damage."""
 
@@ -419,14 +407,16 @@ def certify(
         result=judge(limits, facts, run=run, summary=summary),
         run=run,
         trace_sha256=summary.plan.trace_sha256,
-        files={name: _sha256(place / name) for name in (PLAN, TABLE)},
+        files={
+            name: _sha256(place / name)
+            for name in (PLAN, TABLE, *([] if run.measured_at == PROGRAM else [OBSERVED_TABLE]))
+        },
         engine=summary.engine.used,
         devices=summary.devices,
         targets=[*map(_target, summary.targets)],
-        machine=this_machine(),
+        machine=summary.machine,
         program=f"tracekit {__version__}, {INTERFACE}",
         asked=summary.asked,
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return replace(certificate, checksum=checksum_of(certificate))
 

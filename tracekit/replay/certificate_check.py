@@ -28,8 +28,8 @@ from tracekit.store import INFO_NAME, TraceFolder
 HINT = "ask for it again, or replay again with --certify"
 HISTOGRAM_RATIO = 1 / 128
 """By how much a percentile of the program's histograms can be above the exact one."""
-OF_THE_MAKER = ("machine", "program", "made", "checksum")
-"""What is about the run and in no other file; the checksum covers it."""
+OF_THE_MAKER = ("program", "checksum")
+"""What is in no other file; the checksum covers it."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _unlike_trace(given: Certificate, trace: TraceFolder) -> Iterator[str]:
 
 def _check_whole(summary: ReplaySummary, file: Path) -> None:
     """Raise InputError for a summary that is not of a run."""
-    needed = ("plan", "window", "speed", "pace", "clock", "counts", "late", "engine", "targets")
+    needed = ("plan", "window", "speed", "clock", "counts", "late", "engine", "machine")
     if missing := [name for name in needed if not getattr(summary, name)]:
         raise InputError(f"{file}: {missing[0]} is missing", hint=HINT)
 

@@ -332,8 +332,8 @@ class Observed(Record, kw_only=True):
     notes: list[str] = msgspec.field(default_factory=list)
 
 
-PROGRAM = "program"
-"""Whose clock readings a certificate rests on; the other is the kernel."""
+PROGRAM, KERNEL = "program", "kernel"
+"""Whose clock readings a certificate rests on."""
 
 
 class Measured(Record, kw_only=True):
