@@ -17,6 +17,7 @@ import pytest
 NAME = "target"
 SIZE_BYTES = 1 << 20
 START_S = 10.0
+FOR_EVER_S = 1e6
 
 
 class Failing:
@@ -24,14 +25,16 @@ class Failing:
 
     bad_from, bad_end: reads and writes that touch these bytes fail with EIO. room_bytes: writes
     behind it fail with ENOSPC. short_bytes: most that a call moves. gone_after: calls served before
-    the file system is no more, hangs_after: before it answers no more. again: calls that fail with
-    EAGAIN first. flush_fails: fsync fails with EIO.
+    the file system is no more, hangs_after: before it answers no more. again: so
+    many of the bad ones fail with EAGAIN, and then none. flush_fails: fsync fails with EIO, flush_hangs: it never returns. is_cached: the
+    kernel keeps pages, so that the file can be mapped.
     """
 
     def __init__(self, settings: dict[str, int]) -> None:
         self.settings = settings
         self.content = bytearray(SIZE_BYTES)
         self.calls = 0
+        self.refused = 0
 
     def _serve(self, offset: int, size: int) -> int:
         """Count a call and return how many bytes it may move, or raise its error."""
@@ -39,12 +42,13 @@ class Failing:
         if self.calls > self.settings.get("gone_after", sys.maxsize):
             os._exit(0)
         if self.calls > self.settings.get("hangs_after", sys.maxsize):
-            time.sleep(1e6)
-        if self.calls <= self.settings.get("again", 0):
-            raise OSError(errno.EAGAIN, "not now")
+            time.sleep(FOR_EVER_S)
         bad_from, bad_end = self.settings.get("bad_from", 0), self.settings.get("bad_end", 0)
         if offset < bad_end and offset + size > bad_from:
-            raise OSError(errno.EIO, "bad")
+            self.refused += 1
+            if self.refused > self.settings.get("again", 0) > 0:
+                return size
+            raise OSError(errno.EAGAIN if "again" in self.settings else errno.EIO, "bad")
         return min(size, self.settings.get("short_bytes", size))
 
     def getattr(self, path: str, _handle: int | None = None) -> dict[str, int]:
@@ -73,7 +77,9 @@ class Failing:
         return size
 
     def fsync(self, _path: str, _data_only: int, _handle: int) -> int:
-        """Fail if asked."""
+        """Fail or hang if asked."""
+        if self.settings.get("flush_hangs"):
+            time.sleep(FOR_EVER_S)
         if self.settings.get("flush_fails"):
             raise OSError(errno.EIO, "flush")
         return 0
@@ -98,7 +104,7 @@ def failing_file(place: Path, **settings: int) -> Iterator[Path]:
             yield place / NAME
         finally:
             subprocess.run(["umount", "--lazy", str(place)], check=True)
-            if "hangs_after" in settings:
+            if not settings.keys().isdisjoint(("hangs_after", "flush_hangs")):
                 server.kill()
             server.wait(START_S)
 
@@ -107,12 +113,13 @@ def main() -> None:
     """Mount at the first argument, with the settings of the second, until unmounted."""
     from mfusepy import FUSE
 
+    settings = json.loads(sys.argv[2])
     FUSE(
-        Failing(json.loads(sys.argv[2])),
+        Failing(settings),
         sys.argv[1],
         foreground=True,
         nothreads=True,
-        direct_io=True,
+        direct_io=not settings.get("is_cached"),
     )
 
 

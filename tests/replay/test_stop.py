@@ -1,0 +1,171 @@
+"""What a second signal does to a run whose target hangs, and how long EAGAIN is tried."""
+
+import errno
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replay.disk import image, loop, mounted, needs_root
+from tests.replay.failing import SIZE_BYTES, failing_file
+from tests.replay.program import Ran, Record, Replay, command, device, record, write_plan
+from tests.replay_files import program as of_files
+from tests.replay_files.program import OWN, do
+from tests.replay_files.test_faults import LOOP
+from tracekit.plans.block_plan import FLUSH, READ, WRITE
+from tracekit.plans.file_plan import Setting
+
+pytestmark = [needs_root, pytest.mark.root]
+BLOCKS = SIZE_BYTES // 4096
+ENDS_S = 2.0
+"""A second, and as much again for a machine that has other things to do."""
+ENGINES: dict[str, dict[str, Any]] = {
+    "threads": {"engine": "threads"},
+    "io_uring": {"engine": "io_uring"},
+    "sqpoll": {"engine": "io_uring", "sqpoll": True},
+    "dax": {"engine": "dax"},
+    "emulated": {"engine": "emulated", "emulate": device()},
+}
+
+
+def requests(count: int, engine: str) -> list[Record]:
+    """Return requests of each block in turn; a load cannot hang, so with dax the 100th flushes."""
+    rows = [record((WRITE, READ)[n % 2], 8 * (n % BLOCKS), 8, at_ns=n * 1000) for n in range(count)]
+    if engine == "dax":
+        rows[100] = record(FLUSH, at_ns=100_000)
+    return rows
+
+
+def stopped(
+    line: list[str], signals: list[int], amid: AbstractContextManager[None] | None = None
+) -> tuple[float, str]:
+    """Start a command line and send it signals; return how long it then took, and what it said.
+
+    That it ended shows the end of its output: the kernel keeps a process whose requests hang.
+    """
+    with ExitStack() as stack:
+        running = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        assert running.stderr is not None
+        time.sleep(1.0)
+        if amid is not None:
+            stack.enter_context(amid)
+            time.sleep(0.3)
+        for number in signals:
+            running.send_signal(number)
+            time.sleep(0.2)
+        sent_s = time.monotonic()
+        said = running.stderr.read()
+        took_s = time.monotonic() - sent_s
+    if amid is None:
+        running.returncode = 3  # its requests hang until the file system is gone
+    else:
+        assert running.wait(10) == 3
+    return took_s, said
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_second_signal_ends_what_hangs(tmp_path: Path, engine: str) -> None:
+    # GIVEN requests on a file system that answers a hundred and no more
+    faults = {"is_cached": 1, "flush_hangs": 1} if engine == "dax" else {"hangs_after": 100}
+    plan = write_plan(tmp_path / "plan", requests(2000, engine))
+    with failing_file(tmp_path / "fs", **faults) as target:
+        # WHEN it gets two signals
+        line = command(plan, confirmed=target, **ENGINES[engine])
+        took_s, said = stopped(line, [signal.SIGINT, signal.SIGTERM])
+    # THEN it has ended, and the results are whole: each request submitted is done or unknown
+    assert took_s < ENDS_S, said
+    ran = Ran(3, json.loads(plan.with_suffix(".json").read_text()), said, plan.with_suffix(".done"))
+    rows = ran.rows()
+    statuses = Counter(ran.statuses().values())
+    assert len(ran.statuses()) == len(rows) == ran.counts["submitted"]
+    assert statuses == Counter({name: ran.counts[name] for name in ("done", "unknown")})
+    assert statuses["unknown"] > 0
+    assert ran.summary["outcome"] == "interrupted"
+    unknown = rows[rows["status"] == 7]
+    assert set(unknown["error"]) == {-115}
+    assert ran.summary["window"]["next"] == min(unknown["request_id"])
+    assert ran.counts["submitted"] + ran.counts["not_reached"] == ran.counts["planned"]
+
+
+def test_the_first_signal_waits_for_what_is_in_flight(tmp_path: Path) -> None:
+    # GIVEN requests that take 400 ms each
+    plan = write_plan(tmp_path / "plan", [record(READ, 8 * n, 8, at_ns=n) for n in range(100)])
+    words = {"engine": "emulated", "emulate": device(read_setup_ns=400_000_000, lanes=4)}
+    line = command(plan, depth=8, **words)
+    took_s, said = stopped(line, [signal.SIGTERM])
+    # THEN none is unknown, though the signal came amid them
+    assert took_s < ENDS_S, said
+    counts = json.loads(plan.with_suffix(".json").read_text())["counts"]
+    assert (counts["unknown"], counts["done"]) == (0, counts["submitted"])
+    assert 0 < counts["done"] < 100
+
+
+@contextmanager
+def frozen(place: Path) -> Iterator[None]:
+    """Let every change of a file system wait, uninterruptibly, until the block ends."""
+    subprocess.run(["fsfreeze", "--freeze", place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", place], check=True)
+
+
+def test_a_second_signal_ends_file_operations_that_hang(tmp_path: Path) -> None:
+    # GIVEN a thread that makes files, and one that only looks
+    looks = [do("stat", "new", expected_error=errno.ENOENT)] * 3
+    plan = of_files.write_plan(
+        tmp_path / "plan", [LOOP, looks], setting=Setting(is_repeatable=True)
+    )
+    disk = image(tmp_path / "disk", mib=64)
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+    with loop(disk) as device_node, mounted(device_node, tmp_path / "fs") as place:
+        line = of_files.command(plan, place, "--repeat", "0", "--duration-ns", str(10**11))
+        # WHEN the file system hangs, and two signals come
+        took_s, said = stopped(line, [signal.SIGINT, signal.SIGINT], amid=frozen(place))
+        assert took_s < ENDS_S, said
+        assert f"{OWN} stays until the next run there" in said
+        # THEN the results are whole: what the first thread did last is unknown
+        ran = of_files.Ran(
+            3, json.loads(plan.with_suffix(".json").read_text()), said, plan.with_suffix(".done")
+        )
+        rows = ran.rows()
+        assert ran.summary["counts"]["unknown"] == 1
+        assert (ran.summary["outcome"], ran.counts["operations"]) == ("interrupted", len(rows) - 1)
+        (last,) = rows[rows["is_whole"] == 2]
+        assert (last["thread"], last["result"], last["is_expected"]) == (0, -errno.EINPROGRESS, 0)
+        # AND the next run there removes what it left
+        again = of_files.run(plan, place)
+        assert (again.code, again.summary["directory"]["replaced"]) == (0, "killed run")
+        assert [path.name for path in place.iterdir()] == ["lost+found"]
+
+
+@pytest.mark.parametrize(("again", "code"), [(50, 0), (1 << 30, 3)])
+def test_eagain_is_tried_for_a_second(
+    replay: Replay, tmp_path: Path, again: int, code: int
+) -> None:
+    # GIVEN a file system that refuses the first requests for the moment, or all
+    with failing_file(
+        tmp_path / "fs", bad_from=1 << 19, bad_end=1 << 20, again=again, is_cached=1
+    ) as target:
+        began_s = time.monotonic()
+        ran = replay(
+            [record(READ, 1024 + 8 * n, 8) for n in range(4)],
+            target=target,
+            engine="io_uring",
+            direct="off",
+        )
+        took_s = time.monotonic() - began_s
+    # THEN they are tried again, each try is counted, and after a second they have failed
+    assert ran.code == code, ran.messages
+    assert ran.counts["done" if code == 0 else "failed"] == 4
+    assert ran.errors == ({} if code == 0 else {"EAGAIN": 4})
+    retried = ran.summary["engine"]["retried"]
+    assert 0 < retried <= 50 if code == 0 else 4 * 100 < retried <= 4 * 1000
+    assert took_s < 5
