@@ -46,9 +46,10 @@ struct run {
 
 /* A request has ended: what waited for it may go on. */
 static void end(struct run *run, uint64_t position, uint64_t complete_ns) {
+  if (run->waits == NULL)
+    return;
   pace_end(&run->pace, position, complete_ns);
-  if (run->waits != NULL)
-    waits_end(run->waits, position, complete_ns);
+  waits_end(run->waits, position, complete_ns);
 }
 
 static bool is_timed(const struct run *run) { return run->config.pace.kind != PACE_FAST; }
@@ -82,9 +83,10 @@ static int submit(struct run *run, const struct next *next, uint64_t now_ns) {
   if (rc != 0)
     return rc;
   run->in_flight++;
-  slot->is_hurried = run->waits != NULL && run->config.wake_up_ns > 0 &&
-                     waits_hurries(run->waits, slot->position, run->config.wake_up_ns / 2);
-  run->hurried += slot->is_hurried;
+  if (run->waits != NULL && run->config.wake_up_ns > 0) {
+    slot->is_hurried = waits_hurries(run->waits, slot->position, run->config.wake_up_ns / 2);
+    run->hurried += slot->is_hurried;
+  }
   overlap_add(run->overlap, slot->request.slot, record);
 
   struct block_stats *stats = run->config.stats;
@@ -189,8 +191,9 @@ static int dispatch(struct run *run, const struct next *next, uint64_t elapsed_n
 
 /* Whether the record waits for one in flight that it overlaps. Counts it the first time. */
 static bool is_held(struct run *run, const struct block_record *record) {
-  bool must_wait = run->config.overlaps == OVERLAP_ORDER && run->in_flight > 0 &&
-                   overlap_find(run->overlap, record);
+  if (run->config.overlaps != OVERLAP_ORDER || run->in_flight == 0)
+    return false;
+  bool must_wait = overlap_find(run->overlap, record);
   run->config.stats->overlaps += must_wait && !run->is_held;
   run->is_held = run->is_held || must_wait;
   return must_wait;
@@ -230,10 +233,11 @@ static uint64_t wait_of(struct run *run, const struct next *next, uint64_t now_n
     return go_ns;
   if (next->record->verdict != FEED_RUN)
     return now_ns;
-  run->was_full = run->was_full || run->in_flight == run->config.depth;
-  if (run->in_flight == run->config.depth || is_held(run, &next->record->plan))
+  if (run->in_flight == run->config.depth) {
+    run->was_full = true;
     return now_ns + NAP_NS;
-  return now_ns;
+  }
+  return is_held(run, &next->record->plan) ? now_ns + NAP_NS : now_ns;
 }
 
 /* A closed loop sleeps for a completion as the application did: the kernel's threads that serve a

@@ -25,13 +25,14 @@ struct feed {
   pthread_t thread;
   _Atomic bool is_closing;
   bool is_stopped;
-  _Atomic int end;          /* 0 while reading, 1 at the end, -errno */
-  uint64_t last_ns;         /* reading thread: intended time of the last record read */
-  uint64_t last_raw_ns;     /* reading thread: the same as the plan has it */
-  uint64_t done_at;         /* reading thread: next entry of the rules' `done` */
-  struct feed_cuts cuts;    /* reading thread; others after its end */
-  struct fit_counts places; /* as `cuts` */
-  uint32_t position;        /* submitting thread: next record of the block in hand */
+  _Atomic int end;                /* 0 while reading, 1 at the end, -errno */
+  uint64_t last_ns;               /* reading thread: intended time of the last record read */
+  uint64_t last_raw_ns;           /* reading thread: the same as the plan has it */
+  uint64_t done_at;               /* reading thread: next entry of the rules' `done` */
+  struct feed_cuts cuts;          /* reading thread; others after its end */
+  struct fit_counts places;       /* as `cuts` */
+  const struct feed_record *next; /* submitting thread: of the block in hand; NULL: there is none */
+  const struct feed_record *behind; /* the last of the block */
   struct block_record raw[BLOCK_PLAN_STRIDE];
   struct block blocks[BLOCKS];
 };
@@ -164,24 +165,29 @@ int feed_open(struct feed **out, const struct block_plan *plan, const struct fee
   return 0;
 }
 
-const struct feed_record *feed_peek(const struct feed *feed) {
+/* Takes the next block in hand. */
+static const struct feed_record *next_block(struct feed *feed) {
   uint64_t at;
   if (!spsc_ring_can_empty(&feed->ring, &at))
     return NULL;
-  return &feed->blocks[at].records[feed->position];
+  const struct block *block = &feed->blocks[at];
+  feed->next = block->records;
+  feed->behind = block->records + block->count;
+  return feed->next;
+}
+
+const struct feed_record *feed_peek(struct feed *feed) {
+  return feed->next != NULL ? feed->next : next_block(feed);
 }
 
 void feed_advance(struct feed *feed) {
-  uint64_t at;
-  (void)spsc_ring_can_empty(&feed->ring, &at); /* as feed_peek has just found */
-  feed->position++;
-  if (feed->position == feed->blocks[at].count) {
-    feed->position = 0;
-    spsc_ring_empty(&feed->ring);
-  }
+  if (++feed->next < feed->behind)
+    return;
+  feed->next = NULL;
+  spsc_ring_empty(&feed->ring);
 }
 
-int feed_state(const struct feed *feed) {
+int feed_state(struct feed *feed) {
   int end = atomic_load_explicit(&feed->end, memory_order_acquire);
   /* The last blocks may have come between the caller's peek and the end. */
   return end != 0 && feed_peek(feed) != NULL ? 0 : end;

@@ -60,14 +60,14 @@ struct feed;
 int feed_open(struct feed **out, const struct block_plan *plan, const struct feed_rules *rules);
 
 /* Returns the next record, NULL when none is ready. Submitting thread only; never blocks. */
-const struct feed_record *feed_peek(const struct feed *feed);
+const struct feed_record *feed_peek(struct feed *feed);
 
 /* Goes on to the record after the one that feed_peek returned. Submitting thread only. */
 void feed_advance(struct feed *feed);
 
 /* After feed_peek returned NULL: returns 0 when more will come, 1 at the end of the plan, -errno
  * when the plan could not be read on (after a line on stderr). */
-int feed_state(const struct feed *feed);
+int feed_state(struct feed *feed);
 
 /* What was done to requests to bring them onto their targets. After feed_stop. */
 struct fit_counts feed_places(const struct feed *feed);

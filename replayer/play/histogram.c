@@ -33,7 +33,7 @@ void histogram_add(struct histogram *histogram, uint64_t value_ns) {
   if (value_ns > histogram->max_ns)
     histogram->max_ns = value_ns;
   histogram->count++;
-  histogram->sum_ns += (double)value_ns;
+  histogram->sum_ns += (double)(int64_t)value_ns; /* half the steps of an unsigned one */
   histogram->steps[step_of(value_ns)]++;
 }
 

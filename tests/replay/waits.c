@@ -15,6 +15,7 @@ int main(void) {
   char action;
   if (waits == NULL || pace_open(&pace, &rules) != 0)
     return 1;
+  /* Each command is a letter and three numbers, of which some mean nothing. */
   while (scanf(" %c%" SCNu64 "%" SCNu64 "%" SCNu64, &action, &numbers[0], &numbers[1],
                &numbers[2]) == 4) {
     if (action == 't') { /* a request: its intended time, how far back it waits, its think time */
