@@ -357,7 +357,7 @@ def test_a_wrong_token_writes_nothing_by_commands(files: Path) -> None:
 
 def zone_pointers(files: Path, name: str) -> list[int]:
     """Return where each zone is written next, as blkzone reports it: from the start of the disk."""
-    found = []
+    found: list[int] = []
     for line in (files / f"{name}.zones").read_text().splitlines():
         start, place = re.search(r"start: 0x(\w+).*wptr 0x(\w+)", line).groups()  # type: ignore[union-attr]
         is_full = "zcond:14" in line

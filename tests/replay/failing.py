@@ -25,9 +25,9 @@ class Failing:
 
     bad_from, bad_end: reads and writes that touch these bytes fail with EIO. room_bytes: writes
     behind it fail with ENOSPC. short_bytes: most that a call moves. gone_after: calls served before
-    the file system is no more, hangs_after: before it answers no more. again: so
-    many of the bad ones fail with EAGAIN, and then none. flush_fails: fsync fails with EIO, flush_hangs: it never returns. is_cached: the
-    kernel keeps pages, so that the file can be mapped.
+    the file system is no more, hangs_after: before it answers no more. again: so many of the bad
+    ones fail with EAGAIN, and then none. flush_fails: fsync fails with EIO, flush_hangs: it never
+    returns. is_cached: the kernel keeps pages, so that the file can be mapped.
     """
 
     def __init__(self, settings: dict[str, int]) -> None:

@@ -170,7 +170,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     sources = ["play/emulated_device.c", "play/quantiles.c", "play/number.c", "model/spindle.c"]
     here, native = Path(__file__).parent, Path(__file__).parents[2] / "replayer"
     files = [here / "emulated_device.c", *(native / source for source in sources)]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-O1", f"-I{native}", "-o", program]
+    options = ["-std=c11", "-D_GNU_SOURCE", "-O1", f"-I{native}", "-o", str(program)]
     subprocess.run([compiler, *options, *files, "-lm"], check=True)
 
     def serve(spec: str, rows: list[Record], submits_ns: list[int]) -> list[int]:

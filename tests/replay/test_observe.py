@@ -215,7 +215,7 @@ def observed(path: Path, rows: Rows, **options: Any) -> dict[str, Any]:
 @kernel_test
 def test_every_request_has_the_time_of_its_own_event(tmp_path: Path, disk: Path) -> None:
     # GIVEN requests of which each has its own sector, while somebody else reads the device
-    kinds = [{"operation": "read"}, {"operation": "write"}, {"operation": "write", "is_fua": True},
+    kinds: Rows = [{"operation": "read"}, {"operation": "write"}, {"operation": "write", "is_fua": True},
              {"operation": "write", "is_preflush": True}, {"operation": "discard"},
              {"operation": "write", "length_bytes": 1 << 16}]  # fmt: skip
     rows = [
