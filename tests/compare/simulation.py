@@ -102,6 +102,9 @@ CASES = {
 }
 
 
+ITSELF = "itself-a", "itself-b"
+
+
 def measured(trace: str, target: str, tables: int) -> Iterator[str]:
     """Replay one configuration against itself, in turn and one group after the other."""
     opened = tk.open(trace)
@@ -111,14 +114,16 @@ def measured(trace: str, target: str, tables: int) -> Iterator[str]:
     found: dict[str, list[list[Mapping[str, Any]]]] = {"in turn": [], "one after the other": []}
     for _ in range(tables):
         for takes_turns, kept in zip((True, False), found.values(), strict=True):
-            both = dict.fromkeys("ab", once)
+            both = dict.fromkeys(ITSELF, once)
             alone: list[Any] = [{"name": name, **once} for name in both]
             series = [{"run": both}] if takes_turns else alone
             for options in series:
                 for one in opened.replays(repeat=6, **options):
                     one.check()
-            rows = opened.compare("a", "b").summary["rows"]
-            kept.append([row for row in rows if row["name"] == "b" and row["measure"] in SHOWN])
+            rows = opened.compare(*ITSELF).summary["rows"]
+            kept.append(
+                [row for row in rows if row["name"] == ITSELF[1] and row["measure"] in SHOWN]
+            )
     for way, kept in found.items():
         raw = sum(any(row["p_value"] < 0.05 for row in rows) for rows in kept)
         corrected = sum(any(row["verdict"] == "different" for row in rows) for rows in kept)
