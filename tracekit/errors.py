@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,6 +70,18 @@ class UnclearError(TracekitError):
     """The work was done; what was measured cannot tell whether it was within the limits."""
 
     exit_code = 5
+
+
+class StoppedError(TracekitError):
+    """A signal came when it could not end the work at once; the message says what was kept.
+
+    `exit_code` is that of `like`, the error that the signal would have been.
+    """
+
+    def __init__(self, message: str, *, like: BaseException, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        code = like.code if isinstance(like, SystemExit) else None
+        self.exit_code = code if isinstance(code, int) else 128 + signal.SIGINT
 
 
 @contextmanager

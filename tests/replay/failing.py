@@ -23,11 +23,11 @@ FOR_EVER_S = 1e6
 class Failing:
     """Serves one file of a MiB; each fault is off unless its setting is given.
 
-    bad_from, bad_end: reads and writes that touch these bytes fail with EIO. room_bytes: writes
-    behind it fail with ENOSPC. short_bytes: most that a call moves. gone_after: calls served before
-    the file system is no more, hangs_after: before it answers no more. again: so many of the bad
-    ones fail with EAGAIN, and then none. flush_fails: fsync fails with EIO, flush_hangs: it never
-    returns. is_cached: the kernel keeps pages, so that the file can be mapped.
+    bad_from, bad_end: reads and writes that touch these bytes fail with EIO; again: so many of them
+    with EAGAIN, and then none. room_bytes: writes behind it fail with ENOSPC. short_bytes: most
+    that a call moves. gone_after: calls served before the file system is no more, hangs_after:
+    before it answers no more. flush_fails: fsync fails with EIO, flush_hangs: it never returns.
+    is_cached: the kernel keeps pages, so that the file can be mapped.
     """
 
     def __init__(self, settings: dict[str, int]) -> None:

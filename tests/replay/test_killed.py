@@ -25,7 +25,7 @@ from tracekit.plans import block_plan
 from tracekit.plans.block_plan import READ
 from tracekit.replay import completions, partial_results
 from tracekit.replay.completions import read_records
-from tracekit.replay.partial_results import first_without_completion
+from tracekit.replay.partial_results import Ids, Reached, ended_in_file, reached
 from tracekit.store import TraceFolder
 
 COUNT = 10_000
@@ -242,7 +242,7 @@ def test_what_completed_is_kept_on_a_disk_that_became_full(tmp_path: Path) -> No
         for name in ("requests.parquet", "trace.json"):
             shutil.copy(made.path / name, place)
         # WHEN it is replayed
-        done = invoke("replay", place, *FAST)
+        done = invoke("replay", place, *FAST, "--no-space-check")
         # THEN what completed before the disk was full is there, and can be read and gone on with
         kept = place / "replays/latest.unfinished"
         assert done.exit_code == 1
@@ -256,6 +256,10 @@ def test_what_completed_is_kept_on_a_disk_that_became_full(tmp_path: Path) -> No
             ids = ids_of(kept / "unfinished.parquet")
         assert 1000 < len(ids) < count
         assert sorted(ids)[: about["next"]] == list(range(about["next"]))
+
+
+def reached_by(plan: Path, records: Path, *, begin: int, from_ns: int = 0) -> Reached:
+    return reached(plan, ended_in_file(records), begin=begin, from_ns=from_ns)
 
 
 def write_plan_of(path: Path, ids: list[int]) -> Path:
@@ -277,13 +281,15 @@ def write_records(path: Path, ids: list[int], *, more: bytes = b"") -> Path:
     return path
 
 
-def expected(planned: list[int], ended: list[int], begin: int) -> int:
-    left = Counter(ended)
+def expected(planned: list[int], ended: list[int], begin: int) -> tuple[int, list[int]]:
+    left, first, done = Counter(ended), len(planned), []
     for number in range(begin, len(planned)):
         if not left[planned[number]]:
-            return number
-        left[planned[number]] -= 1
-    return len(planned)
+            first = min(first, number)
+        else:
+            left[planned[number]] -= 1
+            done += [number] if number > first else []
+    return first, done
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -301,10 +307,15 @@ def test_the_first_request_that_was_not_completed(
     records = write_records(tmp_path / "records", ended, more=b"cut off")
     # WHEN they are read a few at a time
     monkeypatch.setattr(completions, "CHUNK_RECORDS", int(chance.integers(1, 40)))
-    found = first_without_completion(plan, records, begin=begin)
+    found = reached_by(plan, records, begin=begin)
     # THEN it is the one that a plain loop finds, and the same from its time on
-    assert found == expected(planned, ended, begin)
-    assert first_without_completion(plan, records, begin=0, from_ns=10 * begin) == found
+    first, done = expected(planned, ended, begin)
+    assert (found.next, found.done.tolist()) == (first, done)
+    assert reached_by(plan, records, begin=0, from_ns=10 * begin).next == first
+    # AND a run that went on, and completed nothing, came as far
+    none: Iterator[Ids] = iter([])
+    again = reached(plan, none, begin=found.next, done=found.done)
+    assert (again.next, again.done.tolist()) == (first, done)
 
 
 def test_a_request_that_never_ended_does_not_fill_the_memory(
@@ -314,11 +325,11 @@ def test_a_request_that_never_ended_does_not_fill_the_memory(
     monkeypatch.setattr(completions, "CHUNK_RECORDS", 10)
     plan = write_plan_of(tmp_path / "plan", list(range(1000)))
     records = write_records(tmp_path / "records", [0, *range(2, 500)])
-    assert first_without_completion(plan, records, begin=0) == 1
+    assert reached_by(plan, records, begin=0).next == 1
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     plan = write_plan_of(tmp_path / "plan", [0])
     (tmp_path / "records").write_bytes(bytes(200))
     with pytest.raises(InputError, match="no file of completions"):
-        first_without_completion(plan, tmp_path / "records", begin=0)
+        reached_by(plan, tmp_path / "records", begin=0)

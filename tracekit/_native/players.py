@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from tracekit._native import PROGRAM, program_path
 from tracekit._native.library import constant, dtype_of
 from tracekit.arrow import number_column, text_column
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import PartialError, StoppedError, TracekitError, UsageError
 from tracekit.progress import hidden
 
 INTERFACE = f"{PROGRAM} interface {constant('TK_INTERFACE_VERSION')}"
 DONE, USAGE, PARTIAL = 0, 2, 3
+EXIT_S = 5.0
+"""From the end of its output to that of the program, unless a request hangs in the kernel."""
 OWN_FOLDER = "tracekit-files"
 """What the file player makes below the directory of a run."""
 KEPT_MARK = "made-by-tracekit-file-replay"
@@ -45,6 +47,8 @@ class Outcome:
     summary: dict[str, Any]
     messages: str
     is_partial: bool
+    late_signals: tuple[int, ...] = ()
+    """That came after the last request, and so did not end it."""
 
 
 @functools.cache
@@ -102,33 +106,50 @@ def run_command(
     command: Sequence[str], summary: Path, *, on_start: Callable[[int], object] = lambda _pid: None
 ) -> Outcome:
     """Run the program, with a progress line on a terminal, and read its summary."""
-    code, messages = _watched(command, on_start)
+    code, messages, signals = _watched(command, on_start)
     if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):
         raise KeyboardInterrupt  # before the program could take it: nothing was made
     if code not in (DONE, PARTIAL):
         raise _failure(Path(command[0]).name, code, messages)
+    if code == PARTIAL and not summary.exists():
+        raise PartialError("stopped before the first request: nothing was replayed")
     # A path in the summary may hold bytes that are no UTF-8.
     text = summary.read_bytes().decode("utf-8", errors="backslashreplace")
-    return Outcome(json.loads(text), messages, code == PARTIAL)
+    told = json.loads(text)
+    late = () if told.get("outcome") == "interrupted" else signals
+    return Outcome(told, messages, code == PARTIAL, late)
 
 
-def _watched(command: Sequence[str], on_start: Callable[[int], object]) -> tuple[int, str]:
-    """Run a program to its end; return its exit code and what it said on stderr."""
+def _watched(
+    command: Sequence[str], on_start: Callable[[int], object]
+) -> tuple[int, str, tuple[int, ...]]:
+    """Run a program to its end; return its exit code, what it said on stderr, and the signals."""
     with terminal() as shown:
         progress = [] if shown is None else ["--progress-fd", str(shown)]
-        with (
-            forwarded_signals() as forward,
-            subprocess.Popen(
+        with forwarded_signals() as forward:
+            child = subprocess.Popen(
                 [*command, "--parent", str(os.getpid()), *progress],
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=() if shown is None else (shown,),
-            ) as child,
-        ):
+            )
             forward.to(child)
             on_start(child.pid)
-            messages = (child.stderr.read() if child.stderr else b"").decode(errors="replace")
-            return child.wait(), messages
+            with cast("BinaryIO", child.stderr) as output:
+                messages = output.read().decode(errors="replace")
+            return _code_of(child), messages, tuple(forward.taken)
+
+
+def _code_of(child: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a program that has closed its output.
+
+    Its results are whole then. One whose requests hang in the kernel cannot end, and is left there.
+    """
+    try:
+        return child.wait(EXIT_S)
+    except subprocess.TimeoutExpired:
+        child.returncode = PARTIAL  # nobody waits for it any more
+        return PARTIAL
 
 
 class KilledError(TracekitError):
@@ -169,19 +190,18 @@ class Forward:
     def __init__(self) -> None:
         """Start without a child."""
         self._child: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
+        self.taken: list[int] = []
 
     def to(self, child: subprocess.Popen[bytes]) -> None:
         """Pass on to this child from now on, and what came before."""
         self._child = child
-        for number in self._early:
+        for number in self.taken:
             child.send_signal(number)
 
     def take(self, number: int, _frame: object) -> None:
         """Handle a signal."""
-        if self._child is None:
-            self._early.append(number)
-        else:
+        self.taken.append(number)
+        if self._child is not None:
             self._child.send_signal(number)
 
 
@@ -189,17 +209,66 @@ class Forward:
 def forwarded_signals() -> Iterator[Forward]:
     """Leave signals to the child, which ends in good order, and wait for it."""
     forward = Forward()
-    if threading.current_thread() is not threading.main_thread():
+    with _taken_by(forward.take):
         yield forward
+
+
+@contextmanager
+def _taken_by(take: Callable[[int, Any], None]) -> Iterator[None]:
+    """Let a function take the signals that end a command, but for those that the caller ignores."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
     stoppers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     numbers = [number for number in stoppers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = [signal.signal(number, forward.take) for number in numbers]
+    before = [signal.signal(number, take) for number in numbers]
     try:
-        yield forward
+        yield
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+class Waiting:
+    """Signals that come while results are completed: the first one waits, a second one raises."""
+
+    def __init__(self) -> None:
+        """Start without one, and before there are results."""
+        self.taken: list[int] = []
+        self._has_begun = False
+        self.raises = True
+
+    def take(self, number: int, _frame: object = None) -> None:
+        """Handle a signal."""
+        if not self._has_begun:
+            raise _error_of(number)
+        self.taken.append(number)
+        if len(self.taken) == 2 and self.raises:
+            raise _error_of(number)
+
+    def begin(self, outcome: Outcome) -> None:
+        """Let signals wait from now on, and those that the program got after its last request."""
+        self._has_begun = True
+        for number in outcome.late_signals:
+            self.take(number)
+
+
+def _error_of(number: int) -> BaseException:
+    """Return what a signal raises that nothing handles otherwise."""
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+@contextmanager
+def waiting_signals(stopped: str) -> Iterator[Waiting]:
+    """Let signals wait until the block ends, and raise StoppedError then, which says `stopped`.
+
+    They do so once it has begun, and all but the first only without `raises`.
+    """
+    waiting = Waiting()
+    with _taken_by(waiting.take):
+        yield waiting
+    if waiting.taken:
+        raise StoppedError(stopped, like=_error_of(waiting.taken[0]))
 
 
 def read_results(file: Path) -> Iterator[NDArray[np.void]]:

@@ -77,6 +77,19 @@ def write_completions(records: Path, table: Path, *, is_timed: bool) -> int:
     return write_batches(table, map(batch, read_records(records)), schema=COMPLETIONS)
 
 
+def is_complete(records: Path) -> bool:
+    """Say whether the program has written all of its file, of either kind."""
+    if not records.is_file() or records.is_symlink():
+        return False
+    with os.fdopen(open_regular(records), "rb") as file:
+        head = file.read(HEADER.itemsize)
+    if len(head) < HEADER.itemsize:
+        return False
+    header = np.frombuffer(head, HEADER)[0]
+    size = HEADER.itemsize + int(header["record_count"]) * int(header["record_bytes"])
+    return bool(header["is_complete"]) and records.stat().st_size == size
+
+
 def read_records(records: Path) -> Iterator[Any]:
     """Yield the program's records in arrays of at most CHUNK_RECORDS.
 

@@ -1,56 +1,82 @@
-"""What a replay left whose program was killed, or could not write all of its completions."""
+"""What a replay left whose program was killed, or whose results could not all be written."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from tracekit import store
-from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit._native.players import Outcome
+from tracekit.durable import exchange, rename_aside, rename_new, sync
+from tracekit.errors import InputError, StoppedError, TracekitError, UsageError, foreign_error
 from tracekit.escapes import shell_word
 from tracekit.metadata import Count, Record, read_object, validate
 from tracekit.plans import block_plan
 from tracekit.replay import completions
 from tracekit.replay.compiler import PlanReport
-from tracekit.replay.summary import ABSENT, ReplaySummary, content_of, read_summary
+from tracekit.replay.summary import (
+    ABSENT,
+    FileReplaySummary,
+    ReplaySummary,
+    check_budget,
+    content_of,
+    find_warnings,
+    parse_budget,
+    read_summary,
+)
 
 MOST_AHEAD = 1 << 20
 """Completions behind a request without one that are looked at; what is in flight is far fewer."""
 Ids = npt.NDArray[np.uint64]
+NONE: Ids = np.zeros(0, np.uint64)
+UNKNOWN = completions.STATUSES.index("unknown")
 
 
-def first_without_completion(plan: Path, records: Path, *, begin: int, from_ns: int = 0) -> int:
-    """Return the first record of the plan that was not completed: all before it were.
+@dataclass(frozen=True)
+class Reached:
+    """How far a run came: all records before `next` were completed, and those in `done` behind."""
 
-    `begin` and `from_ns` are the number and the time in the plan from which it ran. `records` is
-    the program's file; its last record may be cut off. Records behind the one that is returned may
-    be completed too, since requests complete in any order.
+    next: int
+    done: Ids = field(default_factory=NONE.copy)
+
+
+def reached(
+    plan: Path, ended: Iterable[Ids], *, begin: int, from_ns: int = 0, done: Ids = NONE
+) -> Reached:
+    """Return how far a run of the plan came whose requests `ended`, by their ids.
+
+    `begin` and `from_ns` are the number and the time in the plan from which it ran, `done` the
+    numbers of records behind that which an earlier run had completed.
     """
     rows = block_plan.map_records(plan)
     at = max(begin, int(np.searchsorted(rows["intended_ns"], from_ns)) if from_ns else 0)
-    ahead = np.zeros(0, np.uint64)
-    for chunk in completions.read_records(records):
-        ahead = np.concatenate([ahead, chunk["request_id"]])
+    ahead = np.asarray(rows["request_id"][done])
+    for ids in ended:
+        ahead = np.concatenate([ahead, ids])
         here = np.asarray(rows["request_id"][at : at + len(ahead)])
-        done = _done(here, ahead)
-        at += done
-        ahead = _without(ahead, here[:done])
+        is_done = _are_in(here, ahead)
+        count = len(here) if is_done.all() else int(np.argmin(is_done))
+        at += count
+        ahead = _without(ahead, here[:count])
         if len(ahead) > MOST_AHEAD:
             break
-    return at
+    behind = np.asarray(rows["request_id"][at : at + len(ahead) + MOST_AHEAD])
+    return Reached(at, (at + np.flatnonzero(_are_in(behind, ahead))).astype(np.uint64))
 
 
-def _done(planned: Ids, ended: Ids) -> int:
-    """Return how many records at the start of `planned` are in `ended`, each for itself.
+def _are_in(planned: Ids, ended: Ids) -> npt.NDArray[np.bool_]:
+    """Say of each of `planned` whether it is in `ended`, each for itself.
 
     The pieces of a request have its id: the second piece needs the id twice.
     """
@@ -63,7 +89,7 @@ def _done(planned: Ids, ended: Ids) -> int:
     known = place < len(ids)
     known[known] = ids[place[known]] == planned[known]
     known[known] = nth[known] < counts[place[known]]
-    return int(np.argmin(known)) if not known.all() else len(planned)
+    return known
 
 
 def _without(ended: Ids, taken: Ids) -> Ids:
@@ -73,17 +99,40 @@ def _without(ended: Ids, taken: Ids) -> Ids:
     return np.repeat(ids, counts)
 
 
+def ended_in_file(records: Path) -> Iterator[Ids]:
+    """Yield the ids of the program's file; its last record may be cut off."""
+    for rows in completions.read_records(records):
+        yield rows["request_id"][rows["status"] != UNKNOWN]
+
+
+def _ended_in_table(table: Path) -> Iterator[Ids]:
+    for batch in pq.ParquetFile(table).iter_batches(columns=["request_id", "status"]):
+        is_known = np.array(batch["status"].to_pylist()) != "unknown"
+        yield batch["request_id"].to_numpy(zero_copy_only=False).astype(np.uint64)[is_known]
+
+
 ABOUT = "unfinished.json"
 TABLE = "unfinished.parquet"
+WHOLE = "completions.parquet"
+"""The table of all that a replay did."""
 PLAN = "plan.bin"
+DONE = "done.bin"
+"""Numbers of the plan's records that an earlier run completed, behind the first that it did not."""
 RECORDS = "completions.bin"
 FILE_TABLE = "file_completions.parquet"
 FILE_RECORDS = "results.bin"
+PROGRAM_SUMMARY = "program.json"
+"""The program's own summary, of which the summary is made."""
 SUMMARY = "summary.json"
+FILE_SUMMARY = "file_summary.json"
+MARK = ".results.tracekit-whole"
+"""In a folder whose results are whole until it has its name; a killed command may leave it."""
 SUFFIX = ".unfinished"
 RESERVE_BYTES = 1 << 16
 """Kept free while the program runs, for the description of a run whose disk became full."""
 HINT = "replay again without --resume"
+ENDS_S = 12.0
+"""How long a program whose command was killed takes to end: INTERFACE.md, "Signals"."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +141,8 @@ class StartedRun:
 
     `first` and `from_ns` are the record and the time of the plan from which it runs; they and
     `is_timed` are of block replays. The name of `records` shows which kind of replay it is.
+    `context` has the fields of the summary that tracekit knows before the run, `replaces` whether
+    earlier results of the name are replaced.
     """
 
     plan: Path
@@ -100,23 +151,89 @@ class StartedRun:
     first: int = 0
     from_ns: int = 0
     is_timed: bool = True
+    context: Mapping[str, Any] = field(default_factory=dict)
+    budget: tuple[str, ...] = ()
+    replaces: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.plan.parent
 
     @property
     def is_of_files(self) -> bool:
         """Whether it does file operations: these cannot be resumed, files are in between."""
         return self.records.name.startswith(FILE_RECORDS)
 
-    def resume_point(self, records: Path) -> int | None:
-        """Return the first record of the plan that is not in the program's file."""
+    def reached(self, records: Path) -> Reached | None:
+        """Return how far it came by the program's file; None for file operations."""
         if self.is_of_files:
             return None
-        return first_without_completion(self.plan, records, begin=self.first, from_ns=self.from_ns)
+        done = read_done(self.folder)
+        ended = ended_in_file(records)
+        return reached(self.plan, ended, begin=self.first, from_ns=self.from_ns, done=done)
 
-    def write_table(self, records: Path, folder: Path) -> int:
-        """Convert the program's file to a table in the folder; return its rows."""
+    def write_table(self, records: Path, table: Path) -> int:
+        """Convert the program's file to a table; return its rows."""
         if self.is_of_files:
-            return completions.write_file_completions(records, folder / FILE_TABLE)
-        return completions.write_completions(records, folder / TABLE, is_timed=self.is_timed)
+            return completions.write_file_completions(records, table)
+        return completions.write_completions(records, table, is_timed=self.is_timed)
+
+    def summary(self, outcome: Outcome, **more: Any) -> Any:
+        """Return the program's summary with what tracekit knows; `more` are further fields."""
+        kind = FileReplaySummary if self.is_of_files else ReplaySummary
+        known = {**self.context, "messages": outcome.messages.splitlines()}
+        whole = msgspec.convert({**outcome.summary, **known, "compiled": self.compiled}, kind)
+        summary = msgspec.structs.replace(whole, **more)
+        if isinstance(summary, ReplaySummary) and summary.outcome != "dry_run":
+            # Without a request there were no times to keep.
+            budget = parse_budget(self.budget) if summary.issue_error else {}
+            summary.budget = check_budget(summary, budget)
+            summary.warnings = find_warnings(summary)
+        return summary
+
+    def write_results(self) -> None:
+        """Write the table of a run that ended; nothing of a dry run."""
+        table = FILE_TABLE if self.is_of_files else WHOLE
+        if self.records.exists():
+            self.write_table(self.records, self.folder / table)
+
+    def write_summary(self, summary: Any) -> dict[str, Any]:
+        """Write the summary, which comes last; return its content."""
+        content = content_of(summary)
+        store.write_json(self.folder / (FILE_SUMMARY if self.is_of_files else SUMMARY), content)
+        return content
+
+    def told(self) -> dict[str, Any] | None:
+        """Return the program's summary if the run ended in order and its results are whole."""
+        place = self.folder / PROGRAM_SUMMARY
+        if not _is_plain(place) or not completions.is_complete(self.records):
+            return None
+        try:
+            found = read_object(place, hint=HINT)
+        except InputError:
+            return None
+        return found if found.get("outcome") in ("finished", "full") else None
+
+    def remove_natives(self, *, is_resumable: bool = False) -> None:
+        """Remove the program's files; one that can be resumed keeps what earlier runs did."""
+        names = (self.records.name, PROGRAM_SUMMARY, *(() if is_resumable else (DONE,)))
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+
+
+def read_done(folder: Path) -> Ids:
+    """Return the numbers of records that earlier runs of a plan completed behind its start."""
+    file = folder / DONE
+    return np.fromfile(file, "<u8").astype(np.uint64) if _is_plain(file) else NONE
+
+
+def write_done(folder: Path, done: Ids) -> list[str]:
+    """Keep these numbers for the program; return its words."""
+    if not len(done):
+        return []
+    done.astype("<u8").tofile(folder / DONE)
+    return ["--done", str(folder / DONE)]
 
 
 class StartedNote(Record):
@@ -129,10 +246,17 @@ class StartedNote(Record):
     first: Count
     from_ns: Count
     is_timed: bool
+    context: dict[str, Any] = msgspec.field(default_factory=dict)
+    budget: tuple[str, ...] = ()
+    replaces: bool = False
 
 
 class PartialRun(Record):
-    """The content of unfinished.json; `next` is the resume point, null for file operations."""
+    """The content of unfinished.json; `next` is the resume point, null for file operations.
+
+    The outcome `finished` is that of a run that ended, whose command did not: its results are
+    whole, and only their folder has not its name.
+    """
 
     outcome: str
     error: str
@@ -140,48 +264,112 @@ class PartialRun(Record):
     next: Count | None
     compiled: dict[str, Any]
     """Empty where it was lost: then `next` is null, too."""
+    replaces: bool = False
 
 
 @contextmanager
 def keeping(results: Path, run: StartedRun) -> Iterator[None]:
-    """Keep the completions of a program that did not finish them in `results`.unfinished.
+    """Keep the results of a run when its program fails, or the block before its end.
 
-    It then holds the plan, unfinished.json (`PartialRun`) and a table, or the program's own file
-    where the disk has no space for a table. The table of a block replay is unfinished.parquet, and
-    another run can resume the plan; that of file operations is file_completions.parquet. The error
-    is raised again, and names the folder. The results of a process of tracekit that was killed,
-    `rescue` finds.
+    They then are in `results`.unfinished: the plan, unfinished.json (`PartialRun`) and a table, or
+    the program's own files where there is no time or space for a table. The table of a block
+    replay is unfinished.parquet, and another run can resume the plan; that of file operations is
+    file_completions.parquet. The error is raised again, and names the folder. The results of a
+    process of tracekit that was killed, `rescue` finds.
     """
-    place = results.with_name(f"{results.name}{SUFFIX}")
-    about = run.plan.parent / ABOUT
-    started = StartedNote(
-        compiled=dict(run.compiled), first=run.first, from_ns=run.from_ns, is_timed=run.is_timed
-    )
-    about.write_bytes(msgspec.json.encode(started).ljust(RESERVE_BYTES))
+    place = _free_place(results.with_name(f"{results.name}{SUFFIX}"))
+    about = run.folder / ABOUT
+    names = [one for one in StartedNote.__struct_fields__ if one != "compiled"]
+    note = {name: getattr(run, name) for name in names}
+    started = StartedNote(compiled=dict(run.compiled), **note)
+    text = msgspec.json.encode(started)
+    about.write_bytes(text.ljust(RESERVE_BYTES))
     try:
         yield
-        about.unlink()
-    except TracekitError as error:
-        about.unlink()
-        part = _records_of(run.records)
-        if part is None:
+        about.rename(run.folder / MARK)
+    except BaseException as error:
+        os.truncate(about, len(text))
+        kept = _kept(place, run, error)
+        if kept is error:
             raise
-        count = _keep(place, part, run, error=str(error))
-        kept = "what completed" if count is None else f"{count:,} completions"
-        again = (
-            "replay again" if run.is_of_files else f"go on with --resume {shell_word(place.name)}"
-        )
-        raise TracekitError(f"{error}; {kept} kept in {place}", hint=again) from error
+        raise kept from error
+
+
+def _kept(place: Path, run: StartedRun, error: BaseException) -> BaseException:
+    """Keep what there is; return the error to be raised, which names the place."""
+    known = error if isinstance(error, TracekitError) else None
+    if known is None and isinstance(error, Exception):
+        known = foreign_error(error)
+    is_stopped = not isinstance(error, Exception)
+    if known is None and not is_stopped:
+        return error
+    text = "stopped by a signal" if known is None else str(known)
+    resume = f"--resume {shell_word(place.name.removesuffix(SUFFIX))}"
+    if run.told() is not None:
+        place = _set_aside(run.folder, place)
+        kept = f"{text}; the run itself has ended, and all of it is kept in {place}"
+        again = "the next replay of this name" if run.is_of_files else resume
+        hint = f"{again} makes the results of it, without a request"
+    elif (part := _records_of(run.records)) is not None:
+        try:
+            count = _keep(place, part, run, error=text, is_quick=is_stopped)
+        except OSError:  # there is no space for anything: the next command does that
+            count, place = None, _set_aside(run.folder, place)
+        what = "what completed" if count is None else f"{count:,} completions"
+        kept = f"{text}; {what} kept in {place}"
+        hint = "replay again" if run.is_of_files else f"go on with {resume}{SUFFIX}"
+    else:
+        return error
+    if is_stopped:
+        return StoppedError(kept, like=error, hint=hint)
+    return TracekitError(kept, hint=hint)
+
+
+def _set_aside(folder: Path, place: Path) -> Path:
+    """Give a folder the name of what is unfinished, in place of an earlier one; return it.
+
+    That takes no space on the disk. What is there and is not ours stays.
+    """
+    if place.exists() and not _is_plain(place / ABOUT):
+        return rename_aside(folder, place)
+    if place.exists():
+        exchange(folder, place)
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        rename_new(folder, place)
+    sync(place.parent)
+    return place
+
+
+def _free_place(place: Path) -> Path:
+    """Return the name for what is unfinished: none that holds a whole run."""
+    number, free = 1, place
+    while (about := _about(free)) is not None and about.outcome == "finished":
+        number += 1
+        free = place.with_name(f"{place.name}-{number}")
+    return free
+
+
+def _about(place: Path) -> PartialRun | None:
+    """Return what is kept there; None for nothing, and for a run as the program left it."""
+    try:
+        found = read_object(place / ABOUT, hint=HINT)
+        return validate(found, PartialRun, file=place / ABOUT, hint=HINT)
+    except (InputError, OSError):
+        return None
 
 
 def rescue(replays: Path, names: set[str]) -> list[Path]:
     """Keep the results of replays of these names that were killed; return their folders."""
-    return [
-        kept
-        for name in sorted(names)
-        for left in store.left_behind(replays / name)
-        if (kept := _rescue(left, replays / f"{name}{SUFFIX}")) is not None
-    ]
+    found = []
+    for name in sorted(names):
+        place = replays / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
+        for left in store.left_behind(replays / name):
+            found.append(_rescue(left, _free_place(place)))
+        is_native = _is_plain(place / ABOUT) and _about(place) is None
+        if is_native or _is_plain(place / MARK):
+            found.append(_rescue(place, place))
+    return [kept for kept in found if kept is not None]
 
 
 def _rescue(left: Path, place: Path) -> Path | None:
@@ -189,7 +377,10 @@ def _rescue(left: Path, place: Path) -> Path | None:
 
     A folder may come from somebody else: links, and files by other names, are not touched.
     """
+    _await_end(left)
     plan, names = left / PLAN, (RECORDS, FILE_RECORDS)
+    if _is_plain(left / MARK) and _is_plain(plan):
+        return _complete_marked(left, place)
     records = next((found for name in names if (found := _records_of(left / name))), None)
     if records is None or not _is_plain(left / ABOUT) or not _is_plain(plan):
         return None
@@ -201,11 +392,16 @@ def _rescue(left: Path, place: Path) -> Path | None:
         about = msgspec.structs.asdict(note)
     except InputError as torn:
         about, error = {"compiled": {}}, f"{error}, and what it was doing is lost: {torn}"
+    run = StartedRun(plan, records, **about)
     try:
-        _keep(place, records, StartedRun(plan, records, **about), error=error)
+        if run.compiled and run.told() is not None:
+            aside = left if left == place else _set_aside(left, place)
+            return _complete(replace(run, plan=aside / PLAN, records=aside / records.name))
+        _keep(place, records, run, error=error)
     except InputError:
         return None
-    shutil.rmtree(left, ignore_errors=True)
+    if left != place:
+        shutil.rmtree(left, ignore_errors=True)
     return place
 
 
@@ -221,30 +417,115 @@ def _is_plain(file: Path) -> bool:
     return file.is_file() and not file.is_symlink()
 
 
-def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None:
+def _await_end(left: Path) -> None:
+    """Wait for the program of a killed command, which ends in order and still writes there."""
+    end_s = time.monotonic() + ENDS_S
+    pids = [int(part.suffixes[-2][1:]) for part in left.glob("*.bin.[0-9]*.part")]
+    for pid in pids:
+        while _is_program(pid, left) and time.monotonic() < end_s:
+            time.sleep(0.02)
+
+
+def _is_program(pid: int, left: Path) -> bool:
+    """Say whether a process is the program that runs the plan in a folder."""
+    try:
+        return os.fsencode(left / PLAN) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _complete(run: StartedRun) -> Path:
+    """Make the results of a run that ended, where the program left its files; return the folder.
+
+    Where that is not possible the program's files stay, and the next command tries again.
+    """
+    with suppress(OSError):
+        run.write_results()
+        run.write_summary(run.summary(Outcome(run.told() or {}, "", is_partial=False)))
+        _tell_finished(run.folder, replaces=run.replaces)
+        run.remove_natives()
+    return run.folder
+
+
+def _complete_marked(left: Path, place: Path) -> Path:
+    """Keep a folder whose results are whole and have not their name; return where."""
+    try:
+        note = read_object(left / MARK, hint=HINT)
+    except InputError:
+        note = {}
+    place = left if left == place else _set_aside(left, place)
+    _tell_finished(place, replaces=bool(note.get("replaces")))
+    for name in (MARK, RECORDS, FILE_RECORDS, PROGRAM_SUMMARY, DONE):
+        (place / name).unlink(missing_ok=True)
+    return place
+
+
+def _tell_finished(place: Path, *, replaces: bool) -> None:
+    error = "the command ended before its results had their name"
+    about = PartialRun(
+        outcome="finished", error=error, completions=None, next=None, compiled={}, replaces=replaces
+    )
+    store.write_json(place / ABOUT, content_of(about))
+
+
+def completed(replays: Path, name: str) -> dict[str, Any] | None:
+    """Give the results of a finished run that `rescue` kept its name; return its summary.
+
+    None where there is none. Raises UsageError when the name is taken and was not to be replaced.
+    """
+    results = replays / name.removesuffix(SUFFIX)
+    place = results.with_name(f"{results.name}{SUFFIX}")
+    about = _about(place)
+    if about is None or about.outcome != "finished":
+        return None
+    content = content_of(read_summary(place / SUMMARY))
+    if results.exists() and not about.replaces:
+        raise UsageError(f"{results} exists already", hint=f"rename it or {place}")
+    if results.exists():
+        exchange(place, results)
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        rename_new(place, results)
+    (results / ABOUT).unlink()
+    sync(replays)
+    return content
+
+
+def _keep(
+    place: Path, part: Path, run: StartedRun, *, error: str, is_quick: bool = False
+) -> int | None:
     """Move the plan to `place`, and the program's file or a table of it; return the table's rows.
 
     Until `place` is whole all stays where it is, unless the file system has no hard links.
+    `is_quick`: no table.
     """
     with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
-        resume_point = run.resume_point(part) if run.compiled else None
-        rows: int | None = None
-        try:
-            rows = run.write_table(part, folder)
-        except OSError:
-            for table in folder.glob("*.parquet"):
-                table.unlink()
+        found = run.reached(part) if run.compiled else None
+        rows = None if is_quick else _table_of(part, run, folder)
+        if rows is None:
             _move(part, folder / (FILE_RECORDS if run.is_of_files else RECORDS))
         _move(run.plan, folder / PLAN)
+        if found is not None:
+            write_done(folder, found.done)
         about = PartialRun(
             outcome="unfinished",
             error=error,
             completions=rows,
-            next=resume_point,
+            next=None if found is None else found.next,
             compiled=dict(run.compiled),
         )
         store.write_json(folder / ABOUT, content_of(about))
     return rows
+
+
+def _table_of(part: Path, run: StartedRun, folder: Path) -> int | None:
+    """Write the table of what completed; return its rows, None without space for it."""
+    table = folder / (FILE_TABLE if run.is_of_files else TABLE)
+    try:
+        return run.write_table(part, table)
+    except OSError:
+        table.unlink(missing_ok=True)
+        return None
 
 
 def _move(file: Path, target: Path) -> None:
@@ -254,20 +535,20 @@ def _move(file: Path, target: Path) -> None:
         file.rename(target)
 
 
-def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
-    """Return the folder of the replay to resume, its plan, and how many records are done.
+def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, Reached]:
+    """Return the folder of the replay to resume, its plan, and how far it came.
 
     Raises UsageError when it is not there or left nothing to do.
     """
     before = replays / name
     if (before / SUMMARY).is_file() and (before / PLAN).is_file():
         summary = read_summary(before / SUMMARY)
-        return before, summary.compiled, _requests_handled(summary, name)
+        return before, summary.compiled, _reached_before(before, summary, name)
     places = (before, replays / f"{name}{SUFFIX}")
     left = next((place for place in places if (place / ABOUT).is_file()), None)
     if left is None or not (left / PLAN).is_file():
         files = (file for kind in (SUMMARY, ABOUT) for file in replays.glob(f"*/{kind}"))
-        found = sorted(file.parent.name for file in files)
+        found = sorted({file.parent.name for file in files})
         names = ", ".join(name for name in found if not name.startswith("."))
         hint = f"there are: {names}" if names else "there is none in this trace folder"
         raise UsageError(f"--resume {name}: {before} holds no replay", hint=hint)
@@ -277,24 +558,33 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, int]:
         reason = reason if about.compiled else "how far it came is lost"
         raise UsageError(f"--resume {name}: {reason}", hint=HINT)
     compiled = validate(about.compiled, PlanReport, file=left / ABOUT, hint=HINT)
-    return left, compiled, about.next
+    if about.next == len(block_plan.map_records(left / PLAN)):
+        raise UsageError(
+            f"--resume {name}: all its requests have completed, nothing is left to do",
+            hint=f"what completed is in {left}",
+        )
+    return left, compiled, Reached(about.next, read_done(left))
 
 
-def _requests_handled(summary: ReplaySummary, name: str) -> int:
-    """Return how many requests of the plan an earlier run left behind it, its own start included.
+def _reached_before(folder: Path, summary: ReplaySummary, name: str) -> Reached:
+    """Return how far an earlier run came, its own start included.
 
-    In a closed loop requests go out in another order than the plan's: what stands behind the first
-    one that is left is done again. Raises UsageError when it was not interrupted.
+    In a closed loop, and where requests are unknown, some behind the first one that is left were
+    done. Raises UsageError when it was not interrupted.
     """
     counts, window = summary.counts, summary.window
     if ABSENT in (counts, window, summary.compiled):
         raise UsageError(f"--resume {name}: its summary is not whole", hint=HINT)
-    if summary.outcome != "interrupted" or not counts.not_reached:
+    if summary.outcome != "interrupted" or not (counts.not_reached or counts.unknown):
         raise UsageError(
             f"--resume {name}: that replay reached its end, nothing is left to do",
             hint=HINT,
         )
     # Summaries before the look-ahead of closed loops have no "next".
     if window.next is ABSENT:
-        return window.first + counts.planned - counts.not_reached
-    return window.next
+        return Reached(window.first + counts.planned - counts.not_reached)
+    table = folder / WHOLE
+    if (counts.unknown or summary.pace == "closed") and table.is_file():
+        ended, done = _ended_in_table(table), read_done(folder)
+        return reached(folder / PLAN, ended, begin=window.first, done=done)
+    return Reached(window.next)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,33 +17,41 @@ from tracekit._native.players import (
     KEPT_MARK,
     OWN_FOLDER,
     Outcome,
+    Waiting,
     checked_program,
     run_files,
     run_program,
+    waiting_signals,
 )
 from tracekit.choices import CacheState, Level, Pace, check_choice
 from tracekit.errors import PartialError, UsageError
 from tracekit.free_space import check_room
-from tracekit.machine_state import MachineState, Reading
+from tracekit.machine_state import Reading
 from tracekit.repeats import Turn
 from tracekit.replay import partial_results
 from tracekit.replay.captured import compile_files
 from tracekit.replay.certificate import CERTIFICATE, certify
 from tracekit.replay.compiler import PlanOptions, PlanReport, compile_plan
-from tracekit.replay.completions import RECORD, ROW_BYTES, write_completions, write_file_completions
+from tracekit.replay.completions import RECORD, ROW_BYTES
 from tracekit.replay.limits import is_timed, parse_certify
 from tracekit.replay.observed import kept_lead
-from tracekit.replay.partial_results import PLAN, SUFFIX, SUMMARY, StartedRun
+from tracekit.replay.partial_results import (
+    FILE_SUMMARY,
+    PLAN,
+    PROGRAM_SUMMARY,
+    RECORDS,
+    SUFFIX,
+    SUMMARY,
+    Reached,
+    StartedRun,
+)
 from tracekit.replay.placed import place_answer
 from tracekit.replay.player import EMULATED, NOT_QUEUED, PlayerOptions, device_specs, split_device
 from tracekit.replay.routes import DEFAULT, NVM
 from tracekit.replay.summary import (
-    FileReplaySummary,
     ReplaySummary,
-    check_budget,
     content_of,
     find_rescued,
-    find_warnings,
     parse_budget,
 )
 from tracekit.safe_open import copy_regular
@@ -52,8 +60,6 @@ from tracekit.tables import ROLES
 from tracekit.units import parse_duration
 
 LATEST = "latest"
-TABLE = "completions.parquet"
-FILE_SUMMARY = "file_summary.json"
 RESULT_BYTES = RECORD.itemsize + ROW_BYTES
 """What a request takes while its record is rewritten as Parquet."""
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
@@ -74,6 +80,7 @@ class KeepOptions:
     name: str = LATEST
     limit: int | None = None
     overwrite: bool = False
+    is_dry_run: bool = False
     asked: tuple[str, ...] | None = None
     """The command line, None when there was none."""
 
@@ -101,7 +108,6 @@ class ReplayOptions(KeepOptions):
     placement: str | None = None
     devices: tuple[str, ...] = ()
     profiles: Path | None = None
-    is_dry_run: bool = False
     turn: Turn | None = None
     """Its place among replays that take turns."""
 
@@ -115,11 +121,8 @@ class ReplayOptions(KeepOptions):
             raise UsageError("--certify: there are no times to keep with --pace fast")
         if self.resume is not None:
             check_name(self.resume, option="--resume")
-        if self.resume in (self.name, f"{self.name}{SUFFIX}"):
-            raise UsageError(
-                f"--resume {self.resume}: its own results would be replaced",
-                hint="choose another --name for what is left",
-            )
+        if self.budget and not self.player.schedule.is_timed:
+            raise UsageError("--budget: there are no times to keep with --pace fast")
         if self.resume is not None and self.player.schedule.start is not None:
             raise UsageError(
                 f"--resume {self.resume} starts where that replay ended",
@@ -259,7 +262,7 @@ def replay(
     Keeps the plan, completions and summary in `replays/<name>`; the replay named `latest` is
     replaced without asking. A dry run keeps nothing.
     """
-    targets, schedule = options.player.target, options.player.schedule
+    targets = options.player.target
     check_targets(targets, has_placement=options.placement is not None)
     _refuse_shared(targets)
     _refuse_own_files(folder, targets)
@@ -268,29 +271,56 @@ def replay(
     replays = folder.subfolder("replays")
     observer = Unobserved(replays) if observer is None or options.is_dry_run else observer
     rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
-    with _place(replays, options, SUMMARY, is_dry_run=options.is_dry_run) as place:
-        plan, records = place / PLAN, place / partial_results.RECORDS
-        compiled, first = _plan(folder, options, plan, on_rows)
-        schedule.check(compiled)
-        _check_space(replays / options.name, compiled, options)
-        player = _with_targets(options, compiled, place)
-        arguments = player.words(first=first)
-        arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
-        times = schedule.start_ns, schedule.is_timed
-        started = StartedRun(plan, records, asdict(compiled), first, *times)
+    if options.resume is not None:
+        if content := partial_results.completed(replays, options.resume):
+            return content, bool(content["counts"]["failed"])
+        _refuse_itself(options)
+    with _place(replays, options, SUMMARY) as (place, waiting):
+        run, player, arguments = _prepare(folder, options, place, on_rows)
         began = Reading()
-        with partial_results.keeping(replays / options.name, started):
-            outcome = observer.run(plan, place / SUMMARY, player=player, arguments=arguments)
-        summary = _summary(outcome, compiled, options, began.until(Reading()))
-        summary.warnings += find_rescued(rescued)
-        if not options.is_dry_run:
-            write_completions(records, place / TABLE, is_timed=schedule.is_timed)
-            records.unlink()
-        observer.add_to(summary, place)
-        if not options.is_dry_run:
-            _certify(place, summary, options, folder)
-        store.write_json(place / SUMMARY, content_of(summary))
-    return content_of(summary), outcome.is_partial
+        with ExitStack() as stack:
+            if not options.is_dry_run:
+                stack.enter_context(partial_results.keeping(replays / options.name, run))
+            told = place / PROGRAM_SUMMARY
+            outcome = observer.run(run.plan, told, player=player, arguments=arguments)
+            waiting.begin(outcome)
+            summary = run.summary(outcome, machine=began.until(Reading()))
+            summary.warnings += find_rescued(rescued)
+            run.write_results()
+            observer.add_to(summary, place)
+            if not options.is_dry_run:
+                _certify(place, summary, options, folder)
+            content = run.write_summary(summary)
+            waiting.raises = False
+        run.remove_natives(is_resumable=summary.outcome == "interrupted")
+    return content, outcome.is_partial
+
+
+def _prepare(
+    folder: TraceFolder, options: ReplayOptions, place: Path, on_rows: Callable[[int], None] | None
+) -> tuple[StartedRun, PlayerOptions, list[str]]:
+    """Make the plan; return the run, the player's options, and the program's arguments."""
+    schedule = options.player.schedule
+    compiled, reached = _plan(folder, options, place / PLAN, on_rows)
+    schedule.check(compiled)
+    _check_space(place, compiled, options)
+    player = _with_targets(options, compiled, place)
+    arguments = player.words(first=reached.next)
+    arguments += partial_results.write_done(place, reached.done)
+    records = place / RECORDS
+    arguments += ["--dry-run"] if options.is_dry_run else ["--completions", str(records)]
+    run = StartedRun(
+        place / PLAN,
+        records,
+        asdict(compiled),
+        reached.next,
+        schedule.start_ns,
+        schedule.is_timed,
+        _context(options),
+        options.budget,
+        options.replaces,
+    )
+    return run, player, arguments
 
 
 def _certify(
@@ -311,33 +341,48 @@ def _certify(
     summary.certificate = made.result
 
 
+def _refuse_itself(options: ReplayOptions) -> None:
+    if options.resume in (options.name, f"{options.name}{SUFFIX}"):
+        raise UsageError(
+            f"--resume {options.resume}: its own results would be replaced",
+            hint="choose another --name for what is left",
+        )
+
+
 @contextmanager
-def _place(
-    replays: Path, options: KeepOptions, marker: str, *, is_dry_run: bool = False
-) -> Iterator[Path]:
-    """Yield the folder that will be `replays/<name>`, or in a dry run one that goes away."""
-    if is_dry_run:
+def _place(replays: Path, options: KeepOptions, marker: str) -> Iterator[tuple[Path, Waiting]]:
+    """Yield the folder that will be `replays/<name>`, or in a dry run one that goes away.
+
+    The signals that come with it wait, once that has begun, until the folder has its name.
+    """
+    if options.is_dry_run:
         with tempfile.TemporaryDirectory(prefix="tracekit-") as place:
-            yield Path(place)
+            yield Path(place), Waiting()
         return
     path = replays / options.name
     if path.exists() and not options.replaces:
         raise UsageError(f"{path} exists already", hint="choose another --name or pass --force")
-    with store.new_folder(path, overwrite=options.replaces, marker=marker) as made:
-        yield made
+    mark = path / partial_results.MARK
+    mark.unlink(missing_ok=True)
+    with waiting_signals(
+        f"stopped after the end of the run: its results are whole, in {path}"
+    ) as waiting:
+        with store.new_folder(path, overwrite=options.replaces, marker=marker) as made:
+            yield made, waiting
+        mark.unlink(missing_ok=True)
 
 
 def _plan(
     folder: TraceFolder, options: ReplayOptions, plan: Path, on_rows: Callable[[int], None] | None
-) -> tuple[PlanReport, int]:
+) -> tuple[PlanReport, Reached]:
     """Make the plan, or take that of the replay to resume; return how much of it is done."""
     if options.resume is None:
         placed = None if options.placement is None else place_answer(folder, options.placement)
         chosen = PlanOptions(options.level, options.own_labels, options.limit, placed)
-        return compile_plan(folder, plan, options=chosen, on_rows=on_rows), 0
-    before, compiled, first = partial_results.resumed(folder.subfolder("replays"), options.resume)
+        return compile_plan(folder, plan, options=chosen, on_rows=on_rows), Reached(0)
+    before, compiled, reached = partial_results.resumed(folder.subfolder("replays"), options.resume)
     copy_regular(before / PLAN, plan)
-    return compiled, first
+    return compiled, reached
 
 
 def _check_space(results: Path, compiled: PlanReport, options: ReplayOptions) -> None:
@@ -367,29 +412,18 @@ def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> 
     return player
 
 
-def _summary(
-    outcome: Outcome, compiled: PlanReport, options: ReplayOptions, machine: MachineState
-) -> ReplaySummary:
-    summary = msgspec.structs.replace(
-        msgspec.convert(outcome.summary, ReplaySummary),
-        compiled=compiled,
-        devices=list(options.devices),
-        resumed=options.resume,
-        placement=options.placement,
-        machine=machine,
-        turn=options.turn or msgspec.UNSET,
-        **_common(outcome, options),
-    )
-    if not options.is_dry_run:
-        summary.budget = check_budget(summary, parse_budget(options.budget))
-        summary.warnings = find_warnings(summary)
-    return summary
+def _context(options: ReplayOptions) -> dict[str, Any]:
+    """Return the fields of the summary that are known before the run."""
+    found = {name: getattr(options, name) for name in ("devices", "placement")}
+    found |= {"resumed": options.resume, **_common(options)}
+    if options.turn is not None:
+        found["turn"] = options.turn
+    return dict(msgspec.to_builtins(found))
 
 
-def _common(outcome: Outcome, options: KeepOptions) -> dict[str, Any]:
-    """Return the fields that both kinds of summary have of the options and the messages."""
-    asked = None if options.asked is None else list(options.asked)
-    return {"name": options.name, "asked": asked, "messages": outcome.messages.splitlines()}
+def _common(options: KeepOptions) -> dict[str, Any]:
+    """Return those that both kinds of summary have."""
+    return {"name": options.name, "asked": options.asked, "messages": []}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,31 +460,28 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
     checked_program()
     replays = folder.subfolder("replays")
     rescued = partial_results.rescue(replays, {options.name})
-    with _place(replays, options, FILE_SUMMARY) as place:
+    with _place(replays, options, FILE_SUMMARY) as (place, waiting):
         plan, results = place / PLAN, place / partial_results.FILE_RECORDS
         compiled = asdict(compile_files(folder, plan, limit=options.limit))
         arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
         arguments += ["--keep"] if options.keeps_files else []
         arguments += ["--replace"] if options.overwrite else []
         arguments += ["--results", str(results)]
-        started = StartedRun(plan, results, compiled)
-        began = Reading()
-        with partial_results.keeping(replays / options.name, started):
-            outcome = run_files(
-                plan, options.directory, summary=place / FILE_SUMMARY, arguments=arguments
-            )
-        machine = began.until(Reading())
-        if "counts" not in outcome.summary:
-            raise PartialError("interrupted while the files were made: nothing was replayed")
-        summary = msgspec.structs.replace(
-            msgspec.convert(outcome.summary, FileReplaySummary),
-            compiled=compiled,
-            warnings=find_rescued(rescued),
-            machine=machine,
-            **_common(outcome, options),
+        run = StartedRun(
+            plan, results, compiled, context=_common(options), replaces=options.replaces
         )
-        write_file_completions(results, place / partial_results.FILE_TABLE)
-        results.unlink()
-        content = content_of(summary)
-        store.write_json(place / FILE_SUMMARY, content)
+        told = place / PROGRAM_SUMMARY
+        with partial_results.keeping(replays / options.name, run):
+            began = Reading()
+            outcome = run_files(plan, options.directory, summary=told, arguments=arguments)
+            waiting.begin(outcome)
+            machine = began.until(Reading())
+            if "counts" not in outcome.summary:
+                raise PartialError("interrupted while the files were made: nothing was replayed")
+            summary = run.summary(outcome, machine=machine)
+            summary.warnings += find_rescued(rescued)
+            run.write_results()
+            content = run.write_summary(summary)
+            waiting.raises = False
+        run.remove_natives()
     return content, outcome.is_partial

@@ -534,6 +534,7 @@ STOLEN_SHARE = 0.01
 
 ADVICE = {
     "interrupted": "run it again to the end",
+    "unknown": "go on with --resume, which does them again; what they write is the same",
     "rescued": "go on behind it with --resume and its name if it was of requests, or remove it",
     "failed": "look at the errors: their latencies are not counted",
     "fallback": "allow io_uring (sysctl kernel.io_uring_disabled=0) or ask for --engine threads",
@@ -655,6 +656,8 @@ def _of_run(summary: ReplaySummary) -> Warnings:
     counts, late, engine = summary.counts, summary.late, summary.engine
     is_interrupted = summary.outcome == "interrupted"
     yield "interrupted", is_interrupted, f"{counts.not_reached:,} requests were not reached"
+    lost = f"{counts.unknown:,} requests were in flight at the forced end, and may have happened"
+    yield "unknown", counts.unknown, lost
     yield "failed", counts.failed, f"{counts.failed:,} requests failed"
     yield "fallback", bool(engine.fallback), f"io_uring is not available: {engine.fallback}"
     is_late = late.count > LATE_SHARE * max(counts.submitted, 1)
