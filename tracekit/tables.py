@@ -596,7 +596,7 @@ COMPLETIONS = _columns("""
     complete_ns int64: when its completion was seen, from the run's start
     error int32: negative errno, 0 if none
     target int32: index of the target in summary.json
-    status text: done, failed, or skipped_ read_only, out_of_range, unsupported or late
+    status text: done, failed, unknown, or skipped_ read_only, out_of_range, unsupported or late
 """)
 
 OBSERVED = _columns("""

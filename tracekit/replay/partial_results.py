@@ -183,7 +183,8 @@ class StartedRun:
         """Return the program's summary with what tracekit knows; `more` are further fields."""
         kind = FileReplaySummary if self.is_of_files else ReplaySummary
         known = {**self.context, "messages": outcome.messages.splitlines()}
-        whole = msgspec.convert({**outcome.summary, **known, "compiled": self.compiled}, kind)
+        fields = {**outcome.summary, **known, "compiled": self.compiled}
+        whole = validate(fields, kind, file=self.folder / PROGRAM_SUMMARY, hint=HINT)
         summary = msgspec.structs.replace(whole, **more)
         if isinstance(summary, ReplaySummary) and summary.outcome != "dry_run":
             # Without a request there were no times to keep.
@@ -224,8 +225,13 @@ class StartedRun:
 
 def read_done(folder: Path) -> Ids:
     """Return the numbers of records that earlier runs of a plan completed behind its start."""
-    file = folder / DONE
-    return np.fromfile(file, "<u8").astype(np.uint64) if _is_plain(file) else NONE
+    file, count = folder / DONE, len(block_plan.map_records(folder / PLAN))
+    if not _is_plain(file):
+        return NONE
+    done = np.fromfile(file, "<u8", MOST_AHEAD).astype(np.uint64)
+    if (done[1:] <= done[:-1]).any() or (done >= count).any():
+        raise InputError(f"{file} holds no numbers of records of {folder / PLAN}", hint=HINT)
+    return done
 
 
 def write_done(folder: Path, done: Ids) -> list[str]:
@@ -366,6 +372,8 @@ def rescue(replays: Path, names: set[str]) -> list[Path]:
         place = replays / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
         for left in store.left_behind(replays / name):
             found.append(_rescue(left, _free_place(place)))
+        if place.is_symlink():
+            continue
         is_native = _is_plain(place / ABOUT) and _about(place) is None
         if is_native or _is_plain(place / MARK):
             found.append(_rescue(place, place))
@@ -439,7 +447,7 @@ def _complete(run: StartedRun) -> Path:
 
     Where that is not possible the program's files stay, and the next command tries again.
     """
-    with suppress(OSError):
+    with suppress(OSError, TracekitError):
         run.write_results()
         run.write_summary(run.summary(Outcome(run.told() or {}, "", is_partial=False)))
         _tell_finished(run.folder, replaces=run.replaces)
@@ -476,7 +484,7 @@ def completed(replays: Path, name: str) -> dict[str, Any] | None:
     results = replays / name.removesuffix(SUFFIX)
     place = results.with_name(f"{results.name}{SUFFIX}")
     about = _about(place)
-    if about is None or about.outcome != "finished":
+    if about is None or about.outcome != "finished" or place.is_symlink():
         return None
     content = content_of(read_summary(place / SUMMARY))
     if results.exists() and not about.replaces:

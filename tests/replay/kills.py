@@ -1,0 +1,302 @@
+"""Signals and kills of a replay at any time of its life: `python -m tests.replay.kills [--runs N]`.
+
+After each of them the next command goes on with what is left, and all tables together have each
+request of the plan once. What is signalled is the command, its program, or the group of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from tests.replay.processes import await_true, is_gone, replay_command
+from tests.replay.trace import trace
+from tests.replay_files import captured
+from tracekit.store import TraceFolder
+
+COUNT = 4000
+GAP_NS = 50_000
+NAME = "a"
+WORDS: dict[str, tuple[str, ...]] = {
+    "null": ("--engine", "null"),
+    "closed": ("--engine", "emulated", "--device", "ssd-nvme", "--pace", "closed"),
+    "emulated": ("--engine", "emulated", "--device", "ssd-sata", "--pace", "fast"),
+    "file": ("--target", "{place}/target", "--pace", "fast"),
+    "threads": ("--target", "{place}/target", "--engine", "threads", "--depth", "16"),
+    "files": ("--files", "{place}", "--pace", "fast"),
+}
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+VICTIMS = ("command", "program", "group")
+ENDED = "nothing is left to do"
+FRESH = ("holds no replay", "how far it came is lost")
+
+
+@dataclass(frozen=True)
+class Shot:
+    """When, with which signals, and what was hit; `kind` is a key of WORDS."""
+
+    kind: str
+    share: float
+    numbers: tuple[signal.Signals, ...]
+    victim: str
+
+    def __str__(self) -> str:
+        """Name it in a line."""
+        numbers = "+".join(number.name for number in self.numbers)
+        return f"{self.kind}, {numbers} of the {self.victim} at {self.share:.1%}"
+
+
+@dataclass
+class Campaign:
+    """What was tried, what it left, and what was wrong."""
+
+    tried: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def make_trace(place: Path, kind: str) -> TraceFolder:
+    """Write a trace of reads and writes, or of file operations, without a meaning."""
+    if kind != "files":
+        rows = [
+            {
+                "queue_ns": n * GAP_NS,
+                "complete_ns": n * GAP_NS + 30_000,
+                "sector": 2048 + 8 * (n * 7919 % 10_000),
+                "operation": ("read", "write")[n % 2],
+                "role": "fs",
+            }
+            for n in range(COUNT)
+        ]
+        return trace(place, rows)
+    files: list[captured.Row] = [{"path": "/d/f", "size_bytes": 1 << 20}]
+    opened = {"operation": "open", "file_id": 0, "handle": 1, "flags": "read|write"}
+    reads = [
+        {"operation": "read", "file_id": 0, "handle": 1, "offset": 0, "length_bytes": 4096}
+        for _ in range(5 * COUNT)
+    ]
+    operations = [opened, *reads]
+    for number, operation in enumerate(operations):
+        operation["start_ns"] = number * 1000
+    return captured.trace(place, files, operations)
+
+
+def program_of(command: int) -> int | None:
+    """Return the program that a command has started."""
+    try:
+        children = Path(f"/proc/{command}/task/{command}/children").read_text().split()
+        names = {int(one): Path(f"/proc/{one}/comm").read_text().strip() for one in children}
+    except OSError:
+        return None
+    return next((one for one, name in names.items() if name.startswith("tracekit-replay")), None)
+
+
+def shoot(command: subprocess.Popen[str], shot: Shot) -> None:
+    """Send the signals, each to its victim if that is there."""
+    for number in shot.numbers:
+        victim = program_of(command.pid) if shot.victim == "program" else command.pid
+        try:
+            if shot.victim == "group":
+                os.killpg(command.pid, number)
+            elif victim is not None:
+                os.kill(victim, number)
+        except ProcessLookupError:
+            return
+        time.sleep(0.03)
+
+
+def command_of(folder: TraceFolder, kind: str, place: Path, *words: str) -> list[str]:
+    """Return the words of a replay of a kind."""
+    own = [word.format(place=place) for word in WORDS[kind]]
+    return replay_command(folder, *own, *words)
+
+
+def run_hit(folder: TraceFolder, shot: Shot, place: Path, life_s: float) -> tuple[int, str]:
+    """Run a command that gets signals at a share of its life; return its code and message."""
+    line = command_of(folder, shot.kind, place, "--name", NAME)
+    began_s = time.monotonic()
+    with subprocess.Popen(
+        line,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as command:
+        while time.monotonic() < began_s + shot.share * life_s and command.poll() is None:
+            time.sleep(0.002)
+        program = program_of(command.pid)
+        shoot(command, shot)
+        errors = command.communicate(timeout=60)[1]
+    if program is not None and "files" not in shot.kind:
+        return command.returncode, errors
+    if program is not None:
+        await_true(lambda: is_gone(program))
+    return command.returncode, errors
+
+
+def tables(folder: TraceFolder) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the ids and statuses of every table of completions, with the name of its replay."""
+    for file in sorted(folder.path.glob("replays/*/*.parquet")):
+        table = pq.read_table(file)
+        if file.name == "file_completions.parquet":
+            yield file.parent.name, table["operation_id"].to_numpy(), np.array([])
+        elif file.name in ("completions.parquet", "unfinished.parquet"):
+            statuses = np.array(table["status"].to_pylist())
+            yield file.parent.name, table["request_id"].to_numpy(), statuses
+
+
+def next_command(folder: TraceFolder, kind: str, place: Path) -> tuple[str, str]:
+    """Go on as a user would: resume, and replay anew where there is nothing; say which it was."""
+    attempts = [("--resume", NAME, "--name", "rest"), ("--name", NAME)]
+    for words in attempts[kind == "files" :]:
+        done = subprocess.run(
+            command_of(folder, kind, place, *words),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        said = " ".join(done.stderr.split())
+        if done.returncode == 0:
+            is_anew = words == attempts[1]
+            return ("anew" if is_anew else "resumed"), said
+        if ENDED in said or "exists already" in said:
+            return "whole", said
+        if not any(word in said for word in FRESH):
+            return "refused", said
+    return "refused", said
+
+
+def judge(folder: TraceFolder, kind: str, message: str) -> str:
+    """Return what is wrong with the union of all tables, empty if nothing is."""
+    found = list(tables(folder))
+    if kind == "files":
+        return judge_files(found)
+    ids = np.concatenate([ids[statuses != "unknown"] for _, ids, statuses in found])
+    counts = Counter(ids.tolist())
+    missing = [n for n in range(COUNT) if not counts[n]]
+    twice = [n for n, count in counts.items() if count > 1]
+    names = [name for name, *_ in found]
+    wrong = f"{len(missing)} missing {missing[:3]}, " if missing else ""
+    wrong += f"{len(twice)} twice {twice[:3]}, " if twice else ""
+    return f"{wrong}in {names}; it said: {message}" if wrong else ""
+
+
+def judge_files(found: list[tuple[str, np.ndarray, np.ndarray]]) -> str:
+    """File operations cannot be resumed: one replay has them all, and none has one twice."""
+    sizes = {name: (len(ids), len(set(ids.tolist()))) for name, ids, _ in found}
+    if any(rows != different for rows, different in sizes.values()):
+        return f"an operation twice: {sizes}"
+    if max(rows for rows, _ in sizes.values()) != 5 * COUNT + 1:
+        return f"none is whole: {sizes}"
+    return ""
+
+
+def left_after(folder: TraceFolder, code: int) -> str:
+    """Return in a word what a command that was hit has left."""
+    replays = folder.path / "replays"
+    names = {path.name for path in replays.iterdir()} if replays.is_dir() else set()
+    if NAME in names:
+        return "named" if code in (0, 3) else "named, stopped"
+    if f"{NAME}.unfinished" in names:
+        return "unfinished"
+    return "hidden" if any(name.startswith(".") for name in names) else "nothing"
+
+
+def claims(code: int, message: str) -> bool:
+    """Say whether the command claimed that the run had ended and all of it is kept."""
+    return bool(re.search("its results are whole|all of it is kept", message)) or code == 0
+
+
+def try_one(base: Path, shot: Shot, place: Path, life_s: float, campaign: Campaign) -> None:
+    """Hit one command, go on, and judge."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    folder = TraceFolder(shutil.copytree(base / shot.kind, place / "trace"))
+    code, message = run_hit(folder, shot, place, life_s)
+    message = " ".join(message.split())
+    state = left_after(folder, code)
+    how, said = next_command(folder, shot.kind, place)
+    campaign.tried += 1
+    campaign.left[f"{state} -> {how}"] += 1
+    wrong = judge(folder, shot.kind, f"{message} | {said}")
+    if how == "refused":
+        wrong = f"the next command fails: {said}; {wrong}"
+    if not wrong and claims(code, message) and how not in ("whole", "resumed"):
+        wrong = f"it said that all is there, and the next ran {how}: {message}"
+    if "\nTraceback" in message or "Traceback (most" in said:
+        wrong = f"a traceback: {message} | {said}"
+    if wrong:
+        campaign.wrong.append(f"{shot}: {wrong}")
+
+
+def lives(base: Path, kinds: list[str], place: Path) -> dict[str, float]:
+    """Make the trace of each kind, and return how long its replay takes; the second run counts."""
+    found = {}
+    for kind in kinds:
+        folder = make_trace(base / kind, kind)
+        for _ in range(2):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            began_s = time.monotonic()
+            subprocess.run(command_of(folder, kind, place, "--name", NAME), check=True, stdout=-3)
+            found[kind] = time.monotonic() - began_s
+            shutil.rmtree(folder.path / "replays")
+    return found
+
+
+def shots(runs: int, kinds: list[str], seed: int) -> list[Shot]:
+    """Return so many, over the whole life of the command and a little more."""
+    chance = random.Random(seed)  # noqa: S311 - the same ones each time
+    found = []
+    for number in range(runs):
+        first, second = chance.choice(SIGNALS), chance.choice(SIGNALS)
+        numbers = (first, second) if chance.random() < 0.3 and first != SIGNALS[-1] else (first,)
+        share = (number + chance.random()) / runs * 1.05
+        found.append(Shot(kinds[number % len(kinds)], share, numbers, chance.choice(VICTIMS)))
+    return found
+
+
+def run(runs: int, kinds: list[str], seed: int, base: Path) -> Campaign:
+    """Try so many shots; return what was wrong."""
+    place = base / "place"
+    life_s = lives(base, kinds, place)
+    campaign = Campaign()
+    for shot in shots(runs, kinds, seed):
+        try_one(base, shot, place, life_s[shot.kind], campaign)
+    return campaign
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", default=list(WORDS))
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kills-") as base:
+        campaign = run(options.runs, options.kinds, options.seed, Path(base))
+    for state, count in sorted(campaign.left.items()):
+        sys.stdout.write(f"{state}: {count}\n")
+    for one in campaign.wrong:
+        sys.stdout.write(f"WRONG {one}\n")
+    sys.stdout.write(f"{campaign.tried} tried, {len(campaign.wrong)} wrong\n")
+    return bool(campaign.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
