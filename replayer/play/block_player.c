@@ -15,6 +15,7 @@
 #include "play/preflight.h"
 #include "play/progress.h"
 #include "play/stop.h"
+#include "play/submitters.h"
 #include "play/transfer.h"
 
 /* A longer plan is checked block by block while it runs, so that the start takes no longer. */
@@ -74,6 +75,16 @@ static int read_done(struct block_session *session) {
   return rc;
 }
 
+/* The writes of a zone are in its order, which threads that own stripes do not keep. */
+static int check_zones(const struct block_session *session) {
+  for (uint32_t i = 0; i < session->target_count && session->options->submitters > 1; i++)
+    if (session->targets[i].zones != NULL) {
+      diag("--submitters needs targets without zones: %s has some", session->targets[i].path);
+      return -EINVAL;
+    }
+  return 0;
+}
+
 /* Everything that can be checked before the first request. */
 static int prepare(struct block_session *session) {
   bool is_short = session->plan.record_count <= CHECKED_MAX;
@@ -84,31 +95,45 @@ static int prepare(struct block_session *session) {
     rc = read_done(session);
   if (rc == 0)
     rc = block_targets_open(session);
+  if (rc == 0)
+    rc = check_zones(session);
   return rc == 0 ? preflight_check(session) : rc;
+}
+
+/* Returns one submitting thread's share of what is there once. */
+static uint32_t share_of(const struct options *options, uint32_t all) {
+  uint32_t share = all / options->submitters;
+  return share > 0 ? share : 1;
+}
+
+/* Most requests in flight of one submitting thread. */
+static uint32_t depth_of(const struct options *options) {
+  return share_of(options, options->depth);
 }
 
 /* As fast as possible a sleep that ends with several completions costs less for each, and keeps the
  * device as busy. By any other pace each must be seen when it comes. */
 static uint32_t wake_count(const struct options *options) {
   bool is_fast = options->pace.kind == PACE_FAST && options->overlaps != OVERLAP_ORDER;
-  uint32_t share = options->depth / 4 < WAKE_MAX ? options->depth / 4 : WAKE_MAX;
+  uint32_t share = depth_of(options) / 4 < WAKE_MAX ? depth_of(options) / 4 : WAKE_MAX;
   return is_fast && share > 1 ? share : 1;
 }
 
 /* Opens one engine. Returns 0 or -errno. */
 static int try_engine(struct block_session *session, const struct engine_ops *ops) {
-  struct engine_config config = {.targets = session->targets,
-                                 .buffers = &session->buffers,
-                                 .target_count = session->target_count,
-                                 .devices = session->devices,
-                                 .spin_lead_ns = session->calibration.spin_lead_ns,
-                                 .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
-                                 .depth = session->options->depth,
-                                 .wake_count = wake_count(session->options),
-                                 .threads = session->options->threads,
-                                 .uring = session->options->uring};
+  session->engine_config =
+      (struct engine_config){.targets = session->targets,
+                             .buffers = &session->buffers,
+                             .target_count = session->target_count,
+                             .devices = session->devices,
+                             .spin_lead_ns = session->calibration.spin_lead_ns,
+                             .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
+                             .depth = depth_of(session->options),
+                             .wake_count = wake_count(session->options),
+                             .threads = share_of(session->options, session->options->threads),
+                             .uring = session->options->uring};
   session->ops = ops;
-  return ops->open(&session->engine, &config);
+  return ops->open(&session->engine, &session->engine_config);
 }
 
 /* Threads stand in where there is no io_uring, unless the user asked for a way of io_uring. */
@@ -156,35 +181,59 @@ static void read_disks(const struct block_session *session, struct disk_stat *di
 
 static void end_for(void *argument);
 
+static int start_submitters(struct block_session *session, struct block_run_config *config) {
+  const struct submitters_rules rules = {.count = session->options->submitters,
+                                         .engine = &session->engine_config,
+                                         .feed = session->feed,
+                                         .log = session->log,
+                                         .views = session->views,
+                                         .report = &session->report};
+  return rules.count == 1 ? 0 : submitters_start(&session->submitters, &rules, config);
+}
+
+/* The engine's own report comes before those of others are added. */
+static void end_submitters(struct block_session *session, int *error) {
+  session->ops->describe(session->engine, &session->report);
+  if (session->submitters != NULL)
+    session->outcome = submitters_end(session->submitters, session->outcome, error);
+}
+
 /* What the host and the disks count is read right around the run, so that it holds nothing else. */
 static int run_with_feed(struct block_session *session) {
   const struct options *options = session->options;
   bool is_shown = options->progress_fd >= 0;
   struct block_run_config config = {.pace = options->pace,
                                     .overlaps = options->overlaps,
-                                    .depth = options->depth,
+                                    .depth = depth_of(options),
                                     .spin_lead_ns = session->calibration.spin_lead_ns,
                                     .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
                                     .ops = session->ops,
                                     .engine = session->engine,
-                                    .feed = session->feed,
-                                    .log = session->log,
+                                    .feed = feed_lane(session->feed, 0),
+                                    .log = completions_lane(session->log, 0),
                                     .stats = session->stats,
-                                    .view = &session->view,
+                                    .view = &session->views[0],
                                     .end = end_for,
                                     .argument = session};
   /* Without memory for a progress line the run goes on without one. */
   struct progress *progress =
-      is_shown ? progress_start(&session->view, session->window.end - session->window.first,
-                                options->progress_fd)
+      is_shown ? progress_start(session->views, options->submitters,
+                                session->window.end - session->window.first, options->progress_fd)
                : NULL;
-  int error;
+  int error = start_submitters(session, &config);
+  if (error != 0) {
+    progress_stop(progress);
+    return error;
+  }
   struct fidelity_host before;
   struct disk_stat disks_before[BLOCK_PLAN_TARGETS_MAX] = {0};
   read_disks(session, disks_before);
   fidelity_read_host(&before);
   stop_enter(STOP_RUN);
+  if (session->submitters != NULL)
+    submitters_go(session->submitters, &config);
   session->outcome = block_run(&config, &session->slipped_ns, &error);
+  end_submitters(session, &error);
   stop_enter(STOP_SAVE);
   fidelity_read_host(&session->host);
   fidelity_subtract_host(&session->host, &before);
@@ -200,7 +249,6 @@ static int run_with_feed(struct block_session *session) {
 
 /* Takes what engine and feed have counted. */
 static void end_reading(struct block_session *session) {
-  session->ops->describe(session->engine, &session->report);
   feed_stop(session->feed);
   session->places = feed_places(session->feed);
   session->cuts = feed_cuts(session->feed);
@@ -219,10 +267,13 @@ static int run_plan(struct block_session *session) {
                              .window = session->window,
                              .done = session->done,
                              .done_count = session->done_count,
+                             .lanes = session->options->submitters,
                              .max_idle_ns = session->options->max_idle_ns,
                              .out_of_range = session->options->out_of_range};
   bool is_calibrated = session->options->pace.kind != PACE_FAST && !session->options->is_raw;
-  int rc = is_calibrated ? calibrate(&session->plan, &rules, session->calibration.spin_lead_ns,
+  struct feed_rules alone = rules;
+  alone.lanes = 1;
+  int rc = is_calibrated ? calibrate(&session->plan, &alone, session->calibration.spin_lead_ns,
                                      &session->machine_error)
                          : 0;
   if (rc == 0)
@@ -255,7 +306,8 @@ static int run_for_real(struct block_session *session) {
   clock_calibrate(&session->calibration);
   if (must_know_wake_up(session->options))
     session->calibration.wake_up_ns = clock_wake_up_ns();
-  rc = completions_open(&session->log, session->options->completions_path);
+  rc = completions_open(&session->log, session->options->completions_path,
+                        session->options->submitters);
   if (rc == 0)
     rc = open_engine(session);
   return rc == 0 ? run_plan(session) : rc;
@@ -267,6 +319,7 @@ static void close_all(struct block_session *session) {
     session->ops->close(session->engine);
   if (!stop_is_forced())
     buffers_close(&session->buffers);
+  submitters_close(session->submitters);
   completions_close(session->log);
   block_stats_free(session->stats);
   for (uint32_t i = 0; i < session->target_count; i++)
@@ -303,7 +356,9 @@ static int save(struct block_session *session, int rc) {
 /* The submitting thread hangs in a call: what there is is saved without it. */
 static void end_for(void *argument) {
   struct block_session *session = argument;
+  int error = 0;
   session->outcome = BLOCK_RUN_INTERRUPTED;
+  end_submitters(session, &error);
   end_reading(session);
   stop_leave(save(session, 0));
 }

@@ -9,9 +9,17 @@
 #include "play/completions.h"
 #include "play/engine.h"
 #include "play/feed.h"
+#include "play/lanes.h"
 #include "play/overlap.h"
 #include "play/pace.h"
 #include "play/progress.h"
+
+/* What another thread calls when this one hangs in a call and the end is forced: it logs as unknown
+ * what is in flight. */
+struct block_run_hang {
+  void (*give_up)(void *run);
+  void *run;
+};
 
 struct block_run_config {
   struct pace_rules pace;
@@ -21,12 +29,15 @@ struct block_run_config {
   uint32_t wake_up_ns;          /* what a wake-up takes; 0: a closed loop does not sleep */
   const struct engine_ops *ops; /* of `engine` */
   struct engine *engine;        /* borrowed, as all below */
-  struct feed *feed;
-  struct completions *log;
+  struct feed_lane *feed;
+  struct completions_lane *log;
   struct block_stats *stats;
   struct progress_view *view;
   void (*end)(void *argument); /* saves and ends the program when a call hangs; NULL: no one does */
   void *argument;              /* of it */
+  struct block_run_hang *hang; /* of another thread than the main one, filled by block_run */
+  struct lane *lane;           /* of several submitters, this one's; NULL: it is the only one */
+  uint64_t start_ns;           /* clock value of the run's time 0; 0: soon */
 };
 
 enum block_run_outcome { BLOCK_RUN_FINISHED, BLOCK_RUN_INTERRUPTED, BLOCK_RUN_FAILED };

@@ -22,7 +22,9 @@ struct block_session {
   struct buffers buffers;
   struct clock_calibration calibration;
   const struct engine_ops *ops;
-  struct engine *engine;
+  struct engine_config engine_config; /* of each submitting thread's */
+  struct engine *engine;              /* of the first one */
+  struct submitters *submitters;      /* the others; NULL: there are none */
   struct engine_report report;
   const char *fallback;           /* why the engine is not the one asked for; NULL: it is */
   struct histogram machine_error; /* issue error without a device, right before the run */
@@ -31,7 +33,7 @@ struct block_session {
   struct feed *feed;              /* NULL: not open */
   struct completions *log;
   struct block_stats *stats;
-  struct progress_view view;
+  struct progress_view views[LANES_MAX]; /* one a submitting thread */
   enum block_run_outcome outcome;
   struct feed_window window; /* of the plan: what runs */
   uint64_t *done;            /* numbers of its records that an earlier run completed */

@@ -19,7 +19,8 @@ struct block_stats *block_stats_new(uint32_t target_count, uint64_t requests, bo
   memset(stats->classes, 0, bytes);
   stats->is_timed = is_timed;
   stats->target_count = target_count;
-  drift_open(&stats->drift, requests, DRIFT_PARTS);
+  stats->requests = requests;
+  drift_open(&stats->drift, requests);
   return stats;
 }
 
@@ -67,6 +68,54 @@ void block_stats_end(struct block_stats *stats, const struct completions_record 
   bool is_early = record->complete_ns < record->intended_ns;
   if (stats->is_timed)
     histogram_add(&class->response, is_early ? 0 : record->complete_ns - record->intended_ns);
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint64_t greater(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static void merge_times(struct block_stats *stats, const struct block_stats *other) {
+  bool is_first = stats->submitted == 0;
+  if (other->submitted == 0)
+    return;
+  stats->first_intended_ns = is_first ? other->first_intended_ns
+                                      : lesser(stats->first_intended_ns, other->first_intended_ns);
+  stats->first_submit_ns =
+      is_first ? other->first_submit_ns : lesser(stats->first_submit_ns, other->first_submit_ns);
+  stats->last_intended_ns = greater(stats->last_intended_ns, other->last_intended_ns);
+  stats->last_submit_ns = greater(stats->last_submit_ns, other->last_submit_ns);
+  stats->last_complete_ns = greater(stats->last_complete_ns, other->last_complete_ns);
+}
+
+static void merge_class(struct block_stats_class *class, const struct block_stats_class *other) {
+  for (unsigned i = 0; i < COMPLETION_STATUSES; i++)
+    class->statuses[i] += other->statuses[i];
+  class->bytes += other->bytes;
+  histogram_merge(&class->service, &other->service);
+  histogram_merge(&class->response, &other->response);
+}
+
+void block_stats_merge(struct block_stats *stats, const struct block_stats *other) {
+  merge_times(stats, other);
+  stats->submitted += other->submitted;
+  stats->completed += other->completed;
+  stats->done_before += other->done_before;
+  stats->in_flight_max += other->in_flight_max;
+  stats->reached = lesser(stats->reached, other->reached);
+  stats->underruns += other->underruns;
+  stats->overlaps += other->overlaps;
+  for (unsigned i = 0; i < BLOCK_STATS_CAUSES; i++)
+    stats->late[i] += other->late[i];
+  for (unsigned i = 0; i < COMPLETION_STATUSES; i++)
+    stats->statuses[i] += other->statuses[i];
+  for (unsigned i = 0; i < BLOCK_STATS_ERRORS; i++)
+    stats->errors[i] += other->errors[i];
+  histogram_merge(&stats->issue_error, &other->issue_error);
+  drift_merge(&stats->drift, &other->drift);
+  histogram_merge(&stats->fidelity.intended, &other->fidelity.intended);
+  histogram_merge(&stats->fidelity.actual, &other->fidelity.actual);
+  for (uint32_t i = 0; i < stats->target_count * BLOCK_OPERATIONS; i++)
+    merge_class(&stats->classes[i], &other->classes[i]);
 }
 
 void block_stats_free(struct block_stats *stats) {

@@ -35,6 +35,7 @@ struct block_stats {
   uint64_t completed;                /* of these, completed */
   uint64_t done_before;              /* by an earlier run of the plan: not submitted */
   uint32_t in_flight_max;            /* requests */
+  uint64_t requests;                 /* that there may be */
   uint64_t reached;                  /* records from the run's first one on, all of them handled */
   uint64_t underruns;                /* times the plan was not read far enough ahead */
   uint64_t late[BLOCK_STATS_CAUSES]; /* requests */
@@ -63,6 +64,10 @@ void block_stats_submit(struct block_stats *stats, uint64_t intended_ns, uint64_
 /* Notes what became of a request of `bytes` bytes. */
 void block_stats_end(struct block_stats *stats, const struct completions_record *record,
                      uint64_t bytes);
+
+/* Adds what another thread of the run has counted. Gaps are those of each thread's own requests,
+ * and `in_flight_max` is the sum of the threads'. */
+void block_stats_merge(struct block_stats *stats, const struct block_stats *other);
 
 /* NULL is fine. */
 void block_stats_free(struct block_stats *stats);

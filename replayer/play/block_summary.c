@@ -369,6 +369,7 @@ static void write_all(struct json *json, const void *context) {
   json_text(json, "overlaps", overlap_words[options->overlaps]);
   json_number(json, "depth", options->depth);
   json_number(json, "threads", options->threads);
+  json_number(json, "submitters", options->submitters);
   if (session->stats != NULL)
     write_run(json, session);
   preflight_note_write(json, &session->preflight, PREFLIGHT_OF_RUN);

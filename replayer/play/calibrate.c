@@ -18,7 +18,7 @@ static int open_parts(struct parts *parts, const struct block_plan *plan,
   parts->stats = block_stats_new(plan->target_count, rules->window.end - rules->window.first, true);
   int rc = parts->stats == NULL ? -ENOMEM : feed_open(&parts->feed, plan, rules);
   if (rc == 0)
-    rc = completions_open(&parts->log, NULL);
+    rc = completions_open(&parts->log, NULL, 1);
   return rc == 0 ? engine_null()->open(&parts->engine, &config) : rc;
 }
 
@@ -51,8 +51,8 @@ int calibrate(const struct block_plan *plan, const struct feed_rules *rules, uin
                                       .spin_lead_ns = spin_lead_ns,
                                       .ops = engine_null(),
                                       .engine = parts.engine,
-                                      .feed = parts.feed,
-                                      .log = parts.log,
+                                      .feed = feed_lane(parts.feed, 0),
+                                      .log = completions_lane(parts.log, 0),
                                       .stats = parts.stats,
                                       .view = &view};
     (void)block_run(&config, &slipped_ns, &rc);

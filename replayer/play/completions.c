@@ -25,17 +25,23 @@ struct block {
   struct completions_record records[BLOCK_RECORDS];
 };
 
-struct completions {
+struct completions_lane {
   struct spsc_ring ring;
+  struct completions *log;
+  uint64_t stalls; /* submitting thread */
+  struct block *filling;
+  struct block blocks[BLOCKS];
+};
+
+struct completions {
   pthread_t thread;
   bool is_running; /* the thread */
   struct record_file file;
   _Atomic bool is_ending;
   _Atomic int error;
   uint64_t written; /* writing thread: records */
-  uint64_t stalls;  /* submitting thread */
-  struct block *filling;
-  struct block blocks[BLOCKS];
+  uint32_t lane_count;
+  struct completions_lane lanes[];
 };
 
 const char *completions_status_name(enum completions_status status) {
@@ -75,31 +81,48 @@ static void write_block(struct completions *log, const struct block *block) {
     atomic_store_explicit(&log->error, rc, memory_order_relaxed);
 }
 
+/* Writes a block of each lane that has one. Returns whether there was one. */
+static bool write_next(struct completions *log) {
+  bool has_some = false;
+  for (uint32_t i = 0; i < log->lane_count; i++) {
+    uint64_t at;
+    struct completions_lane *lane = &log->lanes[i];
+    if (!spsc_ring_can_empty(&lane->ring, &at))
+      continue;
+    has_some = true;
+    write_block(log, &lane->blocks[at]);
+    spsc_ring_empty(&lane->ring);
+  }
+  return has_some;
+}
+
 static void *write_blocks(void *argument) {
   struct completions *log = argument;
   for (;;) {
-    uint64_t at;
     /* Order matters: what was handed over before the end was called is still written. */
     bool is_ending = atomic_load_explicit(&log->is_ending, memory_order_acquire);
-    if (spsc_ring_can_empty(&log->ring, &at)) {
-      write_block(log, &log->blocks[at]);
-      spsc_ring_empty(&log->ring);
-    } else if (is_ending) {
+    if (write_next(log))
+      continue;
+    if (is_ending)
       return NULL;
-    } else {
-      pause_briefly(PAUSE_NS);
-    }
+    pause_briefly(PAUSE_NS);
   }
 }
 
-int completions_open(struct completions **out, const char *path) {
+int completions_open(struct completions **out, const char *path, uint32_t lanes) {
   /* The thread and the file are there before the run, which then only fills memory. */
-  struct completions *log = aligned_alloc(_Alignof(struct completions), sizeof *log);
+  size_t bytes = sizeof(struct completions) + lanes * sizeof(struct completions_lane);
+  struct completions *log = aligned_alloc(_Alignof(struct completions), bytes);
   if (log == NULL)
     return -ENOMEM;
-  memset(log, 0, sizeof *log); /* also touches every page before the run */
-  log->ring.mask = BLOCKS - 1;
-  log->filling = &log->blocks[0];
+  memset(log, 0, bytes); /* also touches every page before the run */
+  log->lane_count = lanes;
+  for (uint32_t i = 0; i < lanes; i++) {
+    struct completions_lane *lane = &log->lanes[i];
+    lane->ring.mask = BLOCKS - 1;
+    lane->log = log;
+    lane->filling = &lane->blocks[0];
+  }
   int rc = record_file_open(&log->file, path, MAGIC, sizeof(struct completions_record));
   if (rc == 0)
     rc = stop_thread_create(&log->thread, write_blocks, log);
@@ -113,27 +136,35 @@ int completions_open(struct completions **out, const char *path) {
   return 0;
 }
 
+struct completions_lane *completions_lane(struct completions *log, uint32_t number) {
+  return &log->lanes[number];
+}
+
 /* Hands the block over and takes the next, which may still have to be written. */
-static void next_block(struct completions *log) {
+static void next_block(struct completions_lane *lane) {
   uint64_t at;
-  spsc_ring_fill(&log->ring);
-  if (!spsc_ring_can_fill(&log->ring, &at))
-    log->stalls++;
-  while (!spsc_ring_can_fill(&log->ring, &at))
+  spsc_ring_fill(&lane->ring);
+  if (!spsc_ring_can_fill(&lane->ring, &at))
+    lane->stalls++;
+  while (!spsc_ring_can_fill(&lane->ring, &at))
     pause_briefly(PAUSE_NS / 20);
-  log->filling = &log->blocks[at];
-  log->filling->count = 0;
+  lane->filling = &lane->blocks[at];
+  lane->filling->count = 0;
 }
 
-struct completions_record *completions_next(struct completions *log) {
-  if (log->filling->count == BLOCK_RECORDS)
-    next_block(log);
-  return &log->filling->records[log->filling->count++];
+struct completions_record *completions_next(struct completions_lane *lane) {
+  if (lane->filling->count == BLOCK_RECORDS)
+    next_block(lane);
+  return &lane->filling->records[lane->filling->count++];
 }
 
-void completions_hand_over(struct completions *log) {
-  if (log->filling->count > 0 && spsc_ring_has_next(&log->ring))
-    next_block(log);
+void completions_hand_over(struct completions_lane *lane) {
+  if (lane->filling->count > 0 && spsc_ring_has_next(&lane->ring))
+    next_block(lane);
+}
+
+int completions_lane_error(const struct completions_lane *lane) {
+  return completions_error(lane->log);
 }
 
 int completions_error(const struct completions *log) {
@@ -150,10 +181,13 @@ static void stop_writing(struct completions *log) {
 }
 
 int completions_finish(struct completions *log, uint64_t *stalls) {
-  if (log->filling->count > 0)
-    spsc_ring_fill(&log->ring);
+  *stalls = 0;
+  for (uint32_t i = 0; i < log->lane_count; i++) {
+    if (log->lanes[i].filling->count > 0)
+      spsc_ring_fill(&log->lanes[i].ring);
+    *stalls += log->lanes[i].stalls;
+  }
   stop_writing(log);
-  *stalls = log->stalls;
   return record_file_finish(&log->file, log->written, completions_error(log), "completions");
 }
 

@@ -30,21 +30,27 @@ struct completions_record {
 };
 
 struct completions;
+struct completions_lane; /* what one submitting thread fills */
 
-/* Opens the file that will be `path`; NULL: records are thrown away. It is written beside and
- * renamed by completions_finish. Returns 0 or -errno after a line on stderr. */
-int completions_open(struct completions **out, const char *path);
+/* Opens the file that will be `path`, for `lanes` submitting threads; NULL: records are thrown
+ * away. It is written beside and renamed by completions_finish. Returns 0 or -errno after a line on
+ * stderr. */
+int completions_open(struct completions **out, const char *path, uint32_t lanes);
+
+/* Returns what the submitting thread of this number fills. */
+struct completions_lane *completions_lane(struct completions *log, uint32_t number);
 
 /* Returns the place for the next record. Waits only when the disk is behind by all buffers.
  * Submitting thread only. */
-struct completions_record *completions_next(struct completions *log);
+struct completions_record *completions_next(struct completions_lane *lane);
 
 /* Hands over what has gathered, however little, so that a killed run leaves nearly all of it in the
  * file. Does not wait: when the disk is behind it does nothing. Submitting thread only. */
-void completions_hand_over(struct completions *log);
+void completions_hand_over(struct completions_lane *lane);
 
 /* Returns the first error of the writing thread, 0 or -errno. Any thread. */
 int completions_error(const struct completions *log);
+int completions_lane_error(const struct completions_lane *lane);
 
 /* Writes what is left, completes the header and gives the file its name. *stalls is set to how many
  * times completions_next had to wait. Returns 0 or -errno after a line on stderr. */

@@ -2,16 +2,16 @@
 
 #include <stdlib.h>
 
-#define PAIRS (DRIFT_PARTS * (DRIFT_PARTS - 1) / 2)
+#define PAIRS (DRIFT_PARTS_MAX * (DRIFT_PARTS_MAX - 1) / 2)
 #define MEDIAN 50000U
 
-void drift_open(struct drift *drift, uint64_t requests, uint32_t parts) {
-  uint64_t share = requests / parts + (requests % parts != 0);
+void drift_open(struct drift *drift, uint64_t requests) {
+  uint64_t share = requests / DRIFT_PARTS + (requests % DRIFT_PARTS != 0);
   drift->part_requests = share > 0 ? share : 1;
 }
 
 void drift_close_part(struct drift *drift) {
-  if (drift->errors.count == 0 || drift->count == DRIFT_PARTS)
+  if (drift->errors.count == 0 || drift->count == DRIFT_PARTS_MAX)
     return;
   drift->parts[drift->count++] =
       (struct drift_part){.at_ns = (double)(drift->first_ns / 2 + drift->last_ns / 2),
@@ -29,7 +29,7 @@ void drift_add(struct drift *drift, uint64_t intended_ns, uint64_t error_ns) {
 }
 
 void drift_merge(struct drift *drift, const struct drift *other) {
-  for (uint32_t i = 0; i < other->count && drift->count < DRIFT_PARTS; i++)
+  for (uint32_t i = 0; i < other->count && drift->count < DRIFT_PARTS_MAX; i++)
     drift->parts[drift->count++] = other->parts[i];
 }
 

@@ -8,6 +8,7 @@
 #include "play/histogram.h"
 
 #define DRIFT_PARTS 64U
+#define DRIFT_PARTS_MAX 80U /* with those that several threads have begun at the end */
 
 /* The requests of a part: about when they were due, and how late the middle one of them was. */
 struct drift_part {
@@ -21,11 +22,11 @@ struct drift {
   uint64_t last_ns;
   struct histogram errors; /* of that part */
   uint32_t count;          /* parts that are full */
-  struct drift_part parts[DRIFT_PARTS];
+  struct drift_part parts[DRIFT_PARTS_MAX];
 };
 
-/* Prepares zeroes for up to `requests` requests in up to `parts` parts (1 to DRIFT_PARTS). */
-void drift_open(struct drift *drift, uint64_t requests, uint32_t parts);
+/* Prepares zeroes for up to `requests` requests of all threads. */
+void drift_open(struct drift *drift, uint64_t requests);
 
 /* Notes that a request was issued `error_ns` after its intended time. */
 void drift_add(struct drift *drift, uint64_t intended_ns, uint64_t error_ns);
@@ -33,7 +34,7 @@ void drift_add(struct drift *drift, uint64_t intended_ns, uint64_t error_ns);
 /* Ends the part that is being filled. */
 void drift_close_part(struct drift *drift);
 
-/* Adds the parts of `other`, whose last one is closed; both have at most DRIFT_PARTS together. */
+/* Adds the parts of `other`, another thread's; the last ones of both are closed. */
 void drift_merge(struct drift *drift, const struct drift *other);
 
 /* Returns the growth over `length_ns`: the median of the slopes between any two parts, by Theil and

@@ -12,35 +12,45 @@
 
 #define BLOCKS 16U
 #define PAUSE_NS 200000L
+#define POSITION ((UINT64_C(1) << 44) - 1) /* a record's field; a plan has at most 2^40 records */
 
 struct block {
-  uint32_t count; /* records in it */
-  struct feed_record records[BLOCK_PLAN_STRIDE];
+  uint32_t count;                                    /* records in it */
+  struct feed_record records[BLOCK_PLAN_STRIDE + 1]; /* the last one is a pause */
+};
+
+struct feed_lane {
+  struct spsc_ring ring;
+  const struct feed *feed;
+  const struct feed_record *next; /* submitting thread: of the block in hand; NULL: there is none */
+  const struct feed_record *behind; /* the last of the block */
+  struct block blocks[BLOCKS];
 };
 
 struct feed {
-  struct spsc_ring ring;
   const struct block_plan *plan;
   struct feed_rules rules;
   pthread_t thread;
   _Atomic bool is_closing;
   bool is_stopped;
-  _Atomic int end;                /* 0 while reading, 1 at the end, -errno */
-  uint64_t last_ns;               /* reading thread: intended time of the last record read */
-  uint64_t last_raw_ns;           /* reading thread: the same as the plan has it */
-  uint64_t done_at;               /* reading thread: next entry of the rules' `done` */
-  struct feed_cuts cuts;          /* reading thread; others after its end */
-  struct fit_counts places;       /* as `cuts` */
-  const struct feed_record *next; /* submitting thread: of the block in hand; NULL: there is none */
-  const struct feed_record *behind; /* the last of the block */
+  _Atomic int end;          /* 0 while reading, 1 at the end, -errno */
+  uint64_t last_ns;         /* reading thread: intended time of the last record read */
+  uint64_t last_raw_ns;     /* reading thread: the same as the plan has it */
+  uint64_t done_at;         /* reading thread: next entry of the rules' `done` */
+  struct feed_cuts cuts;    /* reading thread; others after its end */
+  struct fit_counts places; /* as `cuts` */
   struct block_record raw[BLOCK_PLAN_STRIDE];
-  struct block blocks[BLOCKS];
+  struct feed_record prepared; /* reading thread: before it is known whose it is */
+  uint32_t lane_count;
+  struct feed_lane lanes[];
 };
 
 enum completions_status feed_status(enum feed_verdict verdict) {
   switch (verdict) {
   case FEED_RUN:
   case FEED_DONE_BEFORE:
+  case FEED_MARK:
+  case FEED_PAUSE:
     break;
   case FEED_SKIP_READ_ONLY:
     return COMPLETION_SKIPPED_READ_ONLY;
@@ -71,21 +81,6 @@ static uint64_t time_in_run(struct feed *feed, uint64_t raw_ns) {
                          &feed->rules.speed);
 }
 
-static void prepare(struct feed *feed, const struct block_record *raw, struct feed_record *out) {
-  const struct feed_target *target = &feed->rules.targets[raw->target];
-  out->plan = *raw;
-  out->plan.intended_ns = time_in_run(feed, raw->intended_ns);
-  out->plan.think_ns = fraction_divide(capped(feed, raw->think_ns), &feed->rules.speed);
-  out->verdict = FEED_RUN;
-  if (writes(raw->operation) && !target->may_write)
-    out->verdict = FEED_SKIP_READ_ONLY;
-  else if ((raw->operation == BLOCK_DISCARD && !target->can_discard) ||
-           (raw->operation >= BLOCK_ZONE_APPEND && !target->has_zones))
-    out->verdict = FEED_SKIP_UNSUPPORTED;
-  else if (!fit_record(&target->place, feed->rules.out_of_range, &out->plan, &feed->places))
-    out->verdict = FEED_SKIP_RANGE;
-}
-
 /* Whether an earlier run completed the record of this number; numbers only rise. */
 static bool is_done_before(struct feed *feed, uint64_t number) {
   const struct feed_rules *rules = &feed->rules;
@@ -94,21 +89,98 @@ static bool is_done_before(struct feed *feed, uint64_t number) {
   return feed->done_at < rules->done_count && rules->done[feed->done_at] == number;
 }
 
-static int read_block(struct feed *feed, uint64_t number, struct block *block) {
+static enum feed_verdict verdict_of(struct feed *feed, struct block_record *record) {
+  const struct feed_target *target = &feed->rules.targets[record->target];
+  if (writes(record->operation) && !target->may_write)
+    return FEED_SKIP_READ_ONLY;
+  bool is_of_zones = record->operation >= BLOCK_ZONE_APPEND;
+  if ((record->operation == BLOCK_DISCARD && !target->can_discard) ||
+      (is_of_zones && !target->has_zones))
+    return FEED_SKIP_UNSUPPORTED;
+  bool fits = fit_record(&target->place, feed->rules.out_of_range, record, &feed->places);
+  return fits ? FEED_RUN : FEED_SKIP_RANGE;
+}
+
+/* Makes what is submitted of the plan's record of this number. */
+static void prepare(struct feed *feed, uint64_t number, const struct block_record *raw,
+                    struct feed_record *out) {
+  out->plan = *raw;
+  out->plan.intended_ns = time_in_run(feed, raw->intended_ns);
+  out->plan.think_ns = fraction_divide(capped(feed, raw->think_ns), &feed->rules.speed);
+  enum feed_verdict verdict = verdict_of(feed, &out->plan);
+  out->position = (number - feed->rules.window.first) & POSITION;
+  out->verdict = is_done_before(feed, number) ? FEED_DONE_BEFORE : verdict & 15U;
+  out->lanes = 0;
+}
+
+/* The block that the reading thread fills for a lane; there is one. */
+static struct block *filling(struct feed *feed, uint32_t lane) {
+  uint64_t at;
+  (void)spsc_ring_can_fill(&feed->lanes[lane].ring, &at); /* as can_fill has just found */
+  return &feed->lanes[lane].blocks[at];
+}
+
+static void append(struct feed *feed, uint32_t lane, const struct feed_record *record,
+                   enum feed_verdict verdict) {
+  struct block *block = filling(feed, lane);
+  struct feed_record *out = &block->records[block->count++];
+  *out = *record;
+  out->verdict = verdict & 15U;
+}
+
+/* Gives a record to the lane that owns it, and to all others a mark where they must not overtake
+ * it. */
+static void share_out(struct feed *feed, uint64_t number, const struct block_record *raw) {
+  struct feed_record *record = &feed->prepared;
+  prepare(feed, number, raw, record);
+  record->lanes = lanes_of(&record->plan, feed->lane_count);
+  uint32_t owner = lanes_owner(record->lanes);
+  append(feed, owner, record, (enum feed_verdict)record->verdict);
+  bool is_ordered = record->verdict == FEED_RUN && lanes_is_ordered(&record->plan, record->lanes);
+  for (uint32_t lane = 0; lane < feed->lane_count && is_ordered; lane++)
+    if (lane != owner)
+      append(feed, lane, record, FEED_MARK);
+}
+
+/* A lane without requests must neither wait for nothing nor look all the time. */
+static void end_blocks(struct feed *feed, uint64_t position) {
+  struct feed_record *last = &feed->prepared;
+  last->position = position & POSITION;
+  for (uint32_t lane = 0; lane < feed->lane_count && feed->lane_count > 1; lane++)
+    append(feed, lane, last, FEED_PAUSE);
+  for (uint32_t lane = 0; lane < feed->lane_count; lane++)
+    spsc_ring_fill(&feed->lanes[lane].ring);
+}
+
+/* Reads a block of the plan into those of the lanes. */
+static int read_block(struct feed *feed, uint64_t number) {
   const struct feed_window *window = &feed->rules.window;
   uint64_t place = number * BLOCK_PLAN_STRIDE;
   uint32_t count;
   int rc = block_plan_read_block(feed->plan, number, feed->raw, &count, &feed->last_ns);
+  if (rc != 0)
+    return rc;
   uint32_t first = window->first > place ? (uint32_t)(window->first - place) : 0;
   uint32_t end = window->end - place < count ? (uint32_t)(window->end - place) : count;
-  block->count = end - first;
-  for (uint32_t i = first; rc == 0 && i < end; i++) {
-    struct feed_record *out = &block->records[i - first];
-    prepare(feed, &feed->raw[i], out);
-    if (is_done_before(feed, place + i))
-      out->verdict = FEED_DONE_BEFORE;
+  for (uint32_t lane = 0; lane < feed->lane_count; lane++)
+    filling(feed, lane)->count = 0;
+  struct block *only = filling(feed, 0);
+  for (uint32_t i = first; i < end; i++) {
+    if (feed->lane_count == 1)
+      prepare(feed, place + i, &feed->raw[i], &only->records[only->count++]);
+    else
+      share_out(feed, place + i, &feed->raw[i]);
   }
-  return rc;
+  end_blocks(feed, place + end - window->first);
+  return 0;
+}
+
+static bool can_fill(const struct feed *feed) {
+  uint64_t at;
+  for (uint32_t lane = 0; lane < feed->lane_count; lane++)
+    if (!spsc_ring_can_fill(&feed->lanes[lane].ring, &at))
+      return false;
+  return true;
 }
 
 static void pause_briefly(void) {
@@ -123,15 +195,12 @@ static void *read_plan(void *argument) {
   uint64_t total = window->end > window->first ? (window->end - 1) / BLOCK_PLAN_STRIDE + 1 : 0;
   int rc = 0;
   for (uint64_t number = window->first / BLOCK_PLAN_STRIDE; number < total && rc == 0; number++) {
-    uint64_t at;
-    while (!spsc_ring_can_fill(&feed->ring, &at)) {
+    while (!can_fill(feed)) {
       if (atomic_load_explicit(&feed->is_closing, memory_order_relaxed))
         return NULL;
       pause_briefly();
     }
-    rc = read_block(feed, number, &feed->blocks[at]);
-    if (rc == 0)
-      spsc_ring_fill(&feed->ring);
+    rc = read_block(feed, number);
   }
   /* Release: whoever sees the end also sees the last block. */
   atomic_store_explicit(&feed->end, rc == 0 ? 1 : rc, memory_order_release);
@@ -139,19 +208,23 @@ static void *read_plan(void *argument) {
 }
 
 static void wait_until_ahead(const struct feed *feed) {
-  uint64_t at;
-  while (spsc_ring_can_fill(&feed->ring, &at) &&
-         atomic_load_explicit(&feed->end, memory_order_acquire) == 0)
+  while (can_fill(feed) && atomic_load_explicit(&feed->end, memory_order_acquire) == 0)
     pause_briefly();
 }
 
 int feed_open(struct feed **out, const struct block_plan *plan, const struct feed_rules *rules) {
   /* The run begins with blocks in hand, so that its first requests are not late. */
-  struct feed *feed = aligned_alloc(_Alignof(struct feed), sizeof *feed);
+  uint32_t lanes = rules->lanes > 0 ? rules->lanes : 1;
+  size_t bytes = sizeof(struct feed) + lanes * sizeof(struct feed_lane);
+  struct feed *feed = aligned_alloc(_Alignof(struct feed), bytes);
   if (feed == NULL)
     return -ENOMEM;
-  memset(feed, 0, sizeof *feed); /* also touches every page before the run */
-  feed->ring.mask = BLOCKS - 1;
+  memset(feed, 0, bytes); /* also touches every page before the run */
+  feed->lane_count = lanes;
+  for (uint32_t i = 0; i < lanes; i++) {
+    feed->lanes[i].ring.mask = BLOCKS - 1;
+    feed->lanes[i].feed = feed;
+  }
   feed->plan = plan;
   feed->rules = *rules;
   feed->last_raw_ns = rules->window.from_ns;
@@ -165,32 +238,34 @@ int feed_open(struct feed **out, const struct block_plan *plan, const struct fee
   return 0;
 }
 
+struct feed_lane *feed_lane(struct feed *feed, uint32_t number) { return &feed->lanes[number]; }
+
 /* Takes the next block in hand. */
-static const struct feed_record *next_block(struct feed *feed) {
+static const struct feed_record *next_block(struct feed_lane *lane) {
   uint64_t at;
-  if (!spsc_ring_can_empty(&feed->ring, &at))
+  if (!spsc_ring_can_empty(&lane->ring, &at))
     return NULL;
-  const struct block *block = &feed->blocks[at];
-  feed->next = block->records;
-  feed->behind = block->records + block->count;
-  return feed->next;
+  const struct block *block = &lane->blocks[at];
+  lane->next = block->records;
+  lane->behind = block->records + block->count;
+  return lane->next;
 }
 
-const struct feed_record *feed_peek(struct feed *feed) {
-  return feed->next != NULL ? feed->next : next_block(feed);
+const struct feed_record *feed_peek(struct feed_lane *lane) {
+  return lane->next != NULL ? lane->next : next_block(lane);
 }
 
-void feed_advance(struct feed *feed) {
-  if (++feed->next < feed->behind)
+void feed_advance(struct feed_lane *lane) {
+  if (++lane->next < lane->behind)
     return;
-  feed->next = NULL;
-  spsc_ring_empty(&feed->ring);
+  lane->next = NULL;
+  spsc_ring_empty(&lane->ring);
 }
 
-int feed_state(struct feed *feed) {
-  int end = atomic_load_explicit(&feed->end, memory_order_acquire);
+int feed_state(struct feed_lane *lane) {
+  int end = atomic_load_explicit(&lane->feed->end, memory_order_acquire);
   /* The last blocks may have come between the caller's peek and the end. */
-  return end != 0 && feed_peek(feed) != NULL ? 0 : end;
+  return end != 0 && feed_peek(lane) != NULL ? 0 : end;
 }
 
 struct fit_counts feed_places(const struct feed *feed) { return feed->places; }

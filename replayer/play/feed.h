@@ -9,6 +9,7 @@
 #include "play/block_plan.h"
 #include "play/completions.h"
 #include "play/fit.h"
+#include "play/lanes.h"
 #include "play/number.h"
 
 enum feed_verdict {
@@ -17,6 +18,8 @@ enum feed_verdict {
   FEED_SKIP_RANGE,       /* outside of its target */
   FEED_SKIP_UNSUPPORTED, /* its target cannot do this operation */
   FEED_DONE_BEFORE,      /* an earlier run of the plan completed it */
+  FEED_MARK,             /* another submitter's, which has its turn here */
+  FEED_PAUSE,            /* no request: until its time there is none */
 };
 
 /* Returns what becomes of a record that is left out; COMPLETION_DONE of one that is not. */
@@ -41,6 +44,7 @@ struct feed_rules {
   const struct feed_target *targets; /* one for each target of the plan; borrowed */
   struct fraction speed;             /* intended times are divided by it */
   enum fit_policy out_of_range;
+  uint32_t lanes; /* submitting threads; 0 is 1 */
   struct feed_window window;
   const uint64_t *done; /* numbers of records that an earlier run completed, ascending; borrowed */
   uint64_t done_count;
@@ -50,24 +54,30 @@ struct feed_rules {
 struct feed_record {
   struct block_record
       plan; /* times by the run's speed and from its start, where it lands on its target */
-  enum feed_verdict verdict;
+  uint64_t position : 44; /* in the run; of several submitters */
+  uint64_t verdict : 4;   /* enum feed_verdict */
+  uint64_t lanes : 16;    /* bits of the submitters whose sectors it touches; 0: there is one */
 };
 
 struct feed;
+struct feed_lane; /* what one submitting thread takes */
 
 /* Opens a feed of `plan` (borrowed) and starts its thread; returns when the first blocks are ready.
  * The caller closes it with feed_close. Returns 0 or -errno. */
 int feed_open(struct feed **out, const struct block_plan *plan, const struct feed_rules *rules);
 
+/* Returns what the submitting thread of this number takes. */
+struct feed_lane *feed_lane(struct feed *feed, uint32_t number);
+
 /* Returns the next record, NULL when none is ready. Submitting thread only; never blocks. */
-const struct feed_record *feed_peek(struct feed *feed);
+const struct feed_record *feed_peek(struct feed_lane *lane);
 
 /* Goes on to the record after the one that feed_peek returned. Submitting thread only. */
-void feed_advance(struct feed *feed);
+void feed_advance(struct feed_lane *lane);
 
 /* After feed_peek returned NULL: returns 0 when more will come, 1 at the end of the plan, -errno
  * when the plan could not be read on (after a line on stderr). */
-int feed_state(struct feed *feed);
+int feed_state(struct feed_lane *lane);
 
 /* What was done to requests to bring them onto their targets. After feed_stop. */
 struct fit_counts feed_places(const struct feed *feed);

@@ -11,6 +11,7 @@
 #include "play/command.h"
 #include "play/diag.h"
 #include "play/file_plan_read.h"
+#include "play/lanes.h"
 #include "play/output_check.h"
 
 #define DEPTH_MAX 16384U
@@ -126,6 +127,8 @@ static const struct command_option table[] = {
      command_small, AT(depth), 1, DEPTH_MAX},
     {FOR_BLOCKS, "threads", "N", "workers of the threads engine (default 32)", command_small,
      AT(threads), 1, THREADS_MAX},
+    {FOR_BLOCKS, "submitters", "N", "threads that submit, each with an engine (default 1)",
+     command_small, AT(submitters), 1, LANES_MAX},
     {FOR_BLOCKS, "sqpoll", NULL, "io_uring: a thread of the kernel submits, without calls",
      command_flag, AT(uring.is_submitted_for)},
     {FOR_BLOCKS, "sqpoll-cpu", "N", "keep that thread on this processor", command_small,
@@ -225,6 +228,27 @@ static int check_ways(const struct options *options) {
   return -EINVAL;
 }
 
+/* What one thread alone can know or order is not for several. */
+static int check_submitters(const struct options *options) {
+  if (options->submitters == 1)
+    return 0;
+  if (options->pace.kind == PACE_CLOSED)
+    diag("--submitters needs --pace trace or fast: a closed loop follows its own completions");
+  else if (options->pace.late == PACE_SLIP)
+    diag("--submitters needs --late catch-up or drop: one schedule cannot slip by threads");
+  else if (strcmp(options->engine, "dax") == 0 || strcmp(options->engine, "emulated") == 0 ||
+           strcmp(options->engine, "nvme") == 0)
+    diag("--submitters needs --engine io_uring, threads or null, not %s", options->engine);
+  else if (options->uring.is_submitted_for)
+    diag("--submitters and --sqpoll exclude each other: when the kernel's thread has submitted a "
+         "request is not known");
+  else if (options->depth < options->submitters)
+    diag("--submitters %u needs a --depth of as much, not %u", options->submitters, options->depth);
+  else
+    return 0;
+  return -EINVAL;
+}
+
 /* What makes no sense together is rejected before anything is opened. */
 static int check_blocks(const struct options *options) {
   bool is_null = strcmp(options->engine, "null") == 0;
@@ -247,7 +271,7 @@ static int check_blocks(const struct options *options) {
   else if (!is_null && !is_emulated && options->target_count == 0)
     diag("where should the requests go? name a --target");
   else
-    return check_ways(options);
+    return check_ways(options) != 0 ? -EINVAL : check_submitters(options);
   return -EINVAL;
 }
 
@@ -297,6 +321,7 @@ static void set_defaults(struct options *options) {
   options->pace.late_limit_ns = LATE_LIMIT_NS;
   options->progress_fd = STDERR_FILENO;
   options->threads = 32;
+  options->submitters = 1;
   options->uring.cpu = URING_ANY_CPU;
   options->until_ns = UINT64_MAX;
   options->max_idle_ns = UINT64_MAX;

@@ -63,6 +63,7 @@ struct options {
   uint64_t max_idle_ns;          /* longer gaps are cut to it */
   uint32_t depth;                /* most requests in flight */
   uint32_t threads;              /* of the threads engine */
+  uint32_t submitters;           /* threads that submit */
   struct uring_modes uring;      /* --sqpoll, --iopoll */
   enum target_direct direct;
   enum fit_policy out_of_range;

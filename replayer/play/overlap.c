@@ -52,8 +52,8 @@ struct place {
 };
 
 static unsigned kind_of(uint8_t operation) {
-  const unsigned writing = 1U << BLOCK_WRITE | 1U << BLOCK_DISCARD | 1U << BLOCK_WRITE_ZEROES;
-  return writing >> operation & 1U;
+  const unsigned reading = 1U << BLOCK_READ | 1U << BLOCK_FLUSH;
+  return ~reading >> operation & 1U;
 }
 
 static unsigned level_of(uint32_t length_sectors) {

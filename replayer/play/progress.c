@@ -15,7 +15,8 @@
 #define TICKS_A_LINE 5U
 
 struct progress {
-  const struct progress_view *view;
+  const struct progress_view *views;
+  uint32_t count;
   int fd;            /* the terminal */
   uint64_t total;    /* requests of the plan */
   uint64_t start_ns; /* when the display began */
@@ -28,7 +29,15 @@ static uint64_t load(const _Atomic uint64_t *number) {
 }
 
 static void show(const struct progress *progress) {
-  uint64_t handled = load(&progress->view->handled);
+  uint64_t handled = 0;
+  uint64_t failed = 0;
+  uint64_t lag_ns = 0;
+  for (uint32_t i = 0; i < progress->count; i++) {
+    const struct progress_view *view = &progress->views[i];
+    handled += load(&view->handled);
+    failed += load(&view->failed);
+    lag_ns = load(&view->lag_ns) > lag_ns ? load(&view->lag_ns) : lag_ns;
+  }
   double seconds = (double)(clock_now_ns() - progress->start_ns) / 1e9;
   double rate = seconds > 0.0 ? (double)handled / seconds : 0.0;
   double left = rate > 0.0 ? (double)(progress->total - handled) / rate : 0.0;
@@ -36,8 +45,7 @@ static void show(const struct progress *progress) {
   (void)dprintf(progress->fd,
                 "\r%" PRIu64 " of %" PRIu64 " requests (%.0f %%), %.0f/s, lag %.1f us, "
                 "%" PRIu64 " errors, %.0f s left\033[K",
-                handled, progress->total, percent, rate,
-                (double)load(&progress->view->lag_ns) / 1e3, load(&progress->view->failed), left);
+                handled, progress->total, percent, rate, (double)lag_ns / 1e3, failed, left);
 }
 
 static void *display(void *argument) {
@@ -53,11 +61,13 @@ static void *display(void *argument) {
   return NULL;
 }
 
-struct progress *progress_start(const struct progress_view *view, uint64_t total, int fd) {
+struct progress *progress_start(const struct progress_view *views, uint32_t count, uint64_t total,
+                                int fd) {
   struct progress *progress = calloc(1, sizeof *progress);
   if (progress == NULL)
     return NULL;
-  progress->view = view;
+  progress->views = views;
+  progress->count = count;
   progress->fd = fd;
   progress->total = total;
   progress->start_ns = clock_now_ns();

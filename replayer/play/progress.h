@@ -14,9 +14,10 @@ struct progress_view {
 
 struct progress;
 
-/* Starts the display of `view` (borrowed) for a plan of `total` requests on the terminal `fd`. NULL
- * with errno on failure: a run does as well without. */
-struct progress *progress_start(const struct progress_view *view, uint64_t total, int fd);
+/* Starts the display of the sum of `count` views (borrowed), one a submitting thread, for a plan of
+ * `total` requests on the terminal `fd`. NULL with errno on failure: a run does as well without. */
+struct progress *progress_start(const struct progress_view *views, uint32_t count, uint64_t total,
+                                int fd);
 
 /* Ends the display and clears its line; NULL is fine. */
 void progress_stop(struct progress *progress);

@@ -17,7 +17,7 @@ int slots_open(struct slots *slots, uint32_t depth) {
 }
 
 void slots_log(const struct slot *slot, enum completions_status status, int32_t error,
-               uint64_t complete_ns, struct completions *log, struct block_stats *stats) {
+               uint64_t complete_ns, struct completions_lane *log, struct block_stats *stats) {
   struct completions_record *out = completions_next(log);
   *out = (struct completions_record){.request_id = slot->request.request_id,
                                      .intended_ns = slot->intended_ns,
@@ -31,7 +31,8 @@ void slots_log(const struct slot *slot, enum completions_status status, int32_t 
 }
 
 void slots_skip(const struct block_record *record, enum completions_status status,
-                const uint64_t times_ns[2], struct completions *log, struct block_stats *stats) {
+                const uint64_t times_ns[2], struct completions_lane *log,
+                struct block_stats *stats) {
   const struct slot slot = {.request = {.request_id = record->request_id,
                                         .target = record->target,
                                         .operation = record->operation},
@@ -41,7 +42,7 @@ void slots_skip(const struct block_record *record, enum completions_status statu
 }
 
 uint64_t slots_give_up(struct slots *slots, uint32_t in_flight, uint64_t now_ns,
-                       struct completions *log, struct block_stats *stats) {
+                       struct completions_lane *log, struct block_stats *stats) {
   uint64_t first = UINT64_MAX;
   for (uint32_t i = 0; i < slots->depth - in_flight; i++)
     slots->all[slots->free[i]].position = UINT64_MAX;

@@ -47,14 +47,20 @@ void stop_enter(enum stop_phase phase) {
     (void)pause(); /* until the other thread has ended the program */
 }
 
+static bool is_main(void) { return pthread_equal(pthread_self(), stop.main) != 0; }
+
 void stop_go_inside(void) {
   int from = STOP_RUN;
+  if (!is_main())
+    return;
   (void)atomic_compare_exchange_strong(&stop.phase, &from,
                                        STOP_INSIDE); /* before the run: as it is */
 }
 
 void stop_come_out(void) {
   int from = STOP_INSIDE;
+  if (!is_main())
+    return;
   if (!atomic_compare_exchange_strong(&stop.phase, &from, STOP_RUN) && from == STOP_TAKEN)
     stop_enter(STOP_RUN);
 }

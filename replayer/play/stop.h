@@ -38,7 +38,8 @@ bool stop_is_forced(void);
 void stop_enter(enum stop_phase phase);
 
 /* Around a call of the run that may hang: in it the end can be taken over. They do nothing before
- * the run. Main thread only; the second does not return where the end was taken over. */
+ * the run, and in other threads than the main one. The second does not return where the end was
+ * taken over. */
 void stop_go_inside(void);
 void stop_come_out(void);
 

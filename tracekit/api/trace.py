@@ -166,6 +166,7 @@ class Trace(Tables):
         certify: Texts | None = None,
         depth: int | None = None,
         threads: int = 32,
+        submitters: int = 1,
         sqpoll: str | None = None,
         iopoll: bool = False,
         priority: Texts | None = None,

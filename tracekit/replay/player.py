@@ -116,6 +116,7 @@ class PlayerOptions:
     speed: str | None = None
     depth: int | None = None
     threads: int | None = None
+    submitters: int | None = None
     direct: str | None = None
     out_of_range: str | None = None
     overlaps: str | None = None

@@ -387,6 +387,7 @@ class ReplaySummary(Record):
     overlaps: str = ABSENT
     depth: int = ABSENT
     threads: int = ABSENT
+    submitters: int = ABSENT
     engine: Engine = ABSENT
     emulation: Emulation = ABSENT
     clock: Clock = ABSENT
