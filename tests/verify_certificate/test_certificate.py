@@ -235,7 +235,7 @@ RUN = RunFacts(
     window=Window(first=0, end=0, from_ns=0, idle_gaps_cut=0, idle_cut_ns=0),
 )  # fmt: skip
 SEEN = Observed(
-    source="tracefs", devices=["loop0"], lost_events=0, lead_ns=0, joined=1,
+    source="tracefs", devices=["loop0"], lost_events=0, lead_ns=0, boot_id="", refused=0, joined=1,
     unmatched=0, uncached=0, ambiguous=0, foreign=0, foreign_processes={}, unexplained=0,
     queue_error_ns=None, issue_error_ns=None, queue_lag_ns=None, merged=0, split=0, misplaced=0,
     order_changes=OrderChanges(queue=0, issue=0),
