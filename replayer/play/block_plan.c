@@ -351,6 +351,7 @@ int block_plan_read_block(const struct block_plan *plan, uint64_t block,
   return check_block(plan, block, records, *count, last_ns);
 }
 
+/* As the columns of requests have it. */
 const char *block_operation_name(enum block_operation operation) {
   switch (operation) {
   case BLOCK_READ:

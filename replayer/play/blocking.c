@@ -75,6 +75,7 @@ static int manage_zone(const struct target *target, const struct request *reques
   return ioctl(target->fd, calls[request->operation], &range) == 0 ? 0 : -errno;
 }
 
+/* One call or more for each operation. */
 int blocking_run(const struct target *target, const struct buffers *buffers, unsigned char *sink,
                  const struct request *request) {
   switch ((enum block_operation)request->operation) {

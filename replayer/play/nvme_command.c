@@ -98,8 +98,8 @@ struct nvme_uring_cmd nvme_command_zone(const struct nvme_device *device,
   return command;
 }
 
+/* Above 0 it is a status of the device: its type and its code. */
 int32_t nvme_command_error(int32_t result) {
-  /* Above 0 it is a status of the device: its type and its code. */
   if (result <= 0)
     return result;
   switch (result & STATUS_MASK) {

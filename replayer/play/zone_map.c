@@ -118,6 +118,7 @@ static void reset_all(struct zone_map *map) {
     map->zones[i].next = i * map->zone_sectors;
 }
 
+/* A zone that is written in any order is no matter of operations on zones either. */
 enum zone_verdict zone_map_follow(struct zone_map *map, uint8_t operation, uint64_t *sector,
                                   uint64_t length_sectors) {
   uint64_t number = *sector / map->zone_sectors;

@@ -136,7 +136,7 @@ def test_letters_of_all_operations() -> None:
     # WHEN they are read THEN each is what it is
     decoded = decode_text(text.encode())
     assert decoded.column("operation") == list(expected.values())
-    assert decoded.column("is_fua") == ["F" in rwbs[1:] for rwbs in expected]
+    assert decoded.column("is_fua") == ["F" in rwbs[1:] and rwbs[0] != "Z" for rwbs in expected]
     assert decoded.column("is_preflush") == [rwbs[0] == "F" for rwbs in expected]
     assert decoded.column("is_readahead") == [rwbs == "RA" for rwbs in expected]
 

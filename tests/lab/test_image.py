@@ -96,6 +96,7 @@ def test_a_module_comes_behind_what_it_needs(tmp_path: Path) -> None:
         *("virtio_blk.ko", "crypto-x.ko", "jbd2.ko", "ext4.ko", "overlay.ko", "configfs.ko"),
         *("libnvdimm.ko", "nd_e820.ko", "nd_pmem.ko", "null_blk.ko"),
         *("dm_mod.ko", "dm_flakey.ko", "device_dax.ko", "dax_pmem.ko"),
+        *("nvme.ko", "quota_v2.ko"),
     ]
 
 

@@ -94,7 +94,7 @@ def test_operations_on_zones_are_those_of_version_3(tmp_path: Path) -> None:
     # GIVEN each operation on zones, packed from the document, and the same by the product
     kinds = ZONED
     rows = [[n, 8, n, int(kind == ZONE_APPEND), kind, 0, 0] for n, kind in enumerate(kinds)]
-    rows += [[6 + n, 8 + n, 6 + n, 1, READ, 0, 0] for n in range(10)]
+    rows += [[6 + n, n, 6 + n, 1, READ, 0, 0] for n in range(10)]
     plan = tmp_path / "a.plan"
     plan.write_bytes(by_hand(rows))
     made = write_plan(
@@ -113,6 +113,16 @@ def test_operations_on_zones_are_those_of_version_3(tmp_path: Path) -> None:
     rows[1][3] = 1
     plan.write_bytes(by_hand(rows))
     run(plan, engine="null").refused("record 1 is an operation on a zone with a length")
+    # and a plan of version 2 has no such operations
+    rows = [[n, 8, n, 1, READ, 0, 0] for n in range(10)]
+    content = by_hand(rows)
+    appends = by_hand([[*row[:4], ZONE_APPEND, 0, 0] for row in rows])
+    records_end = HEADER_BYTES + len(rows) * RECORD_BYTES
+    index = struct.pack("<QII", 0, zlib.crc32(appends[HEADER_BYTES:records_end]), len(rows))
+    target, extent = content[records_end + 16 : -64], content[-64:]
+    header = sealed_header(len(rows), 9, index, target, extent, 512)
+    plan.write_bytes(header + appends[HEADER_BYTES:records_end] + index + target + extent)
+    run(plan, engine="null").refused("record 0 has an unknown operation")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +182,7 @@ def test_a_plan_with_bytes_behind_it_is_refused(plan: Path) -> None:
         (1, 100, "record 2 lies beyond"),
         (3, 1 << 31, "record 2 is longer"),
         (3, 0, "record 2 has no length"),
-        (4, 5, "record 2 has an unknown operation"),
+        (4, 11, "record 2 has an unknown operation"),
         (4, 2, "record 2 is a flush with a length"),
         (5, 0x80, "record 2 has unknown flags"),
         (6, 1, "record 2 names a target"),
@@ -266,7 +276,8 @@ def test_sums_are_those_of_every_record_alone() -> None:
     # WHEN they come in three parts
     for part in np.split(records, [1, 3000]):
         totals.add(part)
-    counts, lengths = np.zeros((TARGETS, 5), int), np.zeros((TARGETS, 5), int)
+    kinds = len(OPERATIONS)
+    counts, lengths = np.zeros((TARGETS, kinds), int), np.zeros((TARGETS, kinds), int)
     bits, longest = [0] * TARGETS, 0
     for row in records:
         where = int(row["target"]), int(row["operation"])
@@ -274,7 +285,7 @@ def test_sums_are_those_of_every_record_alone() -> None:
         lengths[where] += 512 * int(row["length_sectors"])
         if where[1] != FLUSH:
             bits[where[0]] |= int(row["sector"]) | int(row["length_sectors"])
-        if where[1] in (READ, WRITE):
+        if where[1] in (READ, WRITE, ZONE_APPEND):
             longest = max(longest, 512 * int(row["length_sectors"]))
     assert totals.targets["counts"].tolist() == counts.tolist()
     assert totals.targets["bytes"].tolist() == lengths.tolist()
@@ -283,7 +294,7 @@ def test_sums_are_those_of_every_record_alone() -> None:
     assert list(totals.operations.values()) == counts.sum(axis=0).tolist()
 
 
-@pytest.mark.parametrize(("key", "value"), [("target", TARGETS), ("operation", 5)])
+@pytest.mark.parametrize(("key", "value"), [("target", TARGETS), ("operation", 11)])
 def test_what_is_beyond_the_table_is_refused(key: str, value: int) -> None:
     records, targets = random_records(9), np.zeros(TARGETS, block_plan.TARGET)
     records[4][key] = value
