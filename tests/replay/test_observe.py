@@ -3,6 +3,8 @@
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -59,66 +61,47 @@ def found(
     return find(asked_of(asked), queued_of(rows), places=places, own={OWN}, summary=summary)
 
 
+def random_request(rng: np.random.Generator, number: int) -> tuple[dict[str, int], Rows]:
+    """Return a request, and the rows of the kernel that are its own, not or in pieces."""
+    again, begin_ns = number % 10 == 0, number * 100
+    sectors = int(rng.choice([8, 16, 64]))
+    operation = int(rng.choice([READ, WRITE]))
+    flags = int(rng.choice([0, PREFLUSH, FUA])) if operation == WRITE else 0
+    # Those of one place are never in flight together.
+    asked = {
+        "sector": 8 if again else 64 + 64 * int(rng.integers(5000)) + number * 400_000,
+        "sectors": sectors, "operation": operation, "flags": flags, "intended_ns": begin_ns,
+        "submit_ns": begin_ns,
+        "complete_ns": begin_ns + (900 if again else int(rng.integers(200, 5000))),
+    }  # fmt: skip
+    queue_ns, rows = begin_ns + int(rng.integers(1, 90)), Rows()
+    if flags & PREFLUSH:
+        rows.append({"operation": FLUSH, "sector": 0, "sectors": 0, "queue_ns": queue_ns})
+    length = sectors // 2 if sectors == 64 else sectors
+    for piece, sector in enumerate(range(asked["sector"], asked["sector"] + sectors, length)):
+        place = {"operation": operation, "sector": sector, "sectors": length}
+        rows.append({**place, "queue_ns": queue_ns + 5 + piece})
+    return asked, [{**row, "owner": number} for row in rows]
+
+
 def test_random_requests_get_exactly_their_rows() -> None:
     # GIVEN requests, some in pieces, some after a flush, some of one place again and again, and
-    # the rows of each, among those of others and what the kernel gave back, in the order of time
+    # the rows of each, among those of others and what the kernel gave back
     rng = np.random.default_rng(7)
-    asked, rows = [], []
-    for number in range(2000):
-        begin = number * 100
-        again = number % 10 == 0
-        sector = 8 if again else 64 + 64 * int(rng.permutation(5000)[0]) + number * 400_000
-        sectors = int(rng.choice([8, 16, 64]))
-        operation, flags = int(rng.choice([READ, WRITE])), 0
-        if operation == WRITE:
-            flags = int(rng.choice([0, PREFLUSH, FUA]))
-        # Those of one place are never in flight together.
-        complete = begin + (900 if again else int(rng.integers(200, 5000)))
-        asked.append(
-            {
-                "sector": sector,
-                "sectors": sectors,
-                "operation": operation,
-                "flags": flags,
-                "intended_ns": begin,
-                "submit_ns": begin,
-                "complete_ns": complete,
-            }
-        )
-        queue = begin + int(rng.integers(1, 90))
-        own: list[dict[str, Any]] = []
-        if flags & PREFLUSH:
-            own.append({"operation": FLUSH, "sector": 0, "sectors": 0, "queue_ns": queue})
-            queue += 5
-        pieces = 2 if sectors == 64 else 1
-        for piece in range(pieces):
-            length = sectors // pieces
-            own.append(
-                {
-                    "operation": operation,
-                    "sector": sector + piece * length,
-                    "sectors": length,
-                    "queue_ns": queue + piece,
-                }
-            )
-        rows += [{**row, "owner": number} for row in own]
-        if number % 3 == 0:
-            rows.append({**own[-1], "owner": -1, "pid": OTHER, "process": 2})
-        if number % 5 == 0:
-            rows.append({**own[-1], "owner": -1, "is_refused": True})
-    rows = [rows[at] for at in rng.permutation(len(rows))]
-    result = found(asked, rows)
+    asked, own = zip(*(random_request(rng, number) for number in range(2000)), strict=True)
+    others = [{**mine[-1], "owner": -1, "pid": OTHER, "process": 2} for mine in own[::3]]
+    refused = [{**mine[-1], "owner": -1, "is_refused": True} for mine in own[::5]]
+    rows = [*(row for mine in own for row in mine), *others, *refused]
+    result = found(list(asked), [rows[at] for at in rng.permutation(len(rows))])
     # THEN each has what brute force finds: the first queued, the last completed, their number
-    for number in range(len(asked)):
-        mine = [row for row in rows if row["owner"] == number]
+    for number, mine in enumerate(own):
         assert result.queue_ns[number] == min(row["queue_ns"] for row in mine), asked[number]
         assert result.device_complete_ns[number] == max(row["queue_ns"] for row in mine) + 50
         assert result.piece_count[number] == len(mine)
-    counts = result.counts
-    assert (counts["joined"], counts["unmatched"], counts["unexplained"]) == (2000, 0, 0)
-    assert counts["foreign"] == sum(row["owner"] < 0 and "process" in row for row in rows)
-    assert counts["refused"] == sum("is_refused" in row for row in rows)
-    assert counts["foreign_processes"] == {"dd": counts["foreign"]}
+    expected = {"joined": 2000, "unmatched": 0, "unexplained": 0, "foreign": len(others)}
+    expected |= {"refused": len(refused)}
+    assert {key: result.counts[key] for key in expected} == expected
+    assert result.counts["foreign_processes"] == {"dd": len(others)}
 
 
 TIMES = {"intended_ns": 100, "submit_ns": 110, "complete_ns": 200}
@@ -212,70 +195,82 @@ def observed(path: Path, rows: Rows, **options: Any) -> dict[str, Any]:
     return summary
 
 
+KINDS: Rows = [
+    {"operation": "read"}, {"operation": "write"}, {"operation": "write", "is_fua": True},
+    {"operation": "write", "is_preflush": True}, {"operation": "discard"},
+    {"operation": "write", "length_bytes": 1 << 16},
+]  # fmt: skip
+
+
+@contextmanager
+def busy_reader(disk: Path) -> Iterator[None]:
+    """Let another process read the device all the while."""
+    read = f"dd if={disk} of=/dev/null bs=4k count=1 skip=4000 iflag=direct"
+    loop = ["sh", "-c", f"while {read}; do sleep 0.01; done"]
+    with subprocess.Popen(loop, stderr=subprocess.DEVNULL) as reader:
+        yield
+        reader.kill()
+
+
+def check_rows(table: Rows, planned: Rows, events: dict[int, list[float]], start_ns: int) -> None:
+    """Check that each request has its own event, and its times are in order.
+
+    Two tracers look at an event one after the other; all other events of its sector are 100 ms
+    away. The flush before a write has no place.
+    """
+    assert [row["request_id"] for row in table] == list(range(len(planned)))
+    for row, plan in zip(table, planned, strict=True):
+        has_flush = "is_preflush" in plan
+        at_us = (row["queue_ns"] + start_ns) / 1e3
+        near = min(abs(at_us - event) for event in events[plan["sector"]])
+        assert has_flush or near < 500, row
+        assert row["submit_ns"] <= row["queue_ns"] <= row["issue_ns"] <= row["device_complete_ns"]
+        assert row["device_complete_ns"] <= row["complete_ns"]
+        assert row["piece_count"] == 1 + has_flush
+
+
 @kernel_test
 def test_every_request_has_the_time_of_its_own_event(tmp_path: Path, disk: Path) -> None:
     # GIVEN requests of which each has its own sector, while somebody else reads the device
-    kinds: Rows = [{"operation": "read"}, {"operation": "write"}, {"operation": "write", "is_fua": True},
-             {"operation": "write", "is_preflush": True}, {"operation": "discard"},
-             {"operation": "write", "length_bytes": 1 << 16}]  # fmt: skip
-    rows = [
-        {"queue_ns": n * 1_000_000, "sector": 128 * n, **kinds[n % len(kinds)]} for n in range(200)
-    ]
+    rows = [{"queue_ns": n * 1_000_000, "sector": 128 * n, **KINDS[n % 6]} for n in range(200)]
     # WHEN they are replayed, with a trace of the test's own of what is queued beside it
-    with traced("block_bio_queue", only=disk, clock="mono") as lines:
-        reader = subprocess.Popen(
-            ["sh", "-c", f"while dd if={disk} of=/dev/null bs=4k count=1 skip=4000 iflag=direct;"
-             " do sleep 0.01; done"], stderr=subprocess.DEVNULL
-        )  # fmt: skip
-        try:
-            summary = observed(
-                tmp_path / "t", rows, target=(str(disk),), write_to=(token_of(disk),)
-            )
-        finally:
-            reader.kill()
-            reader.wait()
-    seen, start_ns = summary["observed"], summary["clock"]["start_ns"]
-    events: dict[int, list[int]] = {}
+    with traced("block_bio_queue", only=disk, clock="mono") as lines, busy_reader(disk):
+        summary = observed(tmp_path / "t", rows, target=(str(disk),), write_to=(token_of(disk),))
+    events: dict[int, list[float]] = {}
     for one in filter(None, map(QUEUED.search, lines)):
-        if "dd" not in one[5]:
-            events.setdefault(int(one[3]), []).append(round(float(one[1]) * 1e6))
-    # THEN each is joined to its own event: the tracers look at it one after the other, and all
-    # other events of its sector are 100 ms away
+        if one[5] != "dd":
+            events.setdefault(int(one[3]), []).append(float(one[1]) * 1e6)
+    # THEN each is joined to its own event
     table = rows_of(tmp_path / "t/replays/latest/observed.parquet")
-    assert [row["request_id"] for row in table] == list(range(200))
-    for row, planned in zip(table, rows, strict=True):
-        if not planned.get("is_preflush"):  # the flush before it has no place
-            at_us = (row["queue_ns"] + start_ns) / 1e3
-            assert min(abs(at_us - event) for event in events[planned["sector"]]) < 500, row
-        assert row["submit_ns"] <= row["queue_ns"] <= row["issue_ns"] <= row["device_complete_ns"]
-        assert row["device_complete_ns"] <= row["complete_ns"]
-        assert row["piece_count"] == (2 if planned.get("is_preflush") else 1)
-    assert (seen["joined"], seen["unmatched"], seen["unexplained"], seen["lost_events"]) == (
-        200,
-        0,
-        0,
-        0,
-    )
-    assert seen["misplaced"] == 0
-    assert seen["order_changes"] == {"queue": 0, "issue": 0}
+    check_rows(table, rows, events, summary["clock"]["start_ns"])
+    seen = summary["observed"]
+    none = ("unmatched", "unexplained", "lost_events", "misplaced")
+    assert (seen["joined"], [seen[name] for name in none]) == (200, [0, 0, 0, 0])
+    for level in ("queue", "issue"):
+        order = sorted(range(200), key=lambda at: table[at][f"{level}_ns"])
+        assert seen["order_changes"][level] == sum(at != one for at, one in enumerate(order))
     # and the other reader's are nobody's
-    assert set(seen["foreign_processes"]) <= {"dd", "udev-worker", "(udev-worker)"}
-    assert seen["foreign"] > 0
-    assert "others queued" in summary["warnings"][0]["message"]
-    # The lead is what it says, and the next replay there takes it from this one.
-    lead_ns = summary["clock"]["lead_ns"]
+    assert seen["foreign_processes"]["dd"] > 0
+    assert "others queued" in " ".join(one["message"] for one in summary["warnings"])
+
+
+@kernel_test
+def test_the_lead_is_measured_and_kept(tmp_path: Path, disk: Path) -> None:
+    # GIVEN a replay that was observed
+    rows = [{"queue_ns": n * 500_000, "sector": 8 * n, "operation": "read"} for n in range(100)]
+    summary = observed(tmp_path / "t", rows, target=(str(disk),))
+    seen = summary["observed"]
     assert summary["lead_from"] == "measured"
-    assert seen["lead_ns"] == lead_ns > 0
-    again, _ = replay(
-        trace(tmp_path / "u", rows[:1]), ReplayOptions(player=PlayerOptions(target=(str(disk),)))
-    )
-    assert again["lead_from"] == "none"
-    os.rename(tmp_path / "t/replays/latest", tmp_path / "t/replays/first")
-    again, _ = replay(
-        TraceFolder(tmp_path / "t"), ReplayOptions(player=PlayerOptions(target=(str(disk),)))
-    )
-    assert again["lead_from"] == "first"
+    assert seen["lead_ns"] == summary["clock"]["lead_ns"] > 0
+    # WHEN another one follows on the same target, and one of another trace
+    (tmp_path / "t/replays/latest").rename(tmp_path / "t/replays/first")
+    options = ReplayOptions(player=PlayerOptions(target=(str(disk),)))
+    again, _ = replay(TraceFolder(tmp_path / "t"), options)
+    elsewhere, _ = replay(trace(tmp_path / "u", rows[:1]), options)
+    # THEN the first takes the lead from it, the other has none
+    assert (again["lead_from"], elsewhere["lead_from"]) == ("first", "none")
     assert again["clock"]["lead_ns"] == seen["queue_lag_ns"]["p50"]
+    assert elsewhere["clock"]["lead_ns"] == 0
 
 
 @kernel_test

@@ -224,14 +224,13 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         untraced_s = _untraced_s(options)
         source = _source(choice.name, disks, part, settings=settings, options=options)
         mounts = read_mounts()
-        reads_content = options.work is None
-        layout = read_layout(disks, mounts, reads_content=reads_content)
+        content = options.work is None
+        layout = read_layout(disks, mounts, reads_content=content)
         with signals_held() as stop:
             started_s = time.monotonic()
             recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
-        mounts += read_mounts()
-        layout = read_again(layout, disks, mounts=mounts, reads_content=reads_content)
+        layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()], reads_content=content)
         for device in (one for one, disk in zip(devices, disks, strict=True) if not disk.is_dir()):
             notes.append(f"{device} went away during the capture: its layout is that of before")
         overhead = _overhead(ran, untraced_s)

@@ -262,12 +262,7 @@ def replay(
     Keeps the plan, completions and summary in `replays/<name>`; the replay named `latest` is
     replaced without asking. A dry run keeps nothing.
     """
-    targets = options.player.target
-    check_targets(targets, has_placement=options.placement is not None)
-    _refuse_shared(targets)
-    _refuse_own_files(folder, targets)
-    checked_program()
-    folder.require("requests", made_by="parse")
+    _check(folder, options)
     replays = folder.subfolder("replays")
     observer = Unobserved(replays) if observer is None or options.is_dry_run else observer
     rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
@@ -321,6 +316,16 @@ def _prepare(
         options.replaces,
     )
     return run, player, arguments
+
+
+def _check(folder: TraceFolder, options: ReplayOptions) -> None:
+    """Raise an error for what can be seen before a plan is made."""
+    targets = options.player.target
+    check_targets(targets, has_placement=options.placement is not None)
+    _refuse_shared(targets)
+    _refuse_own_files(folder, targets)
+    checked_program()
+    folder.require("requests", made_by="parse")
 
 
 def _certify(
