@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.report.folder import frame, make_folder, numbers, page_of, plain, section_of
-from tests.traces import json_of
+from tests.traces import filled, json_of
 from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions as Roles
 from tracekit.classify import classify
@@ -30,7 +30,8 @@ from tracekit.report.sections import (
     replay,
     traffic,
 )
-from tracekit.store import TraceFolder
+from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.tables import OBSERVED
 from tracekit.units import MIB
 
 S = 10**9
@@ -280,6 +281,33 @@ def test_the_page_compares_the_sets_of_roles(tmp_path: Path) -> None:
         ("all roles", "1 MiB file system, 1 MiB journal"),
         ("file system + swap", "2 MiB file system"),
         ("swap", "nothing on NVM"),
+    ]
+
+
+def test_what_the_kernel_saw_begins_with_what_it_did_not(tmp_path: Path) -> None:
+    # GIVEN a replay that was observed, of which the tracer lost something
+    folder = make_folder(tmp_path / "trace", stages=("classify", "analyze", "replay"))
+    seen = {
+        "source": "perf", "devices": ["loop0"], "lost_events": 3, "joined": 5, "unmatched": 1,
+        "lead_ns": 2_000, "queue_error_ns": {"p50": 300, "p99": 9_000}, "merged": 0, "split": 4,
+        "order_changes": {"queue": 1, "issue": 0}, "foreign": 7, "foreign_processes": {"dd": 7},
+    }  # fmt: skip
+    place = folder.path / "replays" / "file"
+    write_json(place / "summary.json", {**json_of(place / "summary.json"), "observed": seen})
+    row = {"request_id": 0, "intended_ns": 100, "queue_ns": 90, "submit_ns": 50, "complete_ns": 400}
+    write_table(place / "observed.parquet", filled(OBSERVED, [row]))
+    # WHEN its section is built
+    built = replay.replay(Inputs(folder))
+    assert isinstance(built, Section)
+    kernel = built.parts["runs"][0]["kernel"]
+    # THEN the loss comes first, and the table has what there is, in the order of a request
+    assert numbers(kernel["sentences"]) == [
+        *("3", "0", "5", "1", "300 ns", "99 %", "9 \N{MICRO SIGN}s", "2 \N{MICRO SIGN}s"),
+        *("1", "0", "0", "4", "7"),
+    ]
+    assert kernel["times"].table[["measure", "time_min_ns"]].to_numpy().tolist() == [
+        ["queued, from the intended time", -10],
+        ["submitted to queued", 40],
     ]
 
 
