@@ -302,7 +302,7 @@ def test_what_the_kernel_saw_begins_with_what_it_did_not(tmp_path: Path) -> None
     kernel = built.parts["runs"][0]["kernel"]
     # THEN the loss comes first, and the table has what there is, in the order of a request
     assert numbers(kernel["sentences"]) == [
-        *("3", "0", "5", "1", "300 ns", "99 %", "9 \N{MICRO SIGN}s", "2 \N{MICRO SIGN}s"),
+        *("3", "5", "1", "300 ns", "99 %", "9 \N{MICRO SIGN}s", "2 \N{MICRO SIGN}s"),
         *("1", "0", "0", "4", "7"),
     ]
     assert kernel["times"].table[["measure", "time_min_ns"]].to_numpy().tolist() == [

@@ -328,7 +328,7 @@ class _Joiner:
         )
         kind = np.concatenate([parts.operation, rows.operation[mine]]) + 1
         device = np.concatenate([parts.device, rows.device[mine]]) + 1
-        key = (where * len(lengths) + length) * 8 + kind
+        key = (where * len(lengths) + length) * (len(OPERATIONS) + 1) + kind
         _, group = np.unique(key * (len(rows.devices) + 2) + device, return_inverse=True)
         count = len(parts.owner)
         wanted, there = group[:count], group[count:]
