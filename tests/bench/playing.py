@@ -208,8 +208,8 @@ def bench_fast(
 def bench_emulated(out: Bench, *, divisor: int = 1) -> None:
     """Read on four lanes, further apart than the device is slow: no request waits for another.
 
-    A row has the error in ns, the share of a processor, and the time that was spun before requests
-    were due.
+    A row has the error in ns and what the program says of it, whether that is within the budget,
+    the share of a processor, and the time that was spun before requests were due.
     """
     random = np.random.default_rng(1)
     for name, service_ns, gap_ns, requests in EMULATED:
@@ -224,6 +224,9 @@ def bench_emulated(out: Bench, *, divisor: int = 1) -> None:
         timing, cost = ran.summary["timing"], ran.summary["fidelity"]
         used = (cost["cpu_user_ns"] + cost["cpu_system_ns"]) / timing["elapsed_ns"]
         errors = {"mean_ns": float(error.mean()), "p50_ns": p50, "p99_ns": p99}
+        said = ran.summary["emulation"]["devices"][0]
+        errors |= {"said_mean_ns": said["lateness"]["mean_ns"]}
+        errors |= {"within": float(said["is_within_budget"])}
         out.row(name, **errors, processor=used, spun_ns=ran.summary["clock"]["spin_lead_ns"])
 
 

@@ -24,9 +24,11 @@ from tests.replay.program import (
     stop_in_the_run,
 )
 from tests.replay.trace import ROWS, trace
+from tests.traces import json_of
 from tracekit.devices import mean_of
 from tracekit.errors import UsageError
 from tracekit.plans.block_plan import FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
+from tracekit.report.sections.replay import lateness
 
 SPEC = {
     "read_setup_ns": 100_000,
@@ -396,3 +398,7 @@ def test_the_command_warns_of_a_late_emulation(tmp_path: Path) -> None:
     assert done.stdout.count("completions were seen") == 2
     assert "warning: the emulation was too late: default: completions were seen" in done.stdout
     assert "chrt -f 10" in done.stdout
+    # and so does the page
+    (said,) = lateness(json_of(folder.path / "replays" / "latest" / "summary.json"))
+    assert said.startswith("Emulated default: completions were seen")
+    assert said.endswith("That is beyond the budget: these times are not the device's alone.")

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from tracekit.replay.player import describe_submission
-from tracekit.replay.summary import Verdict
+from tracekit.replay.summary import Emulation, Verdict, lateness_of
 from tracekit.replay.words import describe_verdict
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
@@ -170,6 +170,7 @@ def _run(
             *extent(outcomes.table, total),
             how(run.summary),
             *certified(run.summary),
+            *lateness(run.summary),
             *describe_replay(times.table),
         ],
         "kernel": _kernel(run, kernel),
@@ -267,6 +268,17 @@ def how(summary: Mapping[str, Any]) -> str:
     where = f" {fmt.listing(places)}," if places and engine != "null" else ""
     ways = "".join(f", {way}" for way in describe_submission(summary["engine"]))
     return f"By the engine {engine}{ways},{where} {pace}."
+
+
+def lateness(summary: Mapping[str, Any]) -> list[str]:
+    """Describe how late the completions of emulated devices were; nothing of other replays."""
+    if not summary.get("emulation"):
+        return []
+    beyond = " That is beyond the budget: these times are not the device's alone."
+    return [
+        f"Emulated {lateness_of(device)}.{'' if device.is_within_budget else beyond}"
+        for device in msgspec.convert(summary["emulation"], Emulation).devices
+    ]
 
 
 def certified(summary: Mapping[str, Any]) -> list[str]:
