@@ -173,7 +173,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     here, native = Path(__file__).parent, Path(__file__).parents[2] / "replayer"
     files = [here / "emulated_device.c", *(native / source for source in sources)]
     options = ["-std=c11", "-D_GNU_SOURCE", "-O1", f"-I{native}", "-o", str(program)]
-    subprocess.run([compiler, *options, *files, "-lm"], check=True)
+    command: list[str | Path] = [compiler, *options, *files, "-lm"]
+    subprocess.run(command, check=True)
 
     def serve(spec: str, rows: list[Record], submits_ns: list[int]) -> list[int]:
         lines = [

@@ -180,14 +180,11 @@ def model(
 ) -> WalkResult:
     """Serve each request in the order given, which is that of arrival; `level` dates them.
 
-    Data take their turn as they arrive, and end no earlier than if begun after their own flush. A
-    flush begins when the writes before it have ended, on the server that was free last of those
-    free then; so do its data when it has ended. A role's blocks are those of `trace`, where
-    `requests` are a window of it.
+    Data end no earlier than if begun after their own flush. A role's blocks are those of `trace`,
+    where `requests` are a window of it.
     """
     result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
-    heads, clock, start = dict[str, int](), 0, None
-    servers = Servers(devices)
+    heads, clock, start, servers = dict[str, int](), 0, None, Servers(devices)
     owned = blocks_by_role(trace or requests)
     for request in requests:
         is_flush = request.operation == "flush" or request.is_preflush
@@ -224,7 +221,11 @@ class Servers:
         self.written = dict[str, int]()
 
     def serve(self, place: str, took: int, clock: int, part: str, flushed: int) -> int:
-        """Let a part take its server; return when it is done. `part` is of a request or a flush."""
+        """Let a part of a job take its server; return when it is done.
+
+        A flush begins when the writes before it have ended, on the server that was free last of
+        those free then; so do its data when it has ended, which take their turn as they arrive.
+        """
         free = self.free.setdefault(place, [0] * self.counts[place == "NVM"])
         free.sort()
         number, start = 0, max(free[0], clock)
