@@ -38,6 +38,7 @@ BENCHES: dict[str, dict[str, Any]] = {
     "fast": {"requests": 5_000, "rounds": 2},
     "emulated": {"divisor": 20},
     "dax": {"copies": 5_000, "rounds": 2},
+    "peers": {"count": 300, "rate": 2_000, "rounds": 1},
     "closed": {"requests": 1_000, "seconds": 1, "rounds": 1},
     "characterize": {"scale": 0.002, "requests": 500, "rounds": 1},
     "files": {"loops": 100, "rounds": 1},
