@@ -161,7 +161,7 @@ def recorded(device: Path, output: Path) -> Iterator[None]:
 
 def events_of(output: Path) -> list[tuple[int, str, int, int]]:
     """Return time in ns, flags, sector and sectors of what perf recorded."""
-    words = ["perf", "script", "--ns", "-i", output, "-F", "time,event,trace"]
+    words: list[str | Path] = ["perf", "script", "--ns", "-i", output, "-F", "time,event,trace"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     found = filter(None, map(EVENT.match, text.splitlines()))
     return [(int(m[1]) * SECOND_NS + int(m[2]), m[3], int(m[4]), int(m[5])) for m in found]
@@ -182,7 +182,11 @@ class Peers:
 
     def tracekit(self) -> Sequence[str | Path]:
         """Return our own command; it knows every kind."""
-        options = {"target": self.device, "write_to": token_of(self.device), "direct": "on"}
+        options: dict[str, Any] = {
+            "target": self.device,
+            "write_to": token_of(self.device),
+            "direct": "on",
+        }
         return program.command(self.plan, no_calibration=True, **options)
 
     def tracekit_ahead(self) -> Sequence[str | Path]:
