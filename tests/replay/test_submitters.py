@@ -158,11 +158,14 @@ def test_overlaps_are_found_in_all_submitters(replay: Replay, target: Path, over
 
 def test_a_part_that_was_interrupted_goes_on(tmp_path: Path) -> None:
     # GIVEN a run of two submitters that is interrupted
-    rows = [record(READ, 8 * (n * 7919 % (1 << 20)), 8, at_ns=n * 100_000) for n in range(20_000)]
+    rows = [record(READ, 8 * (n * 7919 % (1 << 20)), 8, at_ns=n * 100_000) for n in range(200_000)]
     plan = write_plan(tmp_path / "a.plan", rows)
     line = command(plan, engine="null", submitters=2, no_calibration=True)
     program = subprocess.Popen(line)
-    time.sleep(0.6)
+    deadline = time.monotonic() + 30
+    while not any(part.stat().st_size > 1 << 16 for part in tmp_path.glob("*.part")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     program.send_signal(signal.SIGINT)
     assert program.wait(30) == 3
     ran = Ran(3, json.loads(plan.with_suffix(".json").read_text()), "",
