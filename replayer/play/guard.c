@@ -245,11 +245,11 @@ static int check_processes_patiently(struct guard *guard) {
   return rc;
 }
 
-int guard_check_openers(struct guard *guard, int fd) {
+int guard_check_openers(struct guard *guard, int fd, bool again) {
   bool is_known = false;
   guard->unseen = 0;
   int rc = guard->kind == GRAPH_FILE ? check_lease(guard, fd, &is_known) : 0;
-  return rc != 0 || is_known ? rc : check_processes_patiently(guard);
+  return rc != 0 || is_known || again ? rc : check_processes_patiently(guard);
 }
 
 void guard_release(struct guard *guard) {

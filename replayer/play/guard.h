@@ -39,8 +39,9 @@ int guard_check(struct guard *guard);
 
 /* Checks that no other process may write to the target by what it has open or mapped, and of a file
  * that none has it open at all. `fd` must be the only descriptor of it that this program holds.
- * Returns as guard_check. */
-int guard_check_openers(struct guard *guard, int fd);
+ * What takes a look at every process is left out when it will be asked `again`. Returns as
+ * guard_check. */
+int guard_check_openers(struct guard *guard, int fd, bool again);
 
 /* Lets go of what is held. */
 void guard_release(struct guard *guard);

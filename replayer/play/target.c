@@ -234,7 +234,7 @@ static int open_existing(struct target *target, const struct block_target *plan_
   if (rc == 0)
     rc = open_object(target);
   if (rc == 0)
-    rc = target_check_content(target, rules);
+    rc = target_check_content(target, rules, rules->may_create);
   if (rc == 0)
     rc = choose_direct(target, plan_target, rules);
   if (rc != 0) {

@@ -85,18 +85,18 @@ static int check_signatures(struct target *target, const struct target_rules *ru
 }
 
 /* Openers come last: blkid is one for a moment. */
-int target_check_content(struct target *target, const struct target_rules *rules) {
+int target_check_content(struct target *target, const struct target_rules *rules, bool again) {
   if (!target->may_write)
     return 0;
   int rc = check_signatures(target, rules);
   if (rc != 0)
     return rc;
-  rc = guard_check_openers(&target->guard, target->fd);
+  rc = guard_check_openers(&target->guard, target->fd, again);
   return rc == 0 ? 0 : target_reject(target, -rc, target->guard.why);
 }
 
 int target_check_again(struct target *target, const struct target_rules *rules) {
   bool is_ours = target->kind == TARGET_NONE || target->kind == TARGET_MADE_FILE;
   int rc = is_ours ? 0 : target_check_use(target);
-  return rc != 0 || is_ours ? rc : target_check_content(target, rules);
+  return rc != 0 || is_ours ? rc : target_check_content(target, rules, false);
 }

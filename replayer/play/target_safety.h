@@ -18,7 +18,8 @@ int target_safety_begin(struct target *target, const struct target_rules *rules)
 int target_check_use(struct target *target);
 
 /* Rejects a target to be written that another process may write to, or that holds what the user has
- * not named. Its object must be open. Returns as target_open. */
-int target_check_content(struct target *target, const struct target_rules *rules);
+ * not named. Its object must be open. With `again` it will be checked once more before anything is
+ * written, and looking at every process waits until then. Returns as target_open. */
+int target_check_content(struct target *target, const struct target_rules *rules, bool again);
 
 #endif
