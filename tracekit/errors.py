@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,13 +74,12 @@ class UnclearError(TracekitError):
 class StoppedError(TracekitError):
     """A signal came when it could not end the work at once; the message says what was kept.
 
-    `exit_code` is that of `like`, the error that the signal would have been.
+    `exit_code` is that of a program that the signal ended.
     """
 
-    def __init__(self, message: str, *, like: BaseException, hint: str = "") -> None:
+    def __init__(self, message: str, *, exit_code: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
-        code = like.code if isinstance(like, SystemExit) else None
-        self.exit_code = code if isinstance(code, int) else 128 + signal.SIGINT
+        self.exit_code = exit_code
 
 
 @contextmanager

@@ -44,6 +44,7 @@ struct completions {
   struct completions_lane lanes[];
 };
 
+/* Names are those of the summary's counts and of the tables. */
 const char *completions_status_name(enum completions_status status) {
   switch (status) {
   case COMPLETION_DONE:

@@ -214,18 +214,21 @@ def forwarded_signals() -> Iterator[Forward]:
 
 
 @contextmanager
-def _taken_by(take: Callable[[int, Any], None]) -> Iterator[None]:
-    """Let a function take the signals that end a command, but for those that the caller ignores."""
+def _taken_by(take: Callable[[int, Any], None]) -> Iterator[dict[int, Any]]:
+    """Let a function take the signals that end a command, but for those that the caller ignores.
+
+    Yields what handled them before.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield {}
         return
     stoppers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     numbers = [number for number in stoppers if signal.getsignal(number) is not signal.SIG_IGN]
-    before = [signal.signal(number, take) for number in numbers]
+    before: dict[int, Any] = {number: signal.signal(number, take) for number in numbers}
     try:
-        yield
+        yield before
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
@@ -235,27 +238,30 @@ class Waiting:
     def __init__(self) -> None:
         """Start without one, and before there are results."""
         self.taken: list[int] = []
+        self.before: dict[int, Any] = {}
         self._has_begun = False
         self.raises = True
 
     def take(self, number: int, _frame: object = None) -> None:
         """Handle a signal."""
-        if not self._has_begun:
-            raise _error_of(number)
-        self.taken.append(number)
-        if len(self.taken) == 2 and self.raises:
-            raise _error_of(number)
+        if self._has_begun:
+            self.taken.append(number)
+        if not self._has_begun or (len(self.taken) == 2 and self.raises):
+            self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        handler = self.before.get(number, signal.SIG_DFL)
+        if callable(handler):
+            handler(number, None)
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     def begin(self, outcome: Outcome) -> None:
         """Let signals wait from now on, and those that the program got after its last request."""
         self._has_begun = True
         for number in outcome.late_signals:
             self.take(number)
-
-
-def _error_of(number: int) -> BaseException:
-    """Return what a signal raises that nothing handles otherwise."""
-    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
 
 
 @contextmanager
@@ -265,10 +271,10 @@ def waiting_signals(stopped: str) -> Iterator[Waiting]:
     They do so once it has begun, and all but the first only without `raises`.
     """
     waiting = Waiting()
-    with _taken_by(waiting.take):
+    with _taken_by(waiting.take) as waiting.before:
         yield waiting
     if waiting.taken:
-        raise StoppedError(stopped, like=_error_of(waiting.taken[0]))
+        raise StoppedError(stopped, exit_code=128 + waiting.taken[0])
 
 
 def read_results(file: Path) -> Iterator[NDArray[np.void]]:

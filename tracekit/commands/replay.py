@@ -61,7 +61,7 @@ OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
     ),
     depth=option("Most requests in flight.", show_default="4096; 32 with --pace fast"),
     threads="Workers of the threads engine.",
-    submitters="Threads that submit, each with an engine of its own: for rates that one cannot keep.",
+    submitters="Threads that submit, each with an engine of its own, for rates beyond one's.",
     sqpoll=option(
         "io_uring: a thread of the kernel submits, so that nothing is a call: on, or with its"
         " processor and the time without work after which it sleeps.",

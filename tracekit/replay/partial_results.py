@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -327,7 +328,9 @@ def _kept(place: Path, run: StartedRun, error: BaseException) -> BaseException:
     else:
         return error
     if is_stopped:
-        return StoppedError(kept, like=error, hint=hint)
+        code = getattr(error, "code", None)
+        code = code if isinstance(code, int) else 128 + signal.SIGINT
+        return StoppedError(kept, exit_code=code, hint=hint)
     return TracekitError(kept, hint=hint)
 
 
