@@ -224,8 +224,10 @@ def check_rows(table: Rows, planned: Rows, events: dict[int, list[float]], start
         at_us = (row["queue_ns"] + start_ns) / 1e3
         near = min(abs(at_us - event) for event in events[plan["sector"]])
         assert has_flush or near < 500, row
-        assert row["submit_ns"] <= row["queue_ns"] <= row["issue_ns"] <= row["device_complete_ns"]
-        assert row["device_complete_ns"] <= row["complete_ns"]
+        names = ("submit_ns", "queue_ns", "issue_ns", "device_complete_ns", "complete_ns")
+        times = [row[name] for name in names]
+        assert None not in times, row
+        assert times == sorted(times), row
         assert row["piece_count"] == 1 + has_flush
 
 
