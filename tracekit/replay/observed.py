@@ -396,8 +396,16 @@ class _Joiner:
             ]
             if not fitting:
                 return []
-            # The whole of it, when it is there, else the first.
-            found.append(min(fitting, key=lambda row: int(self.rows.sectors[row]) != end - sector))
+            # What reached the driver, and the whole of it, when it is there; else the first.
+            found.append(
+                min(
+                    fitting,
+                    key=lambda row: (
+                        int(self.rows.sectors[row]) != end - sector,
+                        int(self.rows.issue_ns[row]) == NONE,
+                    ),
+                )
+            )
             sector += int(self.rows.sectors[found[-1]])
         for row in found:
             at[device, operation, int(self.rows.sector[row])].remove(row)
@@ -555,11 +563,15 @@ def _others(asked: Asked, rows: Queued, is_own: Mask, is_used: Mask) -> dict[str
     is_during = (rows.queue_ns >= 0) & (rows.queue_ns <= end_ns)
     foreign = np.flatnonzero(is_during & ~is_own)
     names = Counter(rows.processes[code] or "unknown" for code in rows.process[foreign].tolist())
+    # Nobody's, and it never reached the driver of a device that has one: it was given back, too.
+    has_driver = np.isin(rows.device, np.unique(rows.device[rows.issue_ns != NONE]))
+    never_issued = (rows.issue_ns == NONE) & (rows.sectors > 0) & has_driver & ~is_used
+    is_refused = rows.is_refused | never_issued
     return {
         "foreign": len(foreign),
         "foreign_processes": dict(names.most_common(8)),
-        "refused": int((is_during & is_own & rows.is_refused).sum()),
-        "unexplained": int((is_during & is_own & ~is_used & ~rows.is_refused).sum()),
+        "refused": int((is_during & is_own & is_refused).sum()),
+        "unexplained": int((is_during & is_own & ~is_used & ~is_refused).sum()),
     }
 
 
