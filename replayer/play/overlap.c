@@ -12,7 +12,7 @@
 #define WORD_BITS 6U
 #define WORD_CELLS (1U << WORD_BITS)
 #define WORDS_MIN 16U
-#define SLOTS_A_WORD 4U
+#define SLOTS_A_WORD 16U
 #define NONE UINT16_MAX
 #define RARELY __attribute__((noinline, cold))
 

@@ -36,6 +36,8 @@ BENCHES: dict[str, dict[str, Any]] = {
     "arrivals": {"requests": 2_000, "repeats": 1},
     "replay": {"requests": (5_000,), "rounds": 1},
     "fast": {"requests": 5_000, "rounds": 2},
+    "cost": {"requests": 5_000, "rounds": 1, "depths": (32,)},
+    "rate": {"requests": 20_000, "rounds": 1},
     "emulated": {"divisor": 20},
     "dax": {"copies": 5_000, "rounds": 2},
     "peers": {"count": 300, "rate": 2_000, "rounds": 1},
@@ -51,7 +53,7 @@ MODULES = {
     "reading": ("decode", "texts", "binaries"),
     "capturing": ("block_capture", "file_capture", "unseen"),
     "caches": ("cache", "cache_peer", "samples"),
-    "playing": ("replay", "fast", "emulated", "dax", "closed"),
+    "playing": ("replay", "fast", "cost", "rate", "emulated", "dax", "closed"),
     "file_playing": ("files", "personalities"),
 }
 """The modules of several benches; another one has a module of its name."""

@@ -16,7 +16,7 @@ import numpy as np
 from tests.bench.harness import MEMORY, Bench, fio, needs, needs_root, run, tracekit
 from tests.replay import program
 from tests.replay.disk import loop
-from tests.replay.program import Ran, device, record, write_plan
+from tests.replay.program import Ran, command, device, play, record, write_plan
 from tracekit._native import program_path
 from tracekit.plans import block_plan
 from tracekit.plans.block_plan import READ, WRITE
@@ -203,6 +203,63 @@ def bench_fast(
     with tempfile.TemporaryDirectory(dir=place or out.scratch) as folder, out.part("file"):
         write_file(Path(folder) / "target")
         beside_fio(out, "file", plan, Path(folder) / "target", rounds=rounds, count=requests)
+
+
+def own_cost(plan: Path, program: Path, depth: int) -> dict[str, float]:
+    """Return ns a request: processor time of all threads, and from the first to the last."""
+    line = command(plan, engine="null", pace="fast", depth=depth, no_calibration=True)
+    ran = play(plan, [str(program), *line[1:]], timeout=None)
+    used, count = ran.summary["fidelity"], ran.counts["done"]
+    processor_ns = used["cpu_user_ns"] + used["cpu_system_ns"]
+    elapsed_ns = ran.summary["timing"]["elapsed_ns"]
+    return {"processor_ns": processor_ns / count, "elapsed_ns": elapsed_ns / count}
+
+
+def bench_cost(
+    out: Bench, *, requests: int = COST_REQUESTS, rounds: int = 5,
+    kib: tuple[int, ...] = (4, 1024, 4096), depths: tuple[int, ...] = (1, 32, 1024, 4096),
+    other: Path | None = None,
+) -> None:  # fmt: skip
+    """Own cost by size and depth: reads and writes in turn on the null engine, each logged.
+
+    `other` is a program of another version, which runs by turns. A row has the medians, and the
+    least, which busy neighbours do not raise.
+    """
+    programs = {"": program_path(), **({"other: ": other} if other else {})}
+    for size in kib:
+        rows = np.zeros(requests, block_plan.RECORD)
+        rows["sector"] = np.arange(requests) * 7919 % BLOCKS * size * 2
+        rows["length_sectors"], rows["operation"] = size * 2, np.arange(requests) % 2
+        plan = write_plan(out.scratch / "cost.plan", rows)
+        for depth in depths:
+            took: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
+            for _ in range(rounds):
+                for name, path in programs.items():
+                    took[name].append(own_cost(plan, path, depth))
+            for name, runs in took.items():
+                keys = {key: [one[key] for one in runs] for key in runs[0]}
+                values = {key: median(each) for key, each in keys.items()}
+                least = {f"least_{key}": min(each) for key, each in keys.items()}
+                out.row(f"{name}{size} KiB, depth {depth}", **values, **least)
+
+
+def bench_rate(
+    out: Bench, *, requests: int = 2_000_000, rate: int = 1_000_000, rounds: int = 5,
+    submitters: tuple[int, ...] = (1, 2),
+) -> None:  # fmt: skip
+    """Random reads at a high rate on the null engine, timed, by one and by several submitters."""
+    rows = np.zeros(requests, block_plan.RECORD)
+    rows["intended_ns"] = np.arange(requests) * (SECOND_NS // rate)
+    rows["sector"] = np.random.default_rng(1).integers(0, 1 << 24, requests) * 8
+    rows["length_sectors"] = 8
+    plan = write_plan(out.scratch / "rate.plan", rows)
+    for _ in range(rounds):
+        for count in submitters:
+            told = played(plan, engine="null", submitters=count, no_calibration=True).summary
+            error, used = told["issue_error"], told["fidelity"]
+            errors = {f"{at}_us": error[f"{at}_ns"] / 1e3 for at in ("p50", "p99", "max")}
+            processor_ns = (used["cpu_user_ns"] + used["cpu_system_ns"]) / requests
+            out.row(f"{count} of {rate:,}/s", **errors, processor_ns=processor_ns)
 
 
 def bench_emulated(out: Bench, *, divisor: int = 1) -> None:
