@@ -20,8 +20,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from tests.replay.processes import await_true, is_gone, replay_command
@@ -29,6 +31,7 @@ from tests.replay.trace import trace
 from tests.replay_files import captured
 from tracekit.store import TraceFolder
 
+Array = npt.NDArray[Any]
 COUNT = 4000
 GAP_NS = 50_000
 NAME = "a"
@@ -149,7 +152,7 @@ def run_hit(folder: TraceFolder, shot: Shot, place: Path, life_s: float) -> tupl
     return command.returncode, errors
 
 
-def tables(folder: TraceFolder) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def tables(folder: TraceFolder) -> Iterator[tuple[str, Array, Array]]:
     """Yield the ids and statuses of every table of completions, with the name of its replay."""
     for file in sorted(folder.path.glob("replays/*/*.parquet")):
         table = pq.read_table(file)
@@ -187,7 +190,8 @@ def judge(folder: TraceFolder, kind: str, message: str) -> str:
     found = list(tables(folder))
     if kind == "files":
         return judge_files(found)
-    ids = np.concatenate([ids[statuses != "unknown"] for _, ids, statuses in found])
+    kept = [ids[statuses != "unknown"] for _, ids, statuses in found]
+    ids = np.concatenate([np.zeros(0, np.int64), *kept])
     counts = Counter(ids.tolist())
     missing = [n for n in range(COUNT) if not counts[n]]
     twice = [n for n, count in counts.items() if count > 1]
@@ -197,12 +201,12 @@ def judge(folder: TraceFolder, kind: str, message: str) -> str:
     return f"{wrong}in {names}; it said: {message}" if wrong else ""
 
 
-def judge_files(found: list[tuple[str, np.ndarray, np.ndarray]]) -> str:
+def judge_files(found: list[tuple[str, Array, Array]]) -> str:
     """File operations cannot be resumed: one replay has them all, and none has one twice."""
     sizes = {name: (len(ids), len(set(ids.tolist()))) for name, ids, _ in found}
     if any(rows != different for rows, different in sizes.values()):
         return f"an operation twice: {sizes}"
-    if max(rows for rows, _ in sizes.values()) != 5 * COUNT + 1:
+    if max((rows for rows, _ in sizes.values()), default=0) != 5 * COUNT + 1:
         return f"none is whole: {sizes}"
     return ""
 

@@ -1,0 +1,170 @@
+"""A replay whose requests have all ended keeps its results, whatever ends its command then."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.command_line import invoke, succeed
+from tests.replay.kills import COUNT, WORDS, make_trace, run
+from tracekit.errors import StoppedError, TracekitError
+from tracekit.replay import completions
+from tracekit.store import TraceFolder, write_batches
+
+OPERATIONS = 5 * COUNT + 1
+Act = Callable[[], None]
+
+
+def full() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def once() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def twice() -> None:
+    once()
+    once()
+
+
+def late(monkeypatch: pytest.MonkeyPatch, act: Act) -> None:
+    """Let something happen while the table is written."""
+
+    def write(*args: Any, **words: Any) -> int:
+        act()
+        return write_batches(*args, **words)
+
+    monkeypatch.setattr(completions, "write_batches", write)
+
+
+def words_of(kind: str, folder: TraceFolder, place: Path) -> list[Any]:
+    place.mkdir(exist_ok=True)
+    own = [word.format(place=place) for word in WORDS[kind]]
+    return ["replay", folder.path, *own, "--name", "a"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TraceFolder:
+    return make_trace(tmp_path / "trace", "null")
+
+
+@pytest.fixture
+def of_files(tmp_path: Path) -> TraceFolder:
+    return make_trace(tmp_path / "files", "files")
+
+
+def rows(folder: TraceFolder, table: str) -> int:
+    return int(pq.read_metadata(folder.path / "replays" / table).num_rows)
+
+
+def names(folder: TraceFolder) -> list[str]:
+    return sorted(path.name for path in (folder.path / "replays").iterdir())
+
+
+def test_a_signal_waits_until_the_results_have_their_name(
+    folder: TraceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late(monkeypatch, once)
+    done = invoke(*words_of("null", folder, tmp_path / "place"))
+    assert isinstance(done.exception, StoppedError)
+    assert done.exception.exit_code == 128 + signal.SIGTERM
+    assert f"its results are whole, in {folder.path}/replays/a" in str(done.exception)
+    assert (names(folder), rows(folder, "a/completions.parquet")) == (["a"], COUNT)
+
+
+@pytest.mark.parametrize("act", [full, twice])
+def test_what_could_not_be_converted_is_completed_without_a_request(
+    folder: TraceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act
+) -> None:
+    # GIVEN a replay whose table cannot be written, or that is stopped twice then
+    line = words_of("null", folder, tmp_path / "place")
+    with monkeypatch.context() as patch:
+        late(patch, act)
+        done = invoke(*line)
+    assert isinstance(done.exception, TracekitError)
+    code = 1 if act is full else 128 + signal.SIGTERM
+    assert done.exception.exit_code == code
+    assert f"all of it is kept in {folder.path}/replays/a.unfinished" in str(done.exception)
+    assert "--resume a" in done.exception.hint
+    program = json.loads((folder.path / "replays/a.unfinished/program.json").read_text())
+    # WHEN it is resumed, THEN it has its name, and the times are those of the run
+    succeed(*line, "--resume", "a")
+    summary = json.loads((folder.path / "replays/a/summary.json").read_text())
+    assert (names(folder), rows(folder, "a/completions.parquet")) == (["a"], COUNT)
+    assert summary["timing"] == program["timing"]
+    assert summary["name"] == "a"
+    kept = {path.name for path in (folder.path / "replays/a").iterdir()}
+    assert kept == {"plan.bin", "completions.parquet", "summary.json"}
+
+
+@pytest.mark.parametrize("act", [full, twice])
+def test_file_operations_that_could_not_be_converted_are_by_the_next_replay(
+    of_files: TraceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act
+) -> None:
+    line = words_of("files", of_files, tmp_path / "place")
+    with monkeypatch.context() as patch:
+        late(patch, act)
+        done = invoke(*line)
+    assert "all of it is kept in" in str(done.exception)
+    assert not (of_files.path / "replays/a.unfinished/file_completions.parquet").exists()
+    succeed(*line)
+    assert names(of_files) == ["a", "a.unfinished"]
+    for name in names(of_files):
+        assert rows(of_files, f"{name}/file_completions.parquet") == OPERATIONS
+        assert (of_files.path / f"replays/{name}/file_summary.json").is_file()
+
+
+KILLED = """
+import os, signal, sys
+from tracekit.replay import {module}
+from tracekit import cli
+def die(*args, **words): os.kill(os.getpid(), signal.SIGKILL)
+{module}.{name} = die
+sys.argv = ["tracekit", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("completions", "write_batches"),
+        ("partial_results", "content_of"),
+        ("partial_results.StartedRun", "remove_natives"),
+        ("run.store", "sync_tree"),
+        ("run.store", "rename_new"),
+    ],
+)
+def test_a_kill_at_each_step_after_the_run_loses_nothing(
+    folder: TraceFolder, tmp_path: Path, module: str, name: str
+) -> None:
+    # GIVEN a command that is killed while its table or summary is written, or after it
+    line = words_of("null", folder, tmp_path / "place")
+    first = module.split(".", 1)[0]
+    script = KILLED.format(module=module, name=name).replace(
+        f"import {module}\n", f"import {first}\n"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", script, *map(str, line)], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    # WHEN it is resumed, THEN all is there by its name, and nothing else
+    succeed(*line, "--resume", "a")
+    assert (names(folder), rows(folder, "a/completions.parquet")) == (["a"], COUNT)
+    kept = {path.name for path in (folder.path / "replays/a").iterdir()}
+    assert kept == {"plan.bin", "completions.parquet", "summary.json"}
+
+
+def test_kills_at_any_time_lose_nothing(tmp_path: Path) -> None:
+    campaign = run(4, ["null", "closed"], 7, tmp_path)
+    assert campaign.wrong == []
+    assert campaign.tried == 4
