@@ -29,8 +29,9 @@ from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE
 
 SECOND_NS = 1_000_000_000
 MIB = 512
-PLACES = MIB << 20 >> 16
-"""Of 64 KiB: each request has one of its own until all are taken."""
+EDGE, PLACES = 1 << 10, (MIB << 20 >> 16) - (2 << 10)
+"""Of 64 KiB: each request has one of its own until all are taken, but where signatures would be,
+for which a replayer may look before it starts."""
 KINDS = ((READ, 0, 0.55), (WRITE, 0, 0.31), (WRITE, FUA, 0.04), (WRITE, FUA | PREFLUSH, 0.03),
          (FLUSH, PREFLUSH, 0.04), (DISCARD, 0, 0.03))  # fmt: skip
 ORIGIN = 100
@@ -63,7 +64,7 @@ def requests(count: int, rate: int) -> Any:
     rows["flags"] = np.array([flags for _, flags, _ in KINDS])[chosen]
     places = np.concatenate([random.permutation(PLACES) for _ in range(-(-count // PLACES))])
     moves = rows["operation"] != FLUSH
-    rows["sector"] = places[:count] * 128 * moves
+    rows["sector"] = (places[:count] + EDGE) * 128 * moves
     rows["length_sectors"] = random.choice([8, 16, 32, 128], count) * moves
     return rows
 
