@@ -36,7 +36,7 @@ SYS_DEV = Path("/sys/dev/block")
 MEMORY = Path("/dev") / "shm"
 LOOK_S = 0.02
 """Between two looks at the threads of the program and the tracer's buffers."""
-READS = 400
+READS = 800
 """Requests whose places are read before the run, to measure the lead."""
 LONGEST_GAP_NS = 2_000_000
 COMPLETIONS = "completions.parquet"
