@@ -33,15 +33,15 @@ from tracekit.store import TraceFolder
 
 Array = npt.NDArray[Any]
 COUNT = 4000
-GAP_NS = 50_000
+GAP_NS = 250_000
 NAME = "a"
 WORDS: dict[str, tuple[str, ...]] = {
     "null": ("--engine", "null"),
     "closed": ("--engine", "emulated", "--device", "ssd-nvme", "--pace", "closed"),
     "emulated": ("--engine", "emulated", "--device", "ssd-sata", "--pace", "fast"),
-    "file": ("--target", "{place}/target", "--pace", "fast"),
-    "threads": ("--target", "{place}/target", "--engine", "threads", "--depth", "16"),
-    "files": ("--files", "{place}", "--pace", "fast"),
+    "file": ("--target", "{place}/target"),
+    "threads": ("--target", "{place}/target", "--engine", "threads"),
+    "files": ("--files", "{place}"),
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 VICTIMS = ("command", "program", "group")
@@ -79,7 +79,7 @@ def make_trace(place: Path, kind: str) -> TraceFolder:
         rows = [
             {
                 "queue_ns": n * GAP_NS,
-                "complete_ns": n * GAP_NS + 30_000,
+                "complete_ns": n * GAP_NS + 150_000,
                 "sector": 2048 + 8 * (n * 7919 % 10_000),
                 "operation": ("read", "write")[n % 2],
                 "role": "fs",
@@ -95,7 +95,7 @@ def make_trace(place: Path, kind: str) -> TraceFolder:
     ]
     operations = [opened, *reads]
     for number, operation in enumerate(operations):
-        operation["start_ns"] = number * 1000
+        operation["start_ns"] = number * GAP_NS // 5
     return captured.trace(place, files, operations)
 
 

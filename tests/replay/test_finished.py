@@ -1,12 +1,15 @@
 """A replay whose requests have all ended keeps its results, whatever ends its command then."""
 
 import errno
+import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, succeed
+from tests.replay.disk import needs_root, small_file_system
 from tests.replay.kills import COUNT, WORDS, make_trace, run
 from tracekit.errors import StoppedError, TracekitError
 from tracekit.replay import completions
@@ -121,6 +125,31 @@ def test_file_operations_that_could_not_be_converted_are_by_the_next_replay(
     for name in names(of_files):
         assert rows(of_files, f"{name}/file_completions.parquet") == OPERATIONS
         assert (of_files.path / f"replays/{name}/file_summary.json").is_file()
+
+
+@needs_root
+def test_a_disk_that_is_full_at_the_end_loses_no_run(
+    folder: TraceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_file_system(tmp_path / "small") as place:
+        small = TraceFolder(shutil.copytree(folder.path, place / "trace"))
+        line, ballast = words_of("null", small, tmp_path / "place"), place / "ballast"
+
+        def fill() -> None:
+            with suppress(OSError), ballast.open("wb", buffering=0) as out:
+                while out.write(bytes(4096)):
+                    pass
+
+        # GIVEN a disk that is full from the moment on at which the table is written
+        with monkeypatch.context() as patch:
+            late(patch, fill)
+            said = str(invoke(*line).exception)
+        gc.collect()  # files of the disk, which frames of the error hold
+        assert "No space left on device; the run itself has ended" in said
+        # WHEN there is space again, THEN the run is completed
+        ballast.unlink()
+        succeed(*line, "--resume", "a")
+        assert (names(small), rows(small, "a/completions.parquet")) == (["a"], COUNT)
 
 
 KILLED = """
