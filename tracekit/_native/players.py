@@ -232,6 +232,14 @@ def _taken_by(take: Callable[[int, Any], None]) -> Iterator[dict[int, Any]]:
             signal.signal(number, handler)
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal that nothing else handles; `code` is that of a program that it ended."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.code = 128 + number
+
+
 class Waiting:
     """Signals that come while results are completed: the first one waits, a second one raises."""
 
@@ -250,12 +258,11 @@ class Waiting:
             self._pass_on(number)
 
     def _pass_on(self, number: int) -> None:
-        handler = self.before.get(number, signal.SIG_DFL)
+        handler = self.before.get(number)
         if callable(handler):
             handler(number, None)
-        else:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
+        # What ends a process by default would leave no time to say what is kept.
+        raise Stopped(number)
 
     def begin(self, outcome: Outcome) -> None:
         """Let signals wait from now on, and those that the program got after its last request."""

@@ -23,7 +23,7 @@ from tracekit.units import SECTOR_BYTES
 WANTED = (
     *("crc32c_generic", "virtio_pci", "virtio_blk", "ext4", "overlay", "configfs"),
     *("libnvdimm", "nd_e820", "nd_pmem", "null_blk", "dm_mod", "dm_flakey"),
-    *("device_dax", "dax_pmem", "nvme"),
+    *("device_dax", "dax_pmem", "nvme", "quota_v2"),
 )
 """Modules that the guest uses; what they depend on comes along."""
 PARAMETERS = {"null_blk": "nr_devices=0", "nvme": "poll_queues=2"}
