@@ -364,9 +364,13 @@ def test_the_emulation_knows_when_it_was_late(
     # GIVEN a replay whose processor is taken away for 400 ms, and one that has it before others
     if is_stopped:
         stop_in_the_run(tmp_path, 0.4)
-    ran = replay(
-        READS, engine="emulated", emulate=device(**SLOW), preexec_fn=run_first, **ONE_BY_ONE
-    )
+    for _ in range(5):
+        ran = replay(
+            READS, engine="emulated", emulate=device(**SLOW), preexec_fn=run_first, **ONE_BY_ONE
+        )
+        # A virtual machine may lose its processors to others at any time.
+        if is_stopped or ran.summary["emulation"]["is_within_budget"]:
+            break
     # THEN the one says that its times are not the device's, and the other that they are
     said = ran.summary["emulation"]
     assert said["is_within_budget"] is not is_stopped
