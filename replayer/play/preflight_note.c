@@ -31,33 +31,38 @@ static const struct kind kinds[PREFLIGHT_CODES] = {
                                    "raise the limit (ulimit -f); " NO_CHECK, .refuses = true},
     [PREFLIGHT_SPACE_UNKNOWN] = {"space_unknown",
                                  "whether its file system has enough free space is not known",
-                                 "raise the limit of memory (ulimit -v)"},
+                                 .advice = "raise the limit of memory (ulimit -v)"},
     [PREFLIGHT_READ_ONLY] = {"read_only", "it can only be read",
-                             "writes are skipped: choose another target to replay them"},
+                             .advice = "writes are skipped: choose another target to replay them"},
     [PREFLIGHT_TOO_SMALL] = {"too_small", "requests lie beyond its end",
-                             "they go where --out-of-range says; choose a larger target"},
+                             .advice = "they go where --out-of-range says; choose a larger target"},
     [PREFLIGHT_UNALIGNED] = {"unaligned", "addresses or lengths are no whole blocks of it",
-                             "it is buffered: add --expand to widen them and use O_DIRECT"},
+                             .advice =
+                                 "it is buffered: add --expand to widen them and use O_DIRECT"},
     [PREFLIGHT_UNALIGNED_RANGE] = {"unaligned_range",
                                    "discards or write zeroes are no whole blocks of it",
-                                   "they will fail: choose a target with blocks of 512 bytes"},
+                                   .advice =
+                                       "they will fail: choose a target with blocks of 512 bytes"},
     [PREFLIGHT_NO_DISCARD] = {"no_discard", "it takes no discards",
-                              "they are skipped: choose a target that takes them"},
+                              .advice = "they are skipped: choose a target that takes them"},
     [PREFLIGHT_NO_ZEROES] = {"no_write_zeroes", "it cannot zero a range",
-                             "zeroes are written instead: choose a target that can"},
+                             .advice = "zeroes are written instead: choose a target that can"},
     [PREFLIGHT_NO_MAP_SYNC] = {"no_map_sync", "the kernel grants no MAP_SYNC",
-                               "use a file on a DAX file system: stores are not durable by "
-                               "themselves"},
-    [PREFLIGHT_NO_ZONES] = {"no_zones", "it has no zones",
-                            "operations on zones and appends are skipped: choose a zoned device"},
-    [PREFLIGHT_ZONE_POINTER] =
-        {"zone_write_pointer", "writes do not begin where their zone is written next",
-         "they will fail: the trace is not of a device with such zones, or the zones need a reset"},
+                               .advice =
+                                   "use a file on a DAX file system: stores are not durable by "
+                                   "themselves"},
+    [PREFLIGHT_NO_ZONES] =
+        {"no_zones", "it has no zones",
+         .advice = "operations on zones and appends are skipped: choose a zoned device"},
+    [PREFLIGHT_ZONE_POINTER] = {"zone_write_pointer",
+                                "writes do not begin where their zone is written next",
+                                .advice = "they will fail: the trace is not of a device with such "
+                                          "zones, or the zones need a reset"},
     [PREFLIGHT_ZONE_CROSSING] = {"zone_crossing", "writes pass the end of their zone",
-                                 "they will fail: choose a device with larger zones"},
+                                 .advice = "they will fail: choose a device with larger zones"},
     [PREFLIGHT_APPEND_AS_WRITE] =
         {"append_as_write", "appends are writes where their zone is written next",
-         "use --engine nvme: the kernel appends by commands of NVMe alone"},
+         .advice = "use --engine nvme: the kernel appends by commands of NVMe alone"},
     [PREFLIGHT_NO_RESULTS_SPACE] = {"no_results_space",
                                     "there is too little free space for the completions",
                                     "free some, or write them elsewhere; " NO_CHECK,
@@ -67,12 +72,13 @@ static const struct kind kinds[PREFLIGHT_CODES] = {
                                       "raise the limit (ulimit -f); " NO_CHECK, .refuses = true},
     [PREFLIGHT_OPEN_FILES_LIMIT] = {"open_files_limit", "this process may open too few files",
                                     "raise the limit (ulimit -n)", .is_count = true},
-    [PREFLIGHT_LOCKED_MEMORY_LIMIT] =
-        {"locked_memory_limit", "io_uring may lock too little memory",
-         "raise the limit (ulimit -l): each request maps its buffer without, or threads make it"},
+    [PREFLIGHT_LOCKED_MEMORY_LIMIT] = {"locked_memory_limit", "io_uring may lock too little memory",
+                                       .advice = "raise the limit (ulimit -l): each request maps "
+                                                 "its buffer without, or threads make it"},
     [PREFLIGHT_ADDRESS_SPACE_LIMIT] = {"address_space_limit",
                                        "this process may map too little memory",
-                                       "raise the limit (ulimit -v), or use fewer --threads"},
+                                       .advice =
+                                           "raise the limit (ulimit -v), or use fewer --threads"},
 };
 
 void preflight_note_add(struct preflight *preflight, uint32_t place, enum preflight_code code,
