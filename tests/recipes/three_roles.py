@@ -64,9 +64,10 @@ def loop_disk(image: Path, size_bytes: int) -> Iterator[str]:
 def three_role_disk(image: Path, sizes: Sizes) -> Iterator[str]:
     """Yield a loop device with an ext4, its external journal and a swap area; not mounted."""
     with loop_disk(image, sizes.total_bytes) as device, ExitStack() as undo:
-        # The kernel may lack a scanner for partition tables: partx tells it what is there.
+        # The kernel may lack a scanner for partition tables: partx tells it what is there, also
+        # where a device before this one left its partitions.
         run("sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", device, text=sizes.table())
-        run("partx", "--add", device)
+        run("partx", "--update", device)
         undo.callback(_retry, "partx", "--delete", device)
         run("mkfs.ext4", "-q", "-O", "journal_dev", "-b", "4096", f"{device}p2")
         # No lazy initialization: it would write in the background during a capture.
