@@ -215,7 +215,8 @@ PLACEMENT = _stored("""
 VERIFICATION = _stored("""
     verification of verify-placement: one row per repeat and kind of replay
     repeat int64: number of the repeat, from 1
-    devices string: base: everything there; placement: as recommended
+    devices string: base: everything there; placement: as recommended; runner-up: as the model
+        has it next
     predicted_ns int64: elapsed (queueing: mean response) time by the model
     measured_ns int64: the same of the replay
 """)

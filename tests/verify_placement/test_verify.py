@@ -19,7 +19,9 @@ from tracekit.devices import Profile, device_cost, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import check_answer, recommend
-from tracekit.replay.verify import gain_of, judge, requests_for, says
+from tracekit.replay.verdict import Expected, Tolerances, error_of, gain_of, judge, verdict_of
+from tracekit.replay.verify import says
+from tracekit.replay.windows import choose_windows, only_windows, requests_for
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
 from tracekit.report.sections.placement import bars, verification
@@ -29,7 +31,7 @@ from tracekit.units import PS_PER_US
 
 MS = 1_000_000
 COUNT = 300
-BUSY = ("--tolerance", "1")
+BUSY = ("--tolerance", "1", "--time-tolerance", "100")
 
 
 def requests() -> list[Request]:
@@ -141,8 +143,8 @@ def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
     assert ends_with_a_verdict(verify(folder, "--repeat", "2", *BUSY))
     table = pq.read_table(folder.path / "verification.parquet")
     assert table.schema.names == VERIFICATION.names
-    assert table["devices"].to_pylist() == ["base", "placement"] * 2
-    for name in ("verify-base", "verify-placement"):
+    assert table["devices"].to_pylist() == ["base", "placement", "runner-up"] * 2
+    for name in ("verify-base", "verify-placement", "verify-runner-up"):
         place = folder.path / "replays" / name
         assert pq.read_table(place / "completions.parquet").num_rows >= COUNT
     assert sorted(path.name for path in folder.path.parent.iterdir()) == ["trace"]
@@ -150,14 +152,58 @@ def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:
     assert ends_with_a_verdict(verify(folder, "--repeat", "1", *BUSY))
 
 
-def test_only_the_first_requests_are_replayed(folder: TraceFolder) -> None:
-    base_ns = json_of(folder.path / "recommendation.json")["answer"]["base_elapsed_ns"]
-    done = verify(folder, "--duration", f"{base_ns / 2e9}s", "--repeat", "1", *BUSY)
+def test_windows_of_the_whole_trace_are_replayed(folder: TraceFolder) -> None:
+    advice = json_of(folder.path / "recommendation.json")
+    base_ns = advice["answer"]["base_elapsed_ns"]
+    done = verify(folder, "--duration", f"{base_ns / 2e9}s", "--repeat", "3", *BUSY)
     assert ends_with_a_verdict(done)
     told = result_of(folder)
-    assert told["requests"] == COUNT // 2
-    assert "the first 150 of 300 requests" in done.stdout
+    assert (told["requests"], told["windows"]) == (COUNT // 2, 3)
+    assert "150 of 300 requests, in 3 windows," in done.stdout
     assert told["predicted"]["base_ns"] < base_ns
+    # and what was published is what the gain is compared with, the runner-up beside it
+    assert told["published_ratio"] == advice["answer"]["gain_ratio"]
+    assert told["gain_error_ratio"] == pytest.approx(
+        told["measured"]["gain_ratio"] - told["published_ratio"]
+    )
+    rival = told["runner_up"]
+    assert rival["placement"] == advice["answer"]["runner_up"]
+    assert rival["predicted_ns"] >= told["predicted"]["placed_ns"]
+    assert rival["measured_ns"] >= 0.99 * rival["predicted_ns"]
+    assert sum(told["predicted"]["role_ns"].values()) == pytest.approx(
+        told["predicted"]["base_ns"], abs=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("total", "count", "windows"),
+    [(300, 300, 1), (300, 900, 1), (1000, 120, 2), (100_000, 1000, 8), (101, 100, 2), (3, 1, 1)],
+)
+def test_windows_are_one_of_each_part(total: int, count: int, windows: int) -> None:
+    found = choose_windows(total, count)
+    assert len(found) == windows
+    assert sum(map(len, found)) == min(total, count)
+    for number, window in enumerate(found):
+        assert number * total // windows <= window.start < window.stop
+        assert window.stop <= (number + 1) * total // windows
+    assert found == choose_windows(total, count)
+
+
+def test_times_between_windows_are_left_out(folder: TraceFolder) -> None:
+    windows = [range(10, 20), range(100, 130), range(299, 300)]
+    whole = pq.read_table(folder.file("requests.parquet")).to_pylist()
+    with only_windows(folder, windows) as part:
+        found = pq.read_table(part.file("requests.parquet")).to_pylist()
+    chosen = [number for window in windows for number in window]
+    assert [row["request_id"] for row in found] == chosen
+    # THEN each came as long after the one before it as in the trace, and keeps its own times
+    for before, row, number in zip(found, found[1:], chosen[1:], strict=False):
+        gap = whole[number]["queue_ns"] - whole[number - 1]["queue_ns"]
+        assert row["queue_ns"] - before["queue_ns"] == gap
+        for name in ("issue_ns", "complete_ns"):
+            assert row[name] is whole[number][name] is None or (
+                row[name] - row["queue_ns"] == whole[number][name] - whole[number]["queue_ns"]
+            )
 
 
 def test_a_late_emulation_gives_no_verdict(folder: TraceFolder, tmp_path: Path) -> None:
@@ -225,6 +271,50 @@ def test_the_verdict_is_of_the_interval_of_the_gain(
     assert found == expected
 
 
+NS = 10**9
+STEADY = [(1.00, 0.70), (1.01, 0.71), (0.99, 0.69), (1.00, 0.70)]
+WILD = [(1.00, 0.70), (1.40, 0.98), (0.60, 0.42), (1.00, 0.70)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected", "verdict", "reason"),
+    [
+        (STEADY, (1.0, 0.7, 0.3), "held", None),
+        # what a review saw: the gain is right, and the times are five times what was predicted
+        (STEADY, (0.2, 0.14, 0.3), "did not hold", "the time on the base device is 400% off"),
+        (STEADY, (1.0, 0.5, 0.5), "did not hold", "the time as placed is 40% off"),
+        (STEADY, (1.0, 0.7, 0.45), "cannot tell", "30.0% of the requests that were replayed and"),
+        (STEADY, (1.0, 0.6, 0.4), "did not hold", "the time as placed is 17% off"),
+        (WILD, (1.0, 0.7, 0.3), "cannot tell", "the time on the base device is 20% off"),
+        (STEADY[:1], (1.0, 0.7, 0.3), "cannot tell", "one repeat has no spread"),
+    ],
+)
+def test_a_verdict_is_of_the_times_too(
+    runs: list[tuple[float, float]],
+    expected: tuple[float, float, float],
+    verdict: str,
+    reason: str | None,
+) -> None:
+    base, placed, published = expected
+    found = verdict_of(
+        [(base * NS, placed * NS) for base, placed in runs],
+        Expected(round(base * NS), round(placed * NS), published, {}),
+        tolerances=Tolerances(0.05, 0.1),
+        emulations=[(None, None)] * len(runs),
+    )
+    assert found.name == verdict
+    assert reason is None or reason in (found.reason or "")
+
+
+def test_roles_do_not_make_up_for_each_other() -> None:
+    # GIVEN a time that is right, of which one role took 300 more and the other 300 less
+    told = error_of(
+        [1000], 1000, roles=[{"fs": 800, "swap": 200}], role_ns={"fs": 500, "swap": 500}
+    )
+    assert told == [0.6]
+    assert error_of([1100], 1000) == [0.1]
+
+
 def test_the_interval_is_that_of_scipy_for_the_logarithms() -> None:
     gains = np.array([0.353, 0.402, 0.481])
     known = stats.ttest_1samp(np.log(1 - gains), 0).confidence_interval(0.95)
@@ -275,6 +365,7 @@ def test_every_answer_of_a_recommendation_is_found_again(
         (("--duration", "0s"), "--duration 0: not a length of time"),
         (("--repeat", "0"), "--repeat 0: not from 1"),
         (("--tolerance", "2"), "--tolerance 2: not a share"),
+        (("--time-tolerance", "-1"), "--time-tolerance -1: not a share"),
         (("--engine", "io_uring"), "--engine io_uring needs a --target"),
         (("--placement", "3KiB"), "there is no answer for this capacity"),
     ],
@@ -326,28 +417,38 @@ def test_the_report_shows_what_was_found(folder: TraceFolder) -> None:
     drawn = bars(section.parts["figure"].evidence.table)
     assert drawn["kind"].tolist() == [
         f"{what}, {how}"
-        for what in ("base alone", "as placed")
+        for what in ("base alone", "as placed", "runner-up")
         for how in ("predicted", "replayed")
     ]
     assert drawn["elapsed_ns"].tolist()[::2] == [
-        result_of(folder)["predicted"][key] for key in ("base_ns", "placed_ns")
+        result_of(folder)["predicted"][key] for key in ("base_ns", "placed_ns", "runner_up_ns")
     ]
 
 
 RESULT: dict[str, Any] = {
-    "predicted": {"base_ns": 100_000_000, "placed_ns": 80_000_000, "gain_ratio": 0.2},
+    "predicted": {
+        "base_ns": 100_000_000,
+        "placed_ns": 80_000_000,
+        "gain_ratio": 0.2,
+        "role_ns": {"fs": 60_000_000, "journal": 40_000_000},
+    },
     "measured": {
         "base_ns": 50_000_000,
         "placed_ns": 60_000_000,
         "gain_ratio": -0.2,
         "gain_low_ratio": -0.25,
         "gain_high_ratio": 0.05,
+        "role_ns": {"fs": 30_000_000, "journal": 20_000_000},
         "repeats": 3,
     },
     "base_error_ratio": -0.5,
     "placed_error_ratio": -0.25,
     "gain_error_ratio": -0.4,
+    "published_ratio": 0.2,
     "tolerance_ratio": 0.05,
+    "time_tolerance_ratio": 0.1,
+    "reason": None,
+    "runner_up": None,
     "is_held": False,
     "answer": {"capacity_bytes": 1 << 20},
     "requests": 10,
@@ -377,8 +478,8 @@ def test_a_late_emulation_is_said(is_held: bool | None, opening: str, note: str)
 def test_a_placement_that_costs_time_is_reported_as_such() -> None:
     assert says(RESULT) == [
         "The prediction did not hold: with 1 MiB of dax-pcm the replay of all 10 requests took"
-        " 20.0% more time (25.0% more to 5.0% less in 3 repeats), the model says 20.0% less for"
-        " them; 40.0 points apart, 5.0 points are allowed.",
+        " 20.0% more time (25.0% more to 5.0% less in 3 repeats), published was 20.0% less;"
+        " 40.0 points apart, 5.0 points are allowed.",
         "On the base device alone: 50 ms, predicted 100 ms (-50.0%); as placed: 60 ms, predicted"
-        " 80 ms (-25.0%).",
+        " 80 ms (-25.0%); 10% are allowed. By role: file system -50.0%, journal -50.0%.",
     ]

@@ -291,9 +291,10 @@ class Trace(Tables):
         duration: Duration = "10s",
         repeat: int = 3,
         tolerance: float = 0.05,
+        time_tolerance: float = 0.1,
         profiles: PathLike | None = None,
     ) -> results.Verification:
-        """Replay base and recommended placement, and say whether the model's prediction held."""
+        """Replay base, recommended placement and runner-up, and say whether the prediction held."""
         from tracekit.replay.verify import RESULT, VerifyOptions, verify
 
         options = values.chosen(
@@ -302,6 +303,7 @@ class Trace(Tables):
             seconds=values.duration_ns(duration, option="--duration") / 1e9,
             repeats=repeat,
             tolerance_ratio=tolerance,
+            time_tolerance_ratio=time_tolerance,
             targets=values.texts(target),
             engine=engine or ("auto" if target else "emulated"),
         )

@@ -20,13 +20,14 @@ from tracekit.commands.options import option
         "How to replay; dax and null cannot tell.", show_default="emulated; auto with a --target"
     ),
     write_to=options.CONFIRM,
-    duration="Replay the first requests, as many as take this long by the model.",
+    duration="Replay as many requests as take this long by the model, in windows of all the trace.",
     repeat="How often each is replayed, in turn.",
     tolerance="How far the gain may be off, as a share of the base's time.",
+    time_tolerance="How far each time may be off, as a share of what was predicted.",
     profiles=options.PROFILES,
 )
 def verify_placement(
     trace: options.Recommended, *, as_json: options.Json = False, **chosen: Any
 ) -> None:
-    """Replay base and recommended placement, and say whether the model's prediction held."""
+    """Replay base, recommended placement and runner-up, and say whether the prediction held."""
     options.show(tk.open(trace).verify_placement(**chosen), as_json=as_json)

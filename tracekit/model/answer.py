@@ -27,6 +27,7 @@ WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
 ANSWER = "answer"
+RUNNER_UP = "runner-up"
 RESULT = "recommendation.json"
 SHOWN_POINTS = 64
 FINE_POINTS = 1024
@@ -256,6 +257,22 @@ def choose_answer(advice: Recommendation, wanted: str) -> Answer:
         hint=f"run recommend --capacity {wanted}, or choose one of:"
         f" {', '.join(format_size(one) for one in sizes[:12])}",
     )
+
+
+def runner_up(advice: Recommendation) -> RoleSet | None:
+    """Return the headline's runner-up; None where that is the base device alone."""
+    name = advice.answer.runner_up
+    return next((one for one in advice.role_sets if one.placement == name), None)
+
+
+def choose_placement(advice: Recommendation, wanted: str) -> RoleSet:
+    """Return an answer as `choose_answer`, or the headline's runner-up."""
+    if wanted != RUNNER_UP:
+        return choose_answer(advice, wanted)
+    found = runner_up(advice)
+    if found is None:
+        raise UsageError(f"--placement {wanted}: the runner-up is the base device alone")
+    return found
 
 
 def charged_trace(folder: TraceFolder, advice: Recommendation) -> ChargedTrace:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
-from tracekit.model.answer import choose_answer, read_recommendation
+from tracekit.model.answer import choose_placement, read_recommendation
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
 from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH
 from tracekit.store import TraceFolder
@@ -200,7 +200,7 @@ def place(touched: TouchedBlocks, coverage: str, *, blocks: Mapping[str, int]) -
 def place_answer(folder: TraceFolder, wanted: str) -> Placed:
     """Return the blocks of a recommended placement."""
     advice = read_recommendation(folder)
-    answer = choose_answer(advice, wanted)
+    answer = choose_placement(advice, wanted)
     if not any(answer.blocks.values()):
         raise UsageError(
             f"--placement {wanted}: the answer is to leave everything on the base device",

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec import to_builtins
 
 from tracekit import query
+from tracekit._native import placement as native
 from tracekit.arrow import open_table
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
-    Answer,
+    RUNNER_UP,
     Recommendation,
+    RoleSet,
     charged_trace,
     choose_answer,
+    placement_name,
     read_recommendation,
+    runner_up,
 )
+from tracekit.model.block_orders import order_blocks
 from tracekit.model.gain_range import placement_ps
-from tracekit.model.placement import to_ns
+from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import check_answer
 from tracekit.repeats import LEVEL, in_turn, paired_ratio
 from tracekit.replay.partial_results import SUMMARY
@@ -39,12 +41,19 @@ from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
 from tracekit.replay.summary import Emulation, ReplaySummary, content_of, read_summary
-from tracekit.store import TraceFolder, new_folder, write_batches, write_results
-from tracekit.tables import VERIFICATION
+from tracekit.replay.verdict import (
+    CANNOT_TELL,
+    HELD,
+    Expected,
+    Tolerances,
+    gain_of,
+    late,
+    verdict_of,
+)
+from tracekit.replay.windows import choose_windows, only_windows, requests_for
+from tracekit.store import TraceFolder, new_folder, write_results
+from tracekit.tables import ROLE_NAMES, ROLES, VERIFICATION
 from tracekit.units import format_duration, format_size
-
-LEAST_REQUESTS = 100
-NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")
 
 
 class Prediction(Record):
@@ -53,49 +62,16 @@ class Prediction(Record):
     base_ns: int
     placed_ns: int
     gain_ratio: float
+    role_ns: dict[str, int] = msgspec.field(default_factory=dict)
+    """On the base device by role, requests one after the other."""
+    runner_up_ns: int | None = None
+    """None where base is the runner-up, or where its blocks are not known."""
 
 
-def requests_for(total: int, elapsed_ns: int, *, seconds: float) -> int:
-    """Return how many of `total` requests take about so many seconds, by the model's mean."""
-    share = seconds * 1e9 / elapsed_ns if elapsed_ns > 0 else 1.0
-    return max(min(total, math.ceil(total * min(share, 1.0))), min(total, LEAST_REQUESTS))
-
-
-@contextmanager
-def first_requests(folder: TraceFolder, count: int) -> Iterator[TraceFolder]:
-    """Yield a trace folder of the first `count` requests, with the blocks of the whole trace.
-
-    It lies beside the trace and goes away.
-    """
-    requests = folder.require("requests", made_by="parse")
-    with TemporaryDirectory(prefix=f".{folder.path.name}.", dir=folder.path.parent) as place:
-        part = Path(place)
-        for name in NEEDED:
-            _give(folder.file(name), part / name)
-        with open_table(requests) as source:
-            batches = _first(source.iter_batches(), count)
-            write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
-        yield TraceFolder(part)
-
-
-def _give(source: Path, target: Path) -> None:
-    """Give a file a second name; copy it where the system has none for it."""
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
-def _first(batches: Iterator[Any], left: int) -> Iterator[Any]:
-    for batch in batches:
-        yield batch.slice(0, min(left, batch.num_rows))
-        left -= batch.num_rows
-        if left <= 0:
-            return
-
-
-def predict(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> Prediction:
-    """Return the time of a folder's requests, without NVM and with an answer's blocks on it.
+def predict(
+    folder: TraceFolder, advice: Recommendation, *, answer: RoleSet, rival: RoleSet | None = None
+) -> Prediction:
+    """Return the time of a folder's requests, without NVM and with a placement's blocks on it.
 
     Raise UsageError where devices of the trace that the model has apart would be emulated as one.
     """
@@ -113,10 +89,25 @@ def predict(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> P
             f"{folder.path}: none of the requests to replay costs a device any time",
             hint="raise --duration",
         )
+    rival_ps = None
+    if rival is not None:
+        _, rival_ps = placement_ps(trace, rival.blocks, coverage=advice.coverage)
     base_ns, placed_ns = to_ns(base_ps), to_ns(placed_ps)
     return Prediction(
-        base_ns=base_ns, placed_ns=placed_ns, gain_ratio=1 - placed_ns / base_ns if base_ns else 0.0
+        base_ns=base_ns,
+        placed_ns=placed_ns,
+        gain_ratio=1 - placed_ns / base_ns if base_ns else 0.0,
+        role_ns={} if advice.is_open else _role_ns(trace),
+        runner_up_ns=None if rival_ps is None else to_ns(rival_ps),
     )
+
+
+def _role_ns(trace: ChargedTrace) -> dict[str, int]:
+    """Return what the requests of each role take on the base device."""
+    nothing = np.zeros(1, np.dtype(native.SCENARIO))
+    plan = trace.simulation(order_blocks(trace.touched, np.zeros(1, np.int64)), nothing)
+    times_ps = native.simulate(plan, trace.rows()).role_service_ps
+    return {role: to_ns(ps) for role, ps in zip(ROLES, times_ps, strict=True) if ps}
 
 
 def span_ns(requests: Path) -> int:
@@ -140,11 +131,13 @@ WHAT = {
 def says(result: Mapping[str, Any]) -> list[str]:
     """Return the sentences of the command and the report."""
     predicted, measured, answer = result["predicted"], result["measured"], result["answer"]
-    part = (
-        f"the first {result['requests']:,} of {result['trace_requests']:,} requests"
-        if result["requests"] < result["trace_requests"]
-        else f"all {result['requests']:,} requests"
-    )
+    part = f"all {result['requests']:,} requests"
+    if result["requests"] < result["trace_requests"]:
+        count = result["windows"]
+        part = (
+            f"{result['requests']:,} of {result['trace_requests']:,} requests, in {count}"
+            f" {'window' if count == 1 else 'windows'},"
+        )
     spread = ""
     if measured["repeats"] > 1:
         spread = (
@@ -155,14 +148,20 @@ def says(result: Mapping[str, Any]) -> list[str]:
     found = [
         f"{_verdict(result)}: with {format_size(answer['capacity_bytes'])} of"
         f" {result['nvm_profile']} {what} {part} took"
-        f" {_change(measured['gain_ratio'])} time{spread}, the model says"
-        f" {_change(predicted['gain_ratio'])} for them;"
-        f" {_points(result['gain_error_ratio'])} apart,"
-        f" {_points(result['tolerance_ratio'])} are allowed.",
+        f" {_change(measured['gain_ratio'])} time{spread}, published was"
+        f" {_change(result['published_ratio'])}; {_points(result['gain_error_ratio'])} apart,"
+        f" {_points(result['tolerance_ratio'])} are allowed"
+        + (
+            f" (the model says {_change(predicted['gain_ratio'])} for them)."
+            if result["requests"] < result["trace_requests"]
+            else "."
+        ),
         f"On the base device alone: {format_duration(measured['base_ns'])}, predicted"
         f" {format_duration(predicted['base_ns'])} ({_signed(result['base_error_ratio'])});"
         f" as placed: {format_duration(measured['placed_ns'])}, predicted"
-        f" {format_duration(predicted['placed_ns'])} ({_signed(result['placed_error_ratio'])}).",
+        f" {format_duration(predicted['placed_ns'])} ({_signed(result['placed_error_ratio'])});"
+        f" {result['time_tolerance_ratio']:.0%} are allowed.{_of_roles(result)}",
+        *_of_runner_up(result),
     ]
     if result["cut_requests"]:
         found.append(
@@ -172,22 +171,49 @@ def says(result: Mapping[str, Any]) -> list[str]:
     return [*found, *_of_emulation(result)]
 
 
+def _of_roles(result: Mapping[str, Any]) -> str:
+    """Return how far each role is off on the base device, whose errors count one by one."""
+    predicted, measured = result["predicted"]["role_ns"], result["measured"]["role_ns"]
+    parts = [
+        f"{ROLE_NAMES[role]} {_signed(measured.get(role, 0.0) / expected - 1)}"
+        for role, expected in predicted.items()
+        if expected
+    ]
+    return f" By role: {', '.join(parts)}." if len(parts) > 1 and measured else ""
+
+
+def _of_runner_up(result: Mapping[str, Any]) -> Iterator[str]:
+    found = result["runner_up"]
+    if found is None:
+        return
+    ahead = found["ahead_ratio"]
+    ends = [found["ahead_low_ratio"], found["ahead_high_ratio"]]
+    spread = "" if None in ends else f" ({LEVEL:.0%} confidence: {ends[0]:+.1%} to {ends[1]:+.1%})"
+    yield (
+        f"The runner-up, {placement_name(found['placement'])}, took"
+        f" {format_duration(found['measured_ns'])}, predicted"
+        f" {format_duration(found['predicted_ns'])}: the answer is {ahead:+.1%} ahead{spread},"
+        f" predicted {found['predicted_ahead_ratio']:+.1%}."
+    )
+
+
 def _of_emulation(result: Mapping[str, Any]) -> Iterator[str]:
     if (late := result.get("emulation_late")) and result["is_held"] is not None:
         yield f"But {late}; without that the verdict is the same."
     if result["engine"] == "emulated":
         yield (
-            "The devices were emulated from the very profiles that the model used: this proves the"
-            " model's sums and the placement of each block, not the profiles. Give a --target for"
-            " each to prove those."
+            "This was a self-test: the devices were emulated from the very profiles that the model"
+            " used, which proves the model's sums and the placement of each block, not the"
+            " profiles. Give a --target for each to prove those."
         )
 
 
 def _verdict(result: Mapping[str, Any]) -> str:
     if result["is_held"] is None:
-        late = f"{result['emulation_late']} (close other load, or run this by `chrt -f 10`)"
-        return f"Cannot tell whether the prediction holds, since {result.get('reason') or late}"
-    return f"The prediction {'held' if result['is_held'] else 'did not hold'}"
+        too_late = f"{result['emulation_late']} (close other load, or run this by `chrt -f 10`)"
+        return f"Cannot tell whether the prediction holds, since {result['reason'] or too_late}"
+    why = f" ({result['reason']})" if result["reason"] else ""
+    return f"The prediction {'held' if result['is_held'] else 'did not hold'}{why}"
 
 
 def _confident(measured: Mapping[str, Any]) -> str:
@@ -211,8 +237,7 @@ def _signed(ratio: float | None) -> str:
 
 TABLE = "verification"
 RESULT = "verification.json"
-HELD, FAILED, CANNOT_TELL = "held", "did not hold", "cannot tell"
-BASE, PLACED = "verify-base", "verify-placement"
+BASE, PLACED, RIVAL = "verify-base", "verify-placement", "verify-runner-up"
 OF_ADVICE = ("base_profile", "nvm_profile", "level", "queueing")
 
 
@@ -226,7 +251,22 @@ class Measured(Record, kw_only=True):
     gain_high_ratio: float
     gain_confident_low_ratio: float | None = None
     gain_confident_high_ratio: float | None = None
+    role_ns: dict[str, int] = msgspec.field(default_factory=dict)
+    """Service time by role on the base device, requests one after the other."""
     repeats: int
+
+
+class RunnerUp(Record):
+    """The placement that the model has next: medians, and how far the answer is ahead of it."""
+
+    placement: str
+    predicted_ns: int
+    measured_ns: int
+    predicted_ahead_ratio: float
+    """0 to 1, of the runner-up's time."""
+    ahead_ratio: float
+    ahead_low_ratio: float | None
+    ahead_high_ratio: float | None
 
 
 class Verification(Record):
@@ -237,18 +277,24 @@ class Verification(Record):
     base_error_ratio: float
     placed_error_ratio: float | None
     gain_error_ratio: float
+    """Measured less published."""
+    published_ratio: float
+    """The gain that recommend said, of the whole trace."""
     tolerance_ratio: float
+    time_tolerance_ratio: float
     verdict: str
     """held, did not hold or cannot tell."""
     is_held: bool | None
     """None: nobody can tell."""
     reason: str | None
-    """Why the repeats cannot tell."""
+    """Why the prediction did not hold, or nobody can tell."""
     emulation_late: str | None
     """By how much emulated completions were too late."""
     answer: dict[str, Any]
+    runner_up: RunnerUp | None
     requests: int
     trace_requests: int
+    windows: int
     engine: str
     base_profile: str
     nvm_profile: str
@@ -260,12 +306,13 @@ class Verification(Record):
 
 @dataclass(frozen=True)
 class VerifyOptions:
-    """What to replay, where, how often, and how far off the model may be (a ratio, 0 to 1)."""
+    """What to replay, where, how often, and how far off the model may be (ratios)."""
 
     placement: str = ANSWER
     seconds: float = 10.0
     repeats: int = 3
     tolerance_ratio: float = 0.05
+    time_tolerance_ratio: float = 0.1
     targets: tuple[str, ...] = ()
     engine: str = EMULATED
     write_to: tuple[str, ...] = ()
@@ -279,6 +326,10 @@ class VerifyOptions:
             raise UsageError(f"--repeat {self.repeats}: not from 1 to 1000")
         if not 0 <= self.tolerance_ratio <= 1:
             raise UsageError(f"--tolerance {self.tolerance_ratio:g}: not a share from 0 to 1")
+        if not 0 <= self.time_tolerance_ratio <= 1e6:
+            raise UsageError(
+                f"--time-tolerance {self.time_tolerance_ratio:g}: not a share from 0 up"
+            )
         if self.engine != EMULATED and not self.targets:
             raise UsageError(
                 f"--engine {self.engine} needs a --target for the base and one for nvm",
@@ -286,10 +337,38 @@ class VerifyOptions:
             )
 
 
-Runs = list[tuple[int, int]]
-"""Elapsed (with queueing: mean response) time of base and placement, in ns, by repeat."""
-Emulations = list[tuple[Emulation | None, Emulation | None]]
-"""How late the emulation was in each of these runs."""
+@dataclass(frozen=True)
+class Timed:
+    """What a replay took in ns, by role too, and how late its emulation was."""
+
+    time_ns: int
+    emulation: Emulation | None
+    role_ns: Mapping[str, float]
+
+
+@dataclass
+class Runs:
+    """The replays of each side, by repeat."""
+
+    base: list[Timed] = field(default_factory=list)
+    placed: list[Timed] = field(default_factory=list)
+    rival: list[Timed] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> list[tuple[float, float]]:
+        """Times of base and placement."""
+        return [
+            (base.time_ns, placed.time_ns)
+            for base, placed in zip(self.base, self.placed, strict=True)
+        ]
+
+    @property
+    def emulations(self) -> list[tuple[Emulation | None, Emulation | None]]:
+        """How late the emulation was in each."""
+        return [
+            (base.emulation, placed.emulation)
+            for base, placed in zip(self.base, self.placed, strict=True)
+        ]
 
 
 def verify(
@@ -309,24 +388,30 @@ def verify(
     lasts_ns = answer.base_elapsed_ns
     if advice.is_open:
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
-    count = requests_for(folder.info.count("requests"), lasts_ns, seconds=options.seconds)
-    with first_requests(folder, count) as part:
-        predicted = predict(part, advice, answer=answer)
-        runs, emulations = _replay_in_turn(part, advice, options, on_run=on_run)
+    total = folder.info.count("requests")
+    windows = choose_windows(total, requests_for(total, lasts_ns, seconds=options.seconds))
+    rival = runner_up(advice) if options.placement == ANSWER else None
+    with only_windows(folder, windows) as part:
+        predicted = predict(part, advice, answer=answer, rival=rival)
+        runs = _replay_in_turn(part, advice, options, has_rival=rival is not None, on_run=on_run)
         _keep(part, folder, BASE)
         compiled = _keep(part, folder, PLACED).compiled
+        if rival is not None:
+            _keep(part, folder, RIVAL)
     verification = Verification(
-        **_judged(runs, predicted, emulations=emulations, options=options),
+        **_judged(runs, predicted, published_ratio=answer.gain_ratio, options=options),
+        runner_up=None if rival is None else _runner_up(runs, predicted, rival.placement),
         answer=to_builtins(answer),
-        requests=count,
-        trace_requests=folder.info.count("requests"),
+        requests=sum(len(window) for window in windows),
+        trace_requests=total,
+        windows=len(windows),
         **{key: getattr(advice, key) for key in OF_ADVICE},
         cut_requests=compiled.cut_requests,
         pieces=compiled.pieces,
     )
     result = content_of(verification)
     result["headline"] = says(result)
-    table = _table(runs, predicted.base_ns, predicted.placed_ns)
+    table = _table(runs, predicted)
     write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
 
@@ -347,26 +432,25 @@ def _replay_in_turn(
     advice: Recommendation,
     options: VerifyOptions,
     *,
+    has_rival: bool,
     on_run: Callable[[str, int, int], None] | None,
-) -> tuple[Runs, Emulations]:
-    runs, emulations = Runs(), Emulations()
-    for number, order in enumerate(in_turn(2, options.repeats)):
+) -> Runs:
+    sides = (BASE, PLACED, RIVAL)[: 2 + has_rival]
+    what = "base, placement and runner-up" if has_rival else "base and placement"
+    runs = Runs()
+    lists = runs.base, runs.placed, runs.rival
+    for number, order in enumerate(in_turn(len(sides), options.repeats)):
         if on_run is not None:
-            on_run("base and placement", number, options.repeats)
-        base, placed = _run_both(part, advice, options, order=order)
-        runs.append((base[0], placed[0]))
-        emulations.append((base[1], placed[1]))
-    return runs, emulations
+            on_run(what, number, options.repeats)
+        for side in order:
+            lists[side].append(_replayed(part, advice, options, name=sides[side]))
+    return runs
 
 
-Timed = tuple[int, Emulation | None]
-"""What a replay took in ns, and how late its emulation was."""
-
-
-def _run_both(
-    part: TraceFolder, advice: Recommendation, options: VerifyOptions, *, order: Sequence[int]
-) -> tuple[Timed, Timed]:
-    """Replay on the base device alone (0) and as placed (1), in this order; return both times."""
+def _replayed(
+    part: TraceFolder, advice: Recommendation, options: VerifyOptions, *, name: str
+) -> Timed:
+    """Replay on the base device alone, as placed or as the runner-up; return what it took."""
     # One after the other, or each at its time with as many in flight as come.
     player = PlayerOptions(
         engine=options.engine,
@@ -375,28 +459,26 @@ def _run_both(
         write_to=options.write_to,
     )
 
-    def time_ns(name: str, *, is_placed: bool) -> Timed:
-        def used(texts: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(text for text in texts if is_placed or not text.startswith(f"{NVM}="))
+    is_placed = name != BASE
 
-        devices = used((advice.base_profile, f"{NVM}={advice.nvm_profile}"))
-        run = ReplayOptions(
-            name=name,
-            level=advice.level,
-            player=replace(player, target=used(options.targets)),
-            placement=options.placement if is_placed else None,
-            devices=devices if options.engine == EMULATED else (),
-            profiles=options.profiles,
-            overwrite=True,
-        )
-        return _time_ns(part, run, is_open=advice.is_open)
+    def used(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(text for text in texts if is_placed or not text.startswith(f"{NVM}="))
 
-    names = BASE, PLACED
-    found = {side: time_ns(names[side], is_placed=side == 1) for side in order}
-    return found[0], found[1]
+    devices = used((advice.base_profile, f"{NVM}={advice.nvm_profile}"))
+    placements = {BASE: None, PLACED: options.placement, RIVAL: RUNNER_UP}
+    run = ReplayOptions(
+        name=name,
+        level=advice.level,
+        player=replace(player, target=used(options.targets)),
+        placement=placements[name],
+        devices=devices if options.engine == EMULATED else (),
+        profiles=options.profiles,
+        overwrite=True,
+    )
+    return _timed(part, run, is_open=advice.is_open)
 
 
-def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> Timed:
+def _timed(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> Timed:
     """Replay; return the elapsed time, or with queueing the mean response time of requests.
 
     What one request became on two devices is answered when its last piece is.
@@ -410,12 +492,15 @@ def _time_ns(part: TraceFolder, options: ReplayOptions, *, is_open: bool) -> Tim
             hint="confirm the targets with --write-to, and make them large enough",
         )
     emulation = msgspec.convert(summary["emulation"], Emulation) if options.devices else None
-    if not is_open:
-        return int(summary["timing"]["elapsed_ns"]), emulation
     with query.connect(part) as connection:
         rows = query.run(connection, "replay/answered").to_pylist()
-    mine = next(row for row in rows if row["replay"] == options.name)
-    return round(float(mine["response_avg_ns"])), emulation
+    mine = [row for row in rows if row["replay"] == options.name]
+    if not is_open:
+        role_ns = {row["role"]: float(row["service_ns"]) for row in mine}
+        return Timed(int(summary["timing"]["elapsed_ns"]), emulation, role_ns)
+    count = sum(row["request_count"] for row in mine)
+    sums = sum(row["response_avg_ns"] * row["request_count"] for row in mine)
+    return Timed(round(sums / count), emulation, {})
 
 
 def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
@@ -427,100 +512,20 @@ def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     return read_summary(place / SUMMARY)
 
 
-def _late(emulations: Emulations) -> str | None:
-    """Return by how much emulated completions were too late; None where all were in time."""
-    known = [one for pair in emulations for one in pair if one is not None]
-    beyond = [one for one in known if not one.is_within_budget]
-    if not beyond:
-        return None
-    worst = max(one.lateness_ratio for one in beyond)
-    return (
-        f"the emulation was too late in {len(beyond)} of {len(known)} replays, by up to {worst:.0%}"
-        " of what the devices take"
-    )
-
-
-def gain_of(runs: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the ends of the gain's 95 % confidence interval, of the ratio of each pair.
-
-    None where nothing was repeated.
-    """
-    base, placed = zip(*runs, strict=True)
-    found = paired_ratio(placed, base)
-    if found is None or found.low is None or found.high is None:
-        return None
-    return 1 - found.high, 1 - found.low
-
-
-def judge(
-    runs: Sequence[tuple[float, float]], *, predicted_ratio: float, tolerance_ratio: float
-) -> str:
-    """Return the verdict: an interval of the gain outside of what is allowed, or one too wide.
-
-    Too wide is what is wider than the tolerance to both sides: it would hold for almost anything.
-    """
-    gain = gain_of(runs)
-    if gain is None:
-        return CANNOT_TELL
-    low, high = gain
-    if not low - tolerance_ratio <= predicted_ratio <= high + tolerance_ratio:
-        return FAILED
-    return HELD if high - low <= 2 * tolerance_ratio else CANNOT_TELL
-
-
-def _verdict_and_reason(
-    runs: Runs, emulations: Emulations, *, predicted_ratio: float, tolerance_ratio: float
-) -> tuple[str, str | None]:
-    """Return the verdict, which has to be the same without the lateness of the emulation.
-
-    A time without lateness is shorter by all of it at most: what was late may have waited together.
-    """
-    bounds = {"predicted_ratio": predicted_ratio, "tolerance_ratio": tolerance_ratio}
-    verdict, late = judge(runs, **bounds), _late(emulations)
-    found = {verdict}
-    if late is not None:
-        own = _own_ns(runs, emulations)
-        sides = zip(zip(*runs, strict=True), zip(*own, strict=True), strict=True)
-        pairs = (zip(*both, strict=True) for both in itertools.product(*sides))
-        found |= {judge([*one], **bounds) for one in pairs}
-    if len(found) == 1 and verdict != CANNOT_TELL:
-        return verdict, None
-    if late is not None:
-        return CANNOT_TELL, None
-    return CANNOT_TELL, _too_wide(runs, tolerance_ratio)
-
-
-def _too_wide(runs: Runs, tolerance_ratio: float) -> str:
-    gain = gain_of(runs)
-    if gain is None:
-        return "one repeat has no spread (raise --repeat)"
-    needed = len(runs) * ((gain[1] - gain[0]) / (2 * tolerance_ratio or 1e-3)) ** 2
-    return (
-        f"{len(runs)} repeats spread too far for {_points(tolerance_ratio)} to either side (about"
-        f" {math.ceil(needed):,} would do: raise --repeat, or --duration)"
-    )
-
-
-def _own_ns(runs: Runs, emulations: Emulations) -> list[list[float]]:
-    """Return the times less what was the emulation's lateness."""
-    return [
-        [ns * (1 - (0 if one is None else one.late_share)) for ns, one in zip(*both, strict=True)]
-        for both in zip(runs, emulations, strict=True)
-    ]
-
-
 def _judged(
-    runs: Runs, predicted: Prediction, *, emulations: Emulations, options: VerifyOptions
+    runs: Runs, predicted: Prediction, *, published_ratio: float, options: VerifyOptions
 ) -> dict[str, Any]:
-    gains = sorted(1 - placed / base for base, placed in runs)
-    base_ns, placed_ns = (median(times) for times in zip(*runs, strict=True))
+    gains = sorted(1 - placed / base for base, placed in runs.pairs)
+    base_ns, placed_ns = (median(times) for times in zip(*runs.pairs, strict=True))
     gain = 1 - placed_ns / base_ns
-    ends = gain_of(runs) or (None, None)
-    verdict, reason = _verdict_and_reason(
-        runs,
-        emulations,
-        predicted_ratio=predicted.gain_ratio,
-        tolerance_ratio=options.tolerance_ratio,
+    ends = gain_of(runs.pairs) or (None, None)
+    roles = [one.role_ns for one in runs.base]
+    verdict = verdict_of(
+        runs.pairs,
+        Expected(predicted.base_ns, predicted.placed_ns, published_ratio, predicted.role_ns),
+        tolerances=Tolerances(options.tolerance_ratio, options.time_tolerance_ratio),
+        emulations=runs.emulations,
+        roles=roles,
     )
     return {
         "predicted": predicted,
@@ -532,26 +537,57 @@ def _judged(
             gain_high_ratio=gains[-1],
             gain_confident_low_ratio=ends[0],
             gain_confident_high_ratio=ends[1],
-            repeats=len(runs),
+            role_ns={
+                role: round(median(one.get(role, 0.0) for one in roles))
+                for role in predicted.role_ns
+            },
+            repeats=len(runs.base),
         ),
         "base_error_ratio": base_ns / predicted.base_ns - 1,
         "placed_error_ratio": placed_ns / predicted.placed_ns - 1 if predicted.placed_ns else None,
-        "gain_error_ratio": gain - predicted.gain_ratio,
+        "gain_error_ratio": gain - published_ratio,
+        "published_ratio": published_ratio,
         "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
-        "verdict": verdict,
-        "is_held": None if verdict == CANNOT_TELL else verdict == HELD,
-        "reason": reason,
-        "emulation_late": _late(emulations),
+        "time_tolerance_ratio": options.time_tolerance_ratio,
+        "verdict": verdict.name,
+        "is_held": None if verdict.name == CANNOT_TELL else verdict.name == HELD,
+        "reason": verdict.reason,
+        "emulation_late": late(runs.emulations),
     }
 
 
-def _table(runs: Runs, base_ns: int, placed_ns: int) -> Any:
+def _runner_up(runs: Runs, predicted: Prediction, placement: str) -> RunnerUp:
+    placed, rival = ([one.time_ns for one in side] for side in (runs.placed, runs.rival))
+    found = paired_ratio(placed, rival)
+    low, high = (None, None) if found is None else (found.low, found.high)
+    rival_ns, expected_ns = median(rival), predicted.runner_up_ns or 1
+    return RunnerUp(
+        placement=placement,
+        predicted_ns=expected_ns,
+        measured_ns=round(rival_ns),
+        predicted_ahead_ratio=1 - predicted.placed_ns / expected_ns,
+        ahead_ratio=1 - median(placed) / rival_ns,
+        ahead_low_ratio=None if high is None else 1 - high,
+        ahead_high_ratio=None if low is None else 1 - low,
+    )
+
+
+def _table(runs: Runs, predicted: Prediction) -> Any:
+    sides = {
+        "base": (predicted.base_ns, runs.base),
+        "placement": (predicted.placed_ns, runs.placed),
+        "runner-up": (predicted.runner_up_ns, runs.rival),
+    }
     rows = [
-        {"repeat": number, "devices": devices, "predicted_ns": predicted_ns, "measured_ns": took}
-        for number, pair in enumerate(runs, 1)
-        for devices, predicted_ns, took in zip(
-            ("base", "placement"), (base_ns, placed_ns), pair, strict=True
-        )
+        {
+            "repeat": number + 1,
+            "devices": devices,
+            "predicted_ns": predicted_ns,
+            "measured_ns": took[number].time_ns,
+        }
+        for number in range(len(runs.base))
+        for devices, (predicted_ns, took) in sides.items()
+        if took
     ]
     return pa.Table.from_pylist(rows, VERIFICATION)

@@ -354,7 +354,11 @@ def written(table: pd.DataFrame) -> pd.DataFrame:
     return chosen.assign(label=names.where(chosen["kind"] == "role", "on NVM: " + names))
 
 
-VERIFIED_DEVICES = {"base": "base alone", "placement": "as placed"}
+VERIFIED_DEVICES = {
+    "base": ("base alone", "slate"),
+    "placement": ("as placed", "purple"),
+    "runner-up": ("runner-up", "teal"),
+}
 
 
 @section("Does the prediction hold?")
@@ -378,11 +382,12 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     found = table.groupby("devices").median(numeric_only=True)
     cells = [
         {
-            "kind": f"{VERIFIED_DEVICES[name]}, {how}",
+            "kind": f"{title}, {how}",
             "colour": colour,
             "elapsed_ns": found.loc[name, column],
         }
-        for name, colour in (("base", "slate"), ("placement", "purple"))
+        for name, (title, colour) in VERIFIED_DEVICES.items()
+        if name in found.index
         for how, column in (("predicted", "predicted_ns"), ("replayed", "measured_ns"))
     ]
     return pd.DataFrame(cells)

@@ -1,0 +1,110 @@
+"""Windows of a trace that stand for all of it: one from each part of equal length."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tracekit.arrow import open_table
+from tracekit.store import TraceFolder, write_batches
+
+LEAST_REQUESTS = 100
+MOST_WINDOWS = 8
+LEAST_IN_WINDOW = 50
+"""Requests; fewer would be mostly what the start of a window costs a disk's head."""
+NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")
+
+
+def requests_for(total: int, elapsed_ns: int, *, seconds: float) -> int:
+    """Return how many of `total` requests take about so many seconds, by the model's mean."""
+    share = seconds * 1e9 / elapsed_ns if elapsed_ns > 0 else 1.0
+    return max(min(total, math.ceil(total * min(share, 1.0))), min(total, LEAST_REQUESTS))
+
+
+def choose_windows(total: int, count: int) -> list[range]:
+    """Return the places of `count` of `total` requests: windows of equal length, ascending.
+
+    The trace is cut into as many parts of equal length, and the window begins anywhere in its part,
+    so that nothing that comes again and again is met each time or never. The same each time.
+    """
+    if count >= total:
+        return [range(total)]
+    parts = max(1, min(MOST_WINDOWS, count // LEAST_IN_WINDOW))
+    random = np.random.default_rng(total)
+    found = []
+    for part in range(parts):
+        begin, end = part * total // parts, (part + 1) * total // parts
+        length = (part + 1) * count // parts - part * count // parts
+        first = int(random.integers(begin, end - length, endpoint=True))
+        found.append(range(first, first + length))
+    return found
+
+
+@contextmanager
+def only_windows(folder: TraceFolder, windows: Sequence[range]) -> Iterator[TraceFolder]:
+    """Yield a trace folder of the requests in these windows, with the blocks of the whole trace.
+
+    A window begins as long after the end of the one before it as its first request came after the
+    request before that. The folder lies beside the trace and goes away.
+    """
+    requests = folder.require("requests", made_by="parse")
+    with TemporaryDirectory(prefix=f".{folder.path.name}.", dir=folder.path.parent) as place:
+        part = Path(place)
+        for name in NEEDED:
+            _give(folder.file(name), part / name)
+        with open_table(requests) as source:
+            batches = _cut(source.iter_batches(), windows)
+            write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
+        yield TraceFolder(part)
+
+
+def _give(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the system has none for it."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _cut(batches: Iterator[Any], windows: Sequence[range]) -> Iterator[Any]:
+    """Yield the rows of the windows, their times less what lies between windows."""
+    begin, last_ns, left_out_ns, kept_ns = 0, None, 0, None
+    for batch in batches:
+        queue_ns = batch.column("queue_ns")
+        for window in windows:
+            first = max(window.start - begin, 0)
+            behind = min(window.stop - begin, batch.num_rows)
+            if first >= behind:
+                continue
+            if window.start >= begin and kept_ns is not None:
+                before_ns = queue_ns[first - 1].as_py() if first > 0 else last_ns
+                if before_ns is not None:
+                    left_out_ns = before_ns - kept_ns
+            part = batch.slice(first, behind - first)
+            yield _earlier(part, left_out_ns)
+            end_ns = queue_ns[behind - 1].as_py()
+            kept_ns = None if end_ns is None else end_ns - left_out_ns
+        if batch.num_rows:
+            last_ns = queue_ns[batch.num_rows - 1].as_py()
+        begin += batch.num_rows
+        if begin >= windows[-1].stop:
+            return
+
+
+def _earlier(batch: Any, by_ns: int) -> Any:
+    if by_ns == 0:
+        return batch
+    columns = [
+        pc.subtract(column, by_ns) if name.endswith("_ns") else column
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
