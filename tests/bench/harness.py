@@ -264,4 +264,6 @@ class Bench:
             "rows": self.rows,
             "notes": self.notes,
         }
-        (self.folder / f"{self.name}.json").write_text(json.dumps(told, indent=1, default=float) + "\n")
+        (self.folder / f"{self.name}.json").write_text(
+            json.dumps(told, indent=1, default=float) + "\n"
+        )
