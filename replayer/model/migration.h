@@ -7,7 +7,12 @@
  * one: to a free place (one move), else in exchange (two moves) for an extent that should not be
  * there, first one without traffic in the window, then the one that Algorithm 1 came to last. An
  * exchange that gains nothing in all is left out. It ends with the first for which not enough moves
- * are left. */
+ * are left.
+ *
+ * Ties: of equal scores Algorithm 1 takes the lower extent first, and of tiers with equal scores
+ * the later one. Of equal gains the lower extent moves first; gains are of the places at the end of
+ * the window and each is computed anew before its move, without a new order. Of extents without
+ * traffic the lowest leaves a tier first; one that came in exchange leaves it last. */
 #ifndef TRACEKIT_MODEL_MIGRATION_H
 #define TRACEKIT_MODEL_MIGRATION_H
 

@@ -247,12 +247,65 @@ def test_two_and_four_tiers() -> None:
 
 @pytest.mark.parametrize(
     ("rounding", "expected"),
-    [("floor", [2, 2, 3]), ("nearest", [2, 3, 2]), ("ceiling", [3, 3, 1])],
+    [
+        ("floor", [[2, 2, 3], [0, 6, 1]]),
+        ("nearest", [[2, 3, 2], [0, 7, 0]]),
+        ("ceiling", [[3, 3, 1], [1, 6, 0]]),
+        ("largest-remainder", [[2, 3, 2], [0, 7, 0]]),
+    ],
 )
-def test_rounding(rounding: str, expected: list[int]) -> None:
-    # GIVEN seven extents, 33 % and 37 % of them (2.31 and 2.59), THEN the rest is the last tier's
-    shares = np.array([[33, 37, 30]])
-    assert tier_mixes.places_of(shares, 100, extents=7, rounding=rounding).tolist() == [expected]
+def test_rounding(rounding: str, expected: list[list[int]]) -> None:
+    # GIVEN seven extents, 2.31, 2.59 and 2.1 of them, then 0.07, 6.93 and none
+    shares = np.array([[33, 37, 30], [1, 99, 0]])
+    assert tier_mixes.places_of(shares, 100, extents=7, rounding=rounding).tolist() == expected
+
+
+@pytest.mark.parametrize("extents", [1, 7, 22, 354])
+def test_the_largest_remainder_is_next_to_each_share_and_buys_nothing_else(extents: int) -> None:
+    mixes = tier_mixes.all_mixes(3, step_percent=4, extents=extents, rounding="largest-remainder")
+    for shares, places in zip(mixes.shares.tolist(), mixes.places.tolist(), strict=True):
+        # THEN extents go, one by one, to the tier that has least of its share
+        exact = [share * extents / mixes.parts for share in shares]
+        expected = [int(amount) for amount in exact]
+        while sum(expected) < extents:
+            parts = [round(amount - got, 9) for amount, got in zip(exact, expected, strict=True)]
+            expected[parts.index(max(parts))] += 1
+        assert places == expected
+        assert all(share or not place for share, place in zip(shares, places, strict=True))
+    assert (mixes.bought() == mixes.places / extents).all()
+    # AND a mix with the first tier has an extent of each of its tiers
+    is_held = [
+        all(place > 0 for share, place in zip(shares, places, strict=True) if share)
+        for shares, places in zip(mixes.shares.tolist(), mixes.places.tolist(), strict=True)
+    ]
+    values = np.arange(len(is_held), dtype=float)
+    for first in (True, False):
+        known = [
+            at for at, held in enumerate(is_held) if held and (mixes.shares[at, 0] > 0) == first
+        ]
+        found = mixes.best(values, first=first)
+        assert found in known
+        assert mixes.places[found].tolist() == mixes.places[known[-1]].tolist()
+
+
+def test_of_mixes_that_are_the_same_extents_the_nearest_shares_are_named() -> None:
+    mixes = tier_mixes.all_mixes(2, step_percent=10, extents=2, rounding="largest-remainder")
+    # GIVEN 30 to 70 % are one extent of each tier, and the value is by extents
+    values = np.where(mixes.places[:, 0] == 1, 5.0, 1.0)
+    assert mixes.shares[mixes.best(values)].tolist() == [5, 5]
+    study = tier_mixes.all_mixes(2, step_percent=10, extents=2, rounding="floor")
+    assert study.best(np.where(study.places[:, 0] == 1, 5.0, 1.0)) == 5
+    assert study.best(np.ones(11), first=True) == 1
+
+
+def test_ties_of_migration_by_hand() -> None:
+    # GIVEN three extents on disk, of which 1 and 2 are read alike, and one place on flash
+    windows = csr([{1: (5, 0), 2: (5, 0)}, {0: (1, 0), 1: (10, 0), 2: (100, 0)}])
+    tiers = np.array([(108.0, 37.1), (5000.0, 5000.0)])
+    with Migration(tiers, windows, extent_count=3, window_moves=1) as model:
+        first, second = model.windows(np.array([1, 3], np.uint32))[:, :8].tolist()
+    # THEN one is promoted, the lower of both: flash serves its reads of the next window
+    assert (first[3], second[0], second[6]) == (1, 10, 101)
 
 
 def test_no_rounding_needs_more_than_there_is() -> None:

@@ -21,6 +21,7 @@ from tracekit.tables import ROLES, role_codes
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES
 
 MAX_MIXES = 1_000_000
+LARGEST_REMAINDER = "largest-remainder"
 EXTENT_BITS = 48  # of a key, below the number of the device
 WHOLE_TRACE_NS = (1 << 63) - 1
 AMOUNTS = {"bytes": ("read_bytes", "write_bytes"), "requests": ("read_count", "write_count")}
@@ -74,11 +75,32 @@ class Mixes:
     parts: int
     shares: Integers
     places: NDArray[np.uint32]  # extents that each tier can take
+    is_whole: bool = False  # what is bought is whole extents: by largest remainder
 
     def ratios(self) -> Floats:
         """Return the shares as ratios of 0 to 1."""
         ratios: Floats = self.shares / self.parts
         return ratios
+
+    def bought(self) -> Floats:
+        """Return what is paid for, as ratios: whole extents, or as in the study the shares."""
+        return self.places / self.places[:1].sum() if self.is_whole else self.ratios()
+
+    def best(self, values: Floats, *, first: bool | None = None) -> int:
+        """Return the mix with the largest value, with or without the first tier if that is given.
+
+        Where whole extents are bought, a mix must hold one of each of its tiers, and of mixes that
+        are the same extents the one with the nearest shares is taken; else the first.
+        """
+        among: NDArray[np.bool_] = np.ones(len(values), bool)
+        if self.is_whole:
+            among = np.all((self.shares == 0) | (self.places > 0), axis=1)
+        if first is not None:
+            among = among & ((self.shares[:, 0] > 0) == first)
+        most = np.where(among, values, -1.0)
+        equal = np.flatnonzero(most == most.max())
+        apart = np.abs(self.ratios()[equal] - self.bought()[equal]).sum(axis=1)
+        return int(equal[apart.argmin()])
 
 
 @dataclass(frozen=True)
@@ -99,8 +121,8 @@ def transfer_time_us(length_bytes: float, mib_s: float) -> float:
 def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str) -> Mixes:
     """Return every mix in steps of `step_percent`, ordered by the share of the first tier.
 
-    `extents` is the capacity, of which each tier but the last gets its share, rounded; the last
-    gets what is left. UsageError when there would be more than a million mixes.
+    `extents` is the capacity, of which each tier gets its share, rounded.
+    UsageError for more than a million mixes.
     """
     parts = 100 // step_percent
     count = math.comb(parts + tier_count - 1, tier_count - 1)
@@ -113,11 +135,22 @@ def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str
     bars = np.array(list(combinations(range(parts + tier_count - 1), tier_count - 1)), np.int64)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=(-1, parts + tier_count - 1))
     shares = np.diff(edges, axis=1) - 1
-    return Mixes(parts, shares, places_of(shares, parts, extents=extents, rounding=rounding))
+    places = places_of(shares, parts, extents=extents, rounding=rounding)
+    return Mixes(parts, shares, places, rounding == LARGEST_REMAINDER)
 
 
 def places_of(shares: Integers, parts: int, *, extents: int, rounding: str) -> NDArray[np.uint32]:
-    """Return how many extents each tier takes; a rounded sum is never above `extents`."""
+    """Return how many extents each tier takes; their sum is `extents`.
+
+    By largest remainder no tier is more than an extent away from its share, of equal remainders the
+    faster tier gets the extent, and a tier without a share gets none. In the other ways the last
+    tier takes what the rounded shares of the others leave, bought or not.
+    """
+    if rounding == LARGEST_REMAINDER:
+        places, remainders = np.divmod(shares * extents, parts)
+        rank = np.argsort(np.argsort(-remainders, axis=1, kind="stable"), axis=1)
+        places += rank < (extents - places.sum(axis=1))[:, None]
+        return places.astype(np.uint32)
     added = {"floor": 0, "nearest": parts // 2, "ceiling": parts - 1}[rounding]
     faster = (shares[:, :-1] * extents + added) // parts
     ends = np.minimum(faster.cumsum(axis=1), extents)
@@ -169,15 +202,10 @@ def dynamic_latency_us(
 
 
 def outcome(tiers: Sequence[Tier], mixes: Mixes, *, latency_us: Floats) -> Outcome:
-    """Return IOPS and price of each mix: 1 / latency, and the shares times the tiers' prices."""
-    price = mixes.ratios() @ np.array([tier.price_per_gb for tier in tiers])
+    """Return IOPS and price of each mix: 1 / latency, and what is bought by the tiers' prices."""
+    price = mixes.bought() @ np.array([tier.price_per_gb for tier in tiers])
     iops = 1e6 / latency_us
     return Outcome(latency_us, iops, price, iops / price)
-
-
-def best(values: Floats, among: NDArray[np.bool_] | None = None) -> int:
-    """Return the index of the largest value, the first of equals; `among` leaves others out."""
-    return int(np.argmax(values if among is None else np.where(among, values, -1.0)))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,15 @@ from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.model import tier_mixes
 from tracekit.model.changes import Change, read_changes
-from tracekit.model.tier_mixes import Extents, Mixes, Moving, Outcome, Tier, best, latencies_us
+from tracekit.model.tier_mixes import (
+    LARGEST_REMAINDER,
+    Extents,
+    Mixes,
+    Moving,
+    Outcome,
+    Tier,
+    latencies_us,
+)
 from tracekit.model.what_if import RATE_KEYS, TIER_KEYS, WhatIf
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_size
 
@@ -57,7 +65,7 @@ class TierOptions:
     tiers: tuple[str, ...] = ()  # fast to slow; empty: the what-if's, else the study's
     step_percent: int = 1
     amount: str = "bytes"
-    rounding: str = "floor"
+    rounding: str = LARGEST_REMAINDER
     capacity_bytes: int | None = None  # of the system; None: what the trace touched
     is_dynamic: bool = False
     window_s: float = 7200.0
@@ -365,8 +373,8 @@ def _changed(study: Study, change: Change, read: Read, on_step: Step) -> Iterato
     if options.is_dynamic and is_varied:
         changed = _dynamic(changed, on_step)
     for method, outcome in changed.outcomes.items():
-        values, first_share = outcome.iops_per_price, changed.mixes.shares[:, 0]
-        winner, without = best(values, first_share > 0), best(values, first_share == 0)
+        values, mixes = outcome.iops_per_price, changed.mixes
+        winner, without = mixes.best(values, first=True), mixes.best(values, first=False)
         pair = (float(values[winner]), float(values[without]))
         moved = None
         if method == "dynamic":

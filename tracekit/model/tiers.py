@@ -16,7 +16,14 @@ from tracekit._native.tiering import TIER_VALUES
 from tracekit.arrow import Integers
 from tracekit.devices import load_profiles
 from tracekit.metadata import Record
-from tracekit.model.tier_mixes import Extents, Outcome, Tier, best, dynamic_latency_us, read_extents
+from tracekit.model.tier_mixes import (
+    LARGEST_REMAINDER,
+    Extents,
+    Outcome,
+    Tier,
+    dynamic_latency_us,
+    read_extents,
+)
 from tracekit.model.tier_study import (
     STEPS,
     Step,
@@ -119,9 +126,9 @@ def _configurations(study: Study, outcome: Outcome) -> dict[str, Configuration]:
     alone = shares.argmax(axis=0).tolist()
     indices = {f"all {tier.name}": alone[at] for at, tier in enumerate(study.tiers)}
     first = study.tiers[0].name
-    indices["best"] = best(values)
-    indices[f"best without {first}"] = best(values, shares[:, 0] == 0)
-    indices[f"best with {first}"] = best(values, shares[:, 0] > 0)
+    indices["best"] = study.mixes.best(values)
+    indices[f"best without {first}"] = study.mixes.best(values, first=False)
+    indices[f"best with {first}"] = study.mixes.best(values, first=True)
     return {name: _configuration(study, outcome, index) for name, index in indices.items()}
 
 
@@ -184,11 +191,13 @@ def _assumptions(study: Study) -> list[str]:
         "requests": "each request counts once, whatever its length, where it begins",
     }[options.amount]
     base = "what the trace touched" if options.capacity_bytes is None else "as given"
+    rest = f"the rest is {study.tiers[-1].name}"
+    if options.rounding == LARGEST_REMAINDER:
+        rest = "a mix holds at least one extent of each of its tiers and is paid for by extents"
     found = [
         f"{counted}; requests as they were queued",
         f"the capacity is {base}: {study.capacity_extents:,} extents of"
-        f" {format_size(options.extent_bytes)}; shares are rounded by {options.rounding}, the rest"
-        f" is {study.tiers[-1].name}",
+        f" {format_size(options.extent_bytes)}; shares are rounded by {options.rounding}, {rest}",
         "static: the whole trace is known, each extent is placed once (Algorithm 1 of the study)",
     ]
     if "dynamic" in study.outcomes:

@@ -21,7 +21,8 @@ from tracekit.commands.options import option
     migration=option("Bandwidth of moving extents, in MiB/s.", min=0.0),
     charge_migration="Let moving extents delay the requests.",
     amount="Traffic in bytes (4 KiB at a time) or in requests of any length.",
-    rounding="How a share becomes whole extents; the last tier takes the rest.",
+    rounding="How shares become whole extents; with floor, nearest and ceiling, the study's ways,"
+    " the last tier takes the rest, bought or not.",
     capacity="Capacity of all tiers. Default: the extents that were touched.",
     profiles=options.PROFILES,
     vary=option(
