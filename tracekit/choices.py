@@ -17,12 +17,14 @@ CacheState = Literal["keep", "sync", "cold"]
 Level = Literal["issued", "queued"]
 Coverage = Literal["hottest", "start"]
 Queueing = Literal["serial", "open"]
-Policy = Literal["lru", "fifo", "clock", "s3-fifo", "arc", "optimum"]
+Policy = Literal[
+    "lru", "fifo", "clock", "s3-fifo", "arc", "2q", "lirs", "sieve", "w-tinylfu", "optimum",
+]  # fmt: skip
 WritePolicy = Literal["through", "back", "around"]
 WriteMiss = Literal["allocate", "bypass"]
 Levels = Literal["exclusive", "inclusive"]
 Amount = Literal["bytes", "requests"]
-Rounding = Literal["floor", "nearest", "ceiling"]
+Rounding = Literal["largest-remainder", "floor", "nearest", "ceiling"]
 MoveBy = Literal["latency", "bandwidth"]
 CaptureSource = Literal["blktrace", "tracefs-blk", "perf", "bpftrace"]
 Compression = Literal["none", "xz", "zstd"]

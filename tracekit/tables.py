@@ -286,7 +286,7 @@ CACHE_CURVE = _stored("""
 
 CACHE_POLICIES = _stored("""
     simulations/cache_policies of simulate cache: one row per policy and size
-    policy string: lru, fifo, clock, s3-fifo, arc or optimum (Belady)
+    policy string: lru, fifo, clock, s3-fifo, arc, 2q, lirs, sieve, w-tinylfu or optimum (Belady)
     writes string: through, back or around the cache
     capacity_bytes int64: size of the cache, in whole pages
     reads int64: pages read by the requests
@@ -294,6 +294,8 @@ CACHE_POLICIES = _stored("""
     write_references int64: pages written by the requests
     write_hits int64: of these, in the cache when they were written
     miss_ratio float64: of reads and writes, 0 to 1
+    miss_ratio_low float64: end of its error band; the same if exact
+    miss_ratio_high float64: end of its error band; the same if exact
     read_miss_ratio float64?: of reads, 0 to 1; null without
     fills int64: pages that came into the cache
     backend_reads int64: pages read behind the cache
@@ -304,7 +306,7 @@ CACHE_POLICIES = _stored("""
 CACHE_PLANE = _stored("""
     simulations/cache_plane of simulate cache: one row per pair of sizes
     levels string: exclusive or inclusive: does flash repeat what PCM holds
-    pcm_policy string: lru, fifo, clock, s3-fifo or arc
+    pcm_policy string: a policy but optimum
     flash_policy string: the same of the flash level
     writes string: how both levels write: through, back or around
     pcm_bytes int64: size of the PCM level

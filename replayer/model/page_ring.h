@@ -79,19 +79,24 @@ static inline void page_ring_look_ahead(const struct page_ring *ring,
     __builtin_prefetch(&pages[ring->entries[page_ring_after(ring, slot, PAGE_RING_AHEAD)]], 1);
 }
 
+/* Returns the oldest page of a ring that is not empty; stale entries before it go. */
+static inline uint32_t page_ring_oldest(struct page_ring *ring, const struct page_state *pages) {
+  for (;;) {
+    page_ring_look_ahead(ring, pages, ring->first, ring->used);
+    if (page_ring_holds(ring, pages, ring->first))
+      return ring->entries[ring->first];
+    ring->first = page_ring_after(ring, ring->first, 1);
+    ring->used--;
+  }
+}
+
 /* Takes the oldest page out of a ring that is not empty, and returns it. */
 static inline uint32_t page_ring_pop(struct page_ring *ring, struct page_state *pages) {
-  for (;;) {
-    const uint32_t slot = ring->first;
-    page_ring_look_ahead(ring, pages, slot, ring->used);
-    ring->first = page_ring_after(ring, slot, 1);
-    ring->used--;
-    if (!page_ring_holds(ring, pages, slot))
-      continue;
-    const uint32_t page = ring->entries[slot];
-    page_ring_remove(ring, pages, page);
-    return page;
-  }
+  const uint32_t page = page_ring_oldest(ring, pages);
+  ring->first = page_ring_after(ring, ring->first, 1);
+  ring->used--;
+  page_ring_remove(ring, pages, page);
+  return page;
 }
 
 #endif

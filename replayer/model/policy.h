@@ -35,12 +35,16 @@ struct cache_policy {
 };
 
 enum cache_policy_name {
-  POLICY_LRU,     /* the page that was not used for the longest time leaves */
-  POLICY_FIFO,    /* the page that came first leaves */
-  POLICY_CLOCK,   /* as FIFO, but a page used since the hand passed it gets a second round */
-  POLICY_S3_FIFO, /* Yang et al. 2023 */
-  POLICY_ARC,     /* Megiddo and Modha 2003 */
-  POLICY_OPTIMUM, /* Belady 1966: the page that is used last in future leaves */
+  POLICY_LRU,       /* the page that was not used for the longest time leaves */
+  POLICY_FIFO,      /* the page that came first leaves */
+  POLICY_CLOCK,     /* as FIFO, but a page used since the hand passed it gets a second round */
+  POLICY_S3_FIFO,   /* Yang et al. 2023 */
+  POLICY_ARC,       /* Megiddo and Modha 2003 */
+  POLICY_2Q,        /* Johnson and Shasha 1994 */
+  POLICY_LIRS,      /* Jiang and Zhang 2002 */
+  POLICY_SIEVE,     /* Zhang et al. 2024 */
+  POLICY_W_TINYLFU, /* Einziger, Friedman and Manes 2017 */
+  POLICY_OPTIMUM,   /* Belady 1966: the page that is used last in future leaves */
   POLICY_COUNT
 };
 
@@ -49,14 +53,25 @@ extern const struct cache_policy policy_fifo;
 extern const struct cache_policy policy_clock;
 extern const struct cache_policy policy_s3_fifo;
 extern const struct cache_policy policy_arc;
+extern const struct cache_policy policy_2q;
+extern const struct cache_policy policy_lirs;
+extern const struct cache_policy policy_sieve;
+extern const struct cache_policy policy_w_tinylfu;
 extern const struct cache_policy policy_optimum;
 
 /* Returns the functions of a policy, a value below POLICY_COUNT. */
 static inline const struct cache_policy *policy_of(uint32_t name) {
   static const struct cache_policy *const policies[POLICY_COUNT] = {
-      [POLICY_LRU] = &policy_lru,     [POLICY_FIFO] = &policy_fifo,
-      [POLICY_CLOCK] = &policy_clock, [POLICY_S3_FIFO] = &policy_s3_fifo,
-      [POLICY_ARC] = &policy_arc,     [POLICY_OPTIMUM] = &policy_optimum,
+      [POLICY_LRU] = &policy_lru,
+      [POLICY_FIFO] = &policy_fifo,
+      [POLICY_CLOCK] = &policy_clock,
+      [POLICY_S3_FIFO] = &policy_s3_fifo,
+      [POLICY_ARC] = &policy_arc,
+      [POLICY_2Q] = &policy_2q,
+      [POLICY_LIRS] = &policy_lirs,
+      [POLICY_SIEVE] = &policy_sieve,
+      [POLICY_W_TINYLFU] = &policy_w_tinylfu,
+      [POLICY_OPTIMUM] = &policy_optimum,
   };
   return policies[name];
 }

@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
+#include "model/page_sample.h"
 #include "model/reuse.h"
 #include "model/size_buckets.h"
 
 #define FIRST_PAGES 4096u
 #define ROWS (2u * PAGE_ROLES)
-#define SALT UINT64_C(0x9e3779b97f4a7c15) /* page 0 must not have the hash 0 */
 #define CUT_SHARE 8u /* a full sample gives up so much of its rate: rarely, and not much */
 #define SOON 8u
 #define PAGES 256u   /* pages that are hashed together */
@@ -24,8 +23,6 @@
 /* Four fifths full, the search for a page ends after 3 places on the average, for a new one after
  * 13, which are two lines of memory. */
 #define FREE_SHARE 4u
-
-#define SAMPLE_HASH_SHIFT 40 /* the highest 24 bits of a hash decide whether a page is sampled */
 
 /* The sampled pages of SHARDS and their stack distances: one open table by hash, in which a page
  * takes 12 bytes and a fifth of the places is free, beside 0.75 bytes of time slots a place. A page
@@ -181,7 +178,7 @@ static void sample_cut(struct sample *sample, uint32_t threshold) {
   for (uint32_t place = 0; place < sample->places; place++) {
     /* What comes from further on to close the gap may have to go as well. */
     while (sample->hashes[place] != EMPTY &&
-           sample->hashes[place] >> SAMPLE_HASH_SHIFT >= threshold) {
+           sample->hashes[place] >> PAGE_SAMPLE_SHIFT >= threshold) {
       reuse_forget(&sample->reuse, place);
       sample->count--;
       close_gap(sample, place);
@@ -239,7 +236,7 @@ static void lower(struct shards *shards) {
 static int add_reference(struct shards *shards, const struct waiting *reference) {
   uint32_t distance;
   const uint64_t hash = reference->hash;
-  if (hash >> SAMPLE_HASH_SHIFT >= shards->threshold)
+  if (hash >> PAGE_SAMPLE_SHIFT >= shards->threshold)
     return 0; /* the threshold was lowered meanwhile */
   const int error = sample_touch(&shards->sample, hash, &distance);
   if (error)
@@ -281,7 +278,7 @@ static int add_pages(struct shards *shards) {
     const uint64_t hash = hash_mix(shards->keys[i]);
     /* Written in any case, and overwritten if the page is not sampled: a branch would be missed. */
     shards->waiting[waiting] = (struct waiting){hash, shards->rows[i]};
-    waiting += hash >> SAMPLE_HASH_SHIFT < shards->threshold;
+    waiting += hash >> PAGE_SAMPLE_SHIFT < shards->threshold;
   }
   shards->waiting_count = waiting;
   shards->page_count = 0;
@@ -289,7 +286,7 @@ static int add_pages(struct shards *shards) {
 }
 
 static int add_access(struct shards *shards, const struct page_access *access, uint32_t row) {
-  const uint64_t key = (uint64_t)access->key + SALT;
+  const uint64_t key = (uint64_t)access->key + PAGE_SAMPLE_SALT;
   for (uint64_t done = 0; done < access->count; done += STEP) {
     const uint64_t left = access->count - done;
     const int error = shards->page_count > PAGES - STEP ? add_pages(shards) : 0;

@@ -13,9 +13,9 @@
 
 #include "common/export.h"
 #include "model/page_runs.h"
+#include "model/page_sample.h"
 
 #define SHARDS_GROUPS 32
-#define SHARDS_SCALE (1u << 24) /* the threshold at which every page is sampled */
 
 struct shards;
 

@@ -245,7 +245,8 @@ def test_the_plane_of_times_has_a_unit_that_fits(longest_ns: float, unit: str) -
     ("options", "figures"),
     [
         (CacheOptions(), ["shared", "own", "policies", "plane", "plane-time", "even"]),
-        (CacheOptions(sample_pages=50), ["shared", "plane", "plane-time", "even"]),
+        (CacheOptions(sample_pages=50), ["shared", "policies", "plane", "plane-time", "even"]),
+        (CacheOptions(sample_pages=9), ["shared", "plane", "plane-time", "even"]),
         (
             CacheOptions(levels="inclusive", policies=("lru",)),
             ["shared", "own", "policies", "plane"],

@@ -2,13 +2,15 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.simulate.policy_models import Lirs, Sieve, TwoQ, WTinyLfu, hash_of
 from tracekit._native.caches import RUN
 
 Reference = tuple[int, bool]  # page, is write
@@ -190,12 +192,26 @@ def arc_misses(references: Sequence[Reference], capacity: int) -> int:
     return sum(arc.misses(page) for page, _ in references)
 
 
-MODELS = {
+def level_misses(policy: str, references: Sequence[Reference], capacity: int) -> int:
+    """Count the misses of one of the levels below."""
+    level = make_level(policy, capacity)
+    misses = 0
+    for page, _ in references:
+        if page in level.holds():
+            level.hit(page)
+        else:
+            level.admit(page)
+            misses += 1
+    return misses
+
+
+MODELS: dict[str, Callable[[Sequence[Reference], int], int]] = {
     "lru": lru_misses,
     "fifo": fifo_misses,
     "clock": clock_misses,
     "s3-fifo": s3_fifo_misses,
     "arc": arc_misses,
+    **{name: partial(level_misses, name) for name in ("2q", "lirs", "sieve", "w-tinylfu")},
     "optimum": optimum_misses,
 }
 
@@ -225,15 +241,6 @@ def write_counts(
 
 
 SCALE = 1 << 24
-WORD = (1 << 64) - 1
-
-
-def hash_of(key: int) -> int:
-    """Return splitmix64 of a key, as its authors publish it."""
-    mixed = (key + 0x9E3779B97F4A7C15) & WORD
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & WORD
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & WORD
-    return mixed ^ mixed >> 31
 
 
 def shards(
@@ -421,13 +428,22 @@ class Nothing:
         raise AssertionError(page)
 
 
+LEVELS: dict[str, Callable[[int], Policy]] = {
+    "arc": ArcLevel,
+    "s3-fifo": S3Fifo,
+    "2q": TwoQ,
+    "lirs": Lirs,
+    "sieve": Sieve,
+    "w-tinylfu": WTinyLfu,
+}
+
+
 def make_level(policy: str, capacity: int) -> Policy:
     """Return an empty level."""
     if not capacity:
         return Nothing()
-    if policy == "arc":
-        return ArcLevel(capacity)
-    return S3Fifo(capacity) if policy == "s3-fifo" else Queue(capacity, policy)
+    made = LEVELS.get(policy)
+    return made(capacity) if made else Queue(capacity, policy)
 
 
 def two_level_counts(

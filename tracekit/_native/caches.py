@@ -6,7 +6,7 @@ Requests go through them as accesses (ACCESS) to page keys, or as runs (RUN) ove
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,23 @@ class PageRuns(Owned):
                 hint="run: tracekit classify",
             )
         return runs[: self._check(made)]
+
+
+SAMPLE_ROWS = 1 << 20
+
+
+def sample_pages(rows: NDArray[np.void], thresholds: tuple[int, int]) -> Iterator[NDArray[np.void]]:
+    """Yield the references (ACCESS, of one page each) of the pages between two thresholds.
+
+    Pages are in a sample of a threshold of SHARDS_SCALE if their hash is below it.
+    """
+    most = max(SAMPLE_ROWS, int(rows["count"].max(initial=0)))
+    while len(rows):
+        found = np.empty(most, ACCESS)
+        done = out("uint64_t")
+        made = call("tk_page_sample", rows, len(rows), *thresholds, found, most, done)
+        yield found[:made].copy()
+        rows = rows[done[0] :]
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Totals:
     missing_blocks: int
 
 
-class _Kernel(Owned, ABC):
+class RequestKernel(Owned, ABC):
     """What goes once through the requests of a trace."""
 
     failure = "the placement model failed"
@@ -135,7 +135,7 @@ class _Kernel(Owned, ABC):
         """Return the fields of `struct tk_placement_totals`; fine after a failure."""
 
 
-class PlacementKernel(_Kernel):
+class PlacementKernel(RequestKernel):
     """One pass over a trace."""
 
     kind = "tk_placement"
@@ -197,7 +197,7 @@ class Simulated:
     span_ps: int
 
 
-class SimulationKernel(_Kernel):
+class SimulationKernel(RequestKernel):
     """Some placements of a plan.
 
     A twin of another kernel uses its blocks, must be freed before it, and knows no other devices.
@@ -337,7 +337,7 @@ class Counts:
         return not any((*sum(self.apart + self.joined, ()), *self.flushes))
 
 
-class Ledger(_Kernel):
+class Ledger(RequestKernel):
     """Counts a trace, or one window after the other."""
 
     kind = "tk_ledger"

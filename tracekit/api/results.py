@@ -170,7 +170,6 @@ class Recommendation(Result):
 class CacheSimulation(Result):
     """What a cache of any size would hit."""
 
-    is_sampled: bool
     section = "cache"
     main = "cache_policies"
 
@@ -178,7 +177,6 @@ class CacheSimulation(Result):
     def notes(self) -> tuple[str, ...]:
         """Curves, policies and requests that are left out."""
         left_out, volumes = self.summary["left_out"], self.summary["volumes"]
-        reason = "a sample is not enough for them" if self.is_sampled else "too many references"
         named = ", ".join(volumes["named"])
         lines = (
             (
@@ -191,7 +189,12 @@ class CacheSimulation(Result):
             ),
             (
                 left_out["policies"],
-                f"policies left out, {reason}: {', '.join(left_out['policies'])}",
+                f"policies left out, too many references: {', '.join(left_out['policies'])}",
+            ),
+            (
+                left_out["small_sizes"],
+                f"policies at {left_out['small_sizes']} sizes left out: the sample has too few"
+                " pages for such caches",
             ),
             (left_out["impossible"], impossible_line(left_out["impossible"])),
         )

@@ -38,7 +38,7 @@ class Simulate:
         migration: float = 41.0,
         charge_migration: bool = False,
         amount: choices.Amount = "bytes",
-        rounding: choices.Rounding = "floor",
+        rounding: choices.Rounding = "largest-remainder",
         capacity: Size = "",
         profiles: PathLike | None = None,
         vary: Texts | None = None,
@@ -123,9 +123,7 @@ class Simulate:
         with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
             summary = simulate_cache(self.trace.folder, options, on_rows=on_rows, on_step=on_step)
         return results.CacheSimulation(
-            self.trace,
-            self.trace.kept(summary, "simulations/cache.json"),
-            is_sampled=options.is_sampled,
+            self.trace, self.trace.kept(summary, "simulations/cache.json")
         )
 
     @keeps_words

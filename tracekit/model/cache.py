@@ -15,6 +15,7 @@ from tracekit._native.caches import (
     POLICIES,
     SHARDS_SCALE,
     WRITES,
+    CacheCounts,
     CacheSetup,
     ShardsTotals,
     TwoLevelSetup,
@@ -23,11 +24,12 @@ from tracekit.arrow import row_count
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
-from tracekit.model import cache_passes, cache_plane
+from tracekit.model import cache_passes, cache_plane, miniature
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.cache_passes import Grid, OnRows, Passed
 from tracekit.model.cache_plane import LEAST_GAIN_RATIO, Devices, Pair
 from tracekit.model.changes import Change
+from tracekit.model.miniature import Miniature
 from tracekit.model.miss_ratio_curve import Accesses, HitCounts, page_keys
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import CACHE_CURVE, CACHE_PLANE, CACHE_POLICIES, ROLES
@@ -51,6 +53,10 @@ LEVEL_WRITES = {
     " leaves; what is still newer at the end is not written behind",
     "around": "writes go around both, where copies leave",
 }
+MINIATURE = (
+    "policies of a sample are miniature simulations: the sampled pages in a cache that is as much"
+    " smaller; the band holds 95 % by the spread of four quarters of the sample"
+)
 PAIR_COUNTS = (
     "reads", "pcm_read_hits", "flash_read_hits", "pcm_writes", "flash_writes", "base_writes",
     "dirty_pages",
@@ -183,6 +189,7 @@ class LeftOut(Record):
     impossible: int
     policies: list[str]
     volumes: int
+    small_sizes: int = 0  # of the policies: the sample has too few pages for them
 
 
 class CacheResult(Record):
@@ -218,34 +225,42 @@ def simulate_cache(
 ) -> CacheResult:
     """Write the TABLES and cache.json to simulations/; return the latter's content.
 
-    InputError when there is nothing to read or write. A sample gives no policies.
+    InputError when there is nothing to read or write. Policies of a sample are miniatures.
     """
     check(options)
     known = load_profiles(options.profiles)
     names = (options.pcm, options.flash, options.base)
     pcm, flash, base = (choose_profile(known, name) for name in names)
     devices = Devices(pcm, flash, base, options.page_bytes)
-    grid, passed = _pass(folder, options, devices, on_rows)
+    found = _pass(folder, options, devices, on_rows)
+    grid, passed = found.grid, found.passed
     if not passed.shared.references.sum():
         raise InputError(f"{folder.path} has no reads and no writes: there is nothing to cache")
     pair_at = _pair_finder(options, grid, passed, on_step)
     tables = {
         "cache_curve": curve_table(passed, grid, page_bytes=options.page_bytes),
-        "cache_policies": _policies_table(options, grid, passed, on_step),
+        "cache_policies": _policies_table(options, found, on_step),
         "cache_plane": plane_table(grid, devices, options=options, pair_at=pair_at),
         "cache_sensitivity": cache_plane.sensitivity_table(
             devices, options.changes, budgets=grid.axis[1:], pair_at=pair_at
         ),
     }
-    result = _result(options, devices, passed, tables)
+    result = _result(options, devices, found, tables)
     places = {f"simulations/{name}": table for name, table in tables.items()}
     write_results(folder, "simulations/cache.json", result=result, tables=places)
     return result
 
 
-def _pass(
-    folder: TraceFolder, options: CacheOptions, devices: Devices, on_rows: OnRows
-) -> tuple[Grid, Passed]:
+@dataclass(frozen=True)
+class Found:
+    """The sizes, what one pass counted, and of a sample the miniature for the policies."""
+
+    grid: Grid
+    passed: Passed
+    sample: Miniature | None = None
+
+
+def _pass(folder: TraceFolder, options: CacheOptions, devices: Devices, on_rows: OnRows) -> Found:
     requests = folder.require("requests", made_by="parse")
     blocks = folder.require("blocks", made_by="classify")
     page_bytes, allocates = options.page_bytes, options.is_allocating
@@ -261,9 +276,11 @@ def _pass(
         grid = grid_for(row_count(blocks))
         rate, limit = options.sample_rate or 1.0, options.sample_pages or 0
         accesses = Accesses(requests, page_bytes)
-        return grid, cache_passes.sampled_pass(
+        passed = cache_passes.sampled_pass(
             accesses, grid, rate=rate, page_limit=limit, on_rows=on_rows
         )
+        again = Accesses(requests, page_bytes)
+        return Found(grid, passed, _miniature(passed, again, on_rows))
     pages = page_keys(read_blocks(blocks), page_bytes)
     grid = grid_for(len(pages.keys))
     accesses = Accesses(requests, page_bytes, pages.device_names, pages.first_keys)
@@ -273,15 +290,37 @@ def _pass(
     volumes = cache_passes.volume_curves(
         passed.runs, pages, grid=grid, writes_allocate=allocates, most=options.volumes
     )
-    return grid, replace(passed, volumes=volumes)
+    return Found(grid, replace(passed, volumes=volumes))
 
 
-def _skipped(options: CacheOptions, passed: Passed) -> list[str]:
-    """Return the policies that cannot be simulated: all from a sample, the optimum of too much."""
-    if options.is_sampled:
-        return list(options.policies)
-    is_too_long = passed.shared.references.sum() > MOST_OPTIMUM_REFERENCES
+def _miniature(passed: Passed, accesses: Accesses, on_rows: OnRows) -> Miniature | None:
+    """Read the requests again, for the pages that the sample had in the end."""
+    shards, found = passed.shared.shards, passed.shared.references
+    if shards is None or not found.sum():
+        return None
+    totals = (int(found[0::2].sum()), int(found[1::2].sum()))
+    return miniature.take(accesses, threshold=shards.threshold, references=totals, on_rows=on_rows)
+
+
+def _skipped(options: CacheOptions, found: Found) -> list[str]:
+    """Return the policies that cannot be simulated: the optimum of too many references."""
+    count = found.passed.shared.references.sum()
+    if found.sample is not None:
+        count = len(found.sample.whole.runs)
+    is_too_long = count > MOST_OPTIMUM_REFERENCES
     return [policy for policy in options.policies if policy == "optimum" and is_too_long]
+
+
+def _setups(options: CacheOptions, found: Found) -> list[CacheSetup]:
+    """Return the caches to simulate: each policy at each size that a sample is enough for."""
+    skipped, pages = _skipped(options, found), found.passed.page_count
+    return [
+        CacheSetup(pages, size, policy, options.writes, options.is_allocating)
+        for policy in options.policies
+        if policy not in skipped
+        for size in found.grid.axis
+        if found.sample is None or found.sample.fits(size)
+    ]
 
 
 def _pair_finder(
@@ -312,8 +351,9 @@ def _pair_finder(
 
 
 def _result(
-    options: CacheOptions, devices: Devices, passed: Passed, tables: dict[str, pa.Table]
+    options: CacheOptions, devices: Devices, found: Found, tables: dict[str, pa.Table]
 ) -> CacheResult:
+    passed, small = found.passed, found.sample
     shared, shards = passed.shared, passed.shared.shards
     names = [each.name for each in passed.volumes if each.name is not None]
     others = sum(each.devices for each in passed.volumes if each.name is None)
@@ -331,7 +371,10 @@ def _result(
         volumes=Volumes(named=names, others=others),
         sample=None if shards is None else _sample(shards),
         left_out=LeftOut(
-            impossible=passed.impossible, policies=_skipped(options, passed), volumes=lost
+            impossible=passed.impossible,
+            policies=_skipped(options, found),
+            volumes=lost,
+            small_sizes=sum(not small.fits(size) for size in found.grid.axis) if small else 0,
         ),
         price_ratio=devices.price_ratio,
         profiles=[devices.pcm, devices.flash, devices.base],
@@ -386,7 +429,10 @@ def _policy_words(rows: list[dict[str, Any]]) -> list[str]:
     group = max(by_size, key=lambda rows: np.ptp([row["miss_ratio"] for row in rows]))
     ordered = sorted(group, key=lambda row: (row["miss_ratio"], row["policy"]))
     listed = ", ".join(f"{row['policy']} {row['miss_ratio']:.1%}" for row in ordered)
-    return [f"policies differ most at {format_size(group[0]['capacity_bytes'])}: {listed} missed"]
+    error = max((row["miss_ratio_high"] - row["miss_ratio_low"]) / 2 for row in group)
+    band = f", each within {error * 100:.1f} points, by sample" if error else ""
+    size = format_size(group[0]["capacity_bytes"])
+    return [f"policies differ most at {size}: {listed} missed{band}"]
 
 
 def _plane_words(rows: list[dict[str, Any]], devices: Devices) -> list[str]:
@@ -449,6 +495,7 @@ def assumptions(options: CacheOptions, devices: Devices) -> list[str]:
     allocation = "a missed write brings its page into the cache"
     if not options.is_allocating:
         allocation = "a write neither brings its page into the cache nor makes it younger"
+    sampled = [MINIATURE] if options.is_sampled and options.policies else []
     levels = (devices.pcm, devices.flash, devices.base)
     reads, writes = (
         [f"{time_us(level):.1f}" for level in levels]
@@ -458,6 +505,7 @@ def assumptions(options: CacheOptions, devices: Devices) -> list[str]:
         f"pages of {format_size(options.page_bytes)}; a request refers to each page it touches, as"
         " queued, in queue order; flushes and discards to none",
         f"policies write {options.writes}; {allocation}",
+        *sampled,
         f"two levels are {options.levels}, PCM is {options.level_policies[0]} and flash"
         f" {options.level_policies[1]}, and {LEVEL_WRITES[options.level_writes]}; a page that"
         " leaves an exclusive PCM level is written to flash; reading what goes down is not counted",
@@ -514,38 +562,44 @@ def _curve_rows(
                 }
 
 
-def _policies_table(options: CacheOptions, grid: Grid, passed: Passed, on_step: OnStep) -> Any:
-    """Return hits and traffic of each policy at each size."""
-    skipped = _skipped(options, passed)
-    setups = [
-        CacheSetup(passed.page_count, size, policy, options.writes, options.is_allocating)
-        for policy in options.policies
-        if policy not in skipped
-        for size in grid.axis
+def _policies_table(options: CacheOptions, found: Found, on_step: OnStep) -> Any:
+    """Return hits and traffic of each cache; from a sample with the bands of the miss ratios."""
+    setups, sample, page = _setups(options, found), found.sample, options.page_bytes
+    if sample is not None:
+        rows = [
+            _policy_row(one.setup, one.counts, page)
+            | {"miss_ratio_low": one.low, "miss_ratio_high": one.high}
+            for one in miniature.estimates(sample, setups, on_step=on_step)
+        ]
+        return pa.Table.from_pylist(rows, CACHE_POLICIES)
+    simulated = cache_plane.simulate_policies(setups, found.passed.runs, on_step=on_step)
+    rows = [
+        _policy_row(setup, counts, page) for setup, counts in zip(setups, simulated, strict=True)
     ]
-    rows = []
-    simulated = cache_plane.simulate_policies(setups, passed.runs, on_step=on_step)
-    for setup, counts in zip(setups, simulated, strict=True):
-        reads, read_hits = sum(counts.references[0::2]), sum(counts.hits[0::2])
-        written, write_hits = sum(counts.references[1::2]), sum(counts.hits[1::2])
-        rows.append(
-            {
-                "policy": setup.policy,
-                "writes": setup.writes,
-                "capacity_bytes": setup.capacity * options.page_bytes,
-                "reads": reads,
-                "read_hits": read_hits,
-                "write_references": written,
-                "write_hits": write_hits,
-                "miss_ratio": 1 - (read_hits + write_hits) / (reads + written),
-                "read_miss_ratio": 1 - read_hits / reads if reads else None,
-                "fills": counts.fills,
-                "backend_reads": counts.backend_reads,
-                "backend_writes": counts.backend_writes,
-                "dirty_pages": counts.dirty,
-            }
-        )
     return pa.Table.from_pylist(rows, CACHE_POLICIES)
+
+
+def _policy_row(setup: CacheSetup, counts: CacheCounts, page_bytes: int) -> dict[str, Any]:
+    reads, read_hits = sum(counts.references[0::2]), sum(counts.hits[0::2])
+    written, write_hits = sum(counts.references[1::2]), sum(counts.hits[1::2])
+    ratio = 1 - (read_hits + write_hits) / (reads + written)
+    return {
+        "policy": setup.policy,
+        "writes": setup.writes,
+        "capacity_bytes": setup.capacity * page_bytes,
+        "reads": reads,
+        "read_hits": read_hits,
+        "write_references": written,
+        "write_hits": write_hits,
+        "miss_ratio": ratio,
+        "miss_ratio_low": ratio,
+        "miss_ratio_high": ratio,
+        "read_miss_ratio": 1 - read_hits / reads if reads else None,
+        "fills": counts.fills,
+        "backend_reads": counts.backend_reads,
+        "backend_writes": counts.backend_writes,
+        "dirty_pages": counts.dirty,
+    }
 
 
 def plane_table(

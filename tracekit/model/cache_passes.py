@@ -137,7 +137,7 @@ def _count(
 
 @dataclass(frozen=True)
 class Passed:
-    """Counts of one pass, and its `runs` for the simulations; a sample has no runs."""
+    """Counts of one pass, and its `runs` for the simulations; a sample has a miniature instead."""
 
     shared: HitCounts
     alone: dict[str, HitCounts]  # by role, in a cache that it has for itself

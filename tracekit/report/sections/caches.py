@@ -57,6 +57,10 @@ POLICY_STYLES = {
     "clock": Key("orange", "CLOCK", "dashed"),
     "s3-fifo": Key("green", "S3-FIFO", "solid"),
     "arc": Key("purple", "ARC", "dashdot"),
+    "2q": Key("blue", "2Q", "dotted"),
+    "lirs": Key("orange", "LIRS", "solid"),
+    "sieve": Key("green", "SIEVE", "dashed"),
+    "w-tinylfu": Key("purple", "W-TinyLFU", "solid"),
     "optimum": Key("black", "Belady's optimum", "dotted"),
 }
 # Each point was simulated, lines lead the eye.
@@ -311,11 +315,12 @@ def cache(
     cache_sensitivity: Evidence,
 ) -> Parts:
     """Show what caches would do."""
+    has_sizes = bool((cache_policies.table["capacity_bytes"] > 0).any())
     return {
         "answer": answer,
         "curves": [drawn for kind in CURVE_TITLES if (drawn := _curve(cache_curve, kind))],
         "volumes": volumes(cache_curve, answer),
-        "policies": _policies(cache_policies) if len(cache_policies.table) else None,
+        "policies": _policies(cache_policies) if has_sizes else None,
         "planes": planes(cache_plane, answer),
         "even": _even(cache_plane, answer),
         "changed": changed(cache_sensitivity),
