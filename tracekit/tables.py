@@ -212,6 +212,18 @@ PLACEMENT = _stored("""
     swap_bytes int64: NVM given to swap at this point
 """)
 
+UNITS = _stored("""
+    simulations/units of recommend: one row per unit of --unit; none without it
+    unit string: role, file, directory or extent
+    name string: role, path, or device and number of the extent; of a directory with / at the end
+    device string: device of its first touched block
+    first_block int64: its first 4 KiB block; of files and roles the first that was touched
+    blocks int64: touched 4 KiB blocks
+    bytes int64: what it takes of the NVM, also where the trace did not touch it
+    saving_ns int64: how much shorter the trace got when it moved, after those that moved before
+    is_placed bool: the answer places it
+""")
+
 VERIFICATION = _stored("""
     verification of verify-placement: one row per repeat and kind of replay
     repeat int64: number of the repeat, from 1

@@ -164,6 +164,17 @@ class Recommendation(Result):
         return answer
 
     curve = Table("placement", "Elapsed time by placement and NVM capacity.")
+    units = Table("units", "Whole units, such as files or extents, and which of them to place.")
+
+    @property
+    def script(self) -> str:
+        """The shell script that carries it out, and takes it back; by itself it only prints."""
+        from msgspec import convert
+
+        from tracekit.model import answer, carry_out
+
+        found = convert(self.summary, answer.Recommendation)
+        return carry_out.script(self.trace.folder, found)
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 import weakref
@@ -118,15 +119,24 @@ class Trace(Tables):
         level: choices.Level = "issued",
         queueing: choices.Queueing = "serial",
         profiles: PathLike | None = None,
+        unit: str = "",
+        files: PathLike | None = None,
+        script: PathLike | None = None,
+        force: bool = False,
     ) -> results.Recommendation:
         """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity.
 
         The first of the capacities is the headline's; by default a tenth of what was touched.
+        `script` is a file for the commands that carry it out, which `force` replaces.
         """
         from msgspec import to_builtins
 
         from tracekit.model.recommend import RecommendOptions, recommend
 
+        if script is not None and os.path.exists(script) and not force:
+            raise UsageError(
+                f"--script {os.fspath(script)}: exists already", hint="name another or pass --force"
+            )
         choices.check_choice(coverage, choices.Coverage, option="--coverage")
         choices.check_choice(level, choices.Level, option="--level")
         choices.check_choice(queueing, choices.Queueing, option="--queueing")
@@ -138,7 +148,13 @@ class Trace(Tables):
         )
         with row_progress("recommend") as on_rows:
             summary = recommend(self.folder, options, on_rows=on_rows)
-        return results.Recommendation(self, to_builtins(summary))
+        found = results.Recommendation(self, to_builtins(summary))
+        if script is not None:
+            from tracekit.store import beside
+
+            with beside(Path(script), overwrite=force) as part:
+                part.write_text(found.script)
+        return found
 
     @property
     def simulate(self) -> Simulate:

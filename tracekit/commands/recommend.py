@@ -19,6 +19,22 @@ from tracekit.commands import options
     queueing="Serve requests one after the other, or let them come at their traced times and queue"
     " for each device: then mean response times are compared.",
     profiles=options.PROFILES,
+    unit=options.option(
+        "Place only whole units: extent alone is extent=4MiB, or smaller for a small capacity."
+        " Default: extents where most requests have no role, else blocks.",
+        metavar="role|file|directory|extent=SIZE|block",
+    ),
+    files=options.option(
+        "Table of where files lie (CSV or JSON: path, device, first_sector, sectors), for --unit"
+        " file and directory.",
+        metavar="FILE",
+    ),
+    script=options.option(
+        "Write a shell script that carries the answer out, and takes it back; it only prints"
+        " commands until TRACEKIT_APPLY=yes is set.",
+        metavar="FILE",
+    ),
+    force="Replace the script.",
 )
 def recommend(trace: options.Classified, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity."""

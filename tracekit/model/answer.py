@@ -17,6 +17,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, distinct, to_ns
+from tracekit.model.placement_units import UnitAnswer
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size
@@ -227,6 +228,7 @@ class Recommendation(Record, kw_only=True):
     left_out: dict[str, int]
     assumptions: list[str]
     gain_range: GainRange | None = None
+    units: UnitAnswer | None = None
 
     @property
     def is_open(self) -> bool:

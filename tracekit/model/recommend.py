@@ -29,6 +29,15 @@ from tracekit.model.placement import (
     curves_at,
     to_ns,
 )
+from tracekit.model.placement_units import (
+    TABLE as UNIT_TABLE,
+)
+from tracekit.model.placement_units import (
+    choose_unit,
+    no_units,
+    place_units,
+    with_units,
+)
 from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import PLACEMENT, ROLE_NAMES, ROLES
@@ -59,6 +68,8 @@ class RecommendOptions:
     level: str = "issued"
     queueing: str = choice.SERIAL
     profiles: Path | None = None
+    unit: str = ""
+    files: Path | None = None
 
 
 def recommend(
@@ -90,8 +101,34 @@ def recommend(
         result.gain_range = found.range()
         result.headline.append(range_sentence(result.gain_range))
     table = pa.concat_tables(_series(devices, grid, curves, *one) for one in _candidates(curves))
-    write_results(folder, choice.RESULT, result=result, tables={TABLE: table})
+    tables = {TABLE: table, **_units(folder, options, unreported, result)}
+    write_results(folder, choice.RESULT, result=result, tables=tables)
     return result
+
+
+def _units(
+    folder: TraceFolder, options: RecommendOptions, trace: ChargedTrace, result: Recommendation
+) -> dict[str, pa.Table]:
+    """Add the answer by whole units, if there is to be one, and return its table."""
+    unknown, answer = result.roles.get("unknown"), result.answer
+    unit = choose_unit(
+        options.unit,
+        files=options.files,
+        capacity_bytes=answer.capacity_bytes,
+        unknown_ratio=unknown.base_elapsed_ns / max(answer.base_elapsed_ns, 1) if unknown else 0.0,
+    )
+    if unit is None:
+        return {UNIT_TABLE: no_units()} if folder.has(UNIT_TABLE) else {}
+    layout = folder.info.layout
+    result.units, table = place_units(trace, unit, layout, answer.capacity_bytes)
+    result.headline = with_units(
+        result.headline,
+        result.units,
+        nvm=trace.devices.nvm,
+        is_open=trace.is_open,
+        pays=result.best is not None and result.best.gain_ratio > 0,
+    )
+    return {UNIT_TABLE: table}
 
 
 def check_answer(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> None:

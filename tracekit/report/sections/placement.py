@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tracekit.model.answer import read_recommendation
+from tracekit.model.carry_out import script
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
@@ -114,6 +116,7 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "times": advice.get("times"),
             "profile_keys": profile_keys(advice["profiles"]),
             "panels": panels,
+            "script": script(inputs.folder, read_recommendation(inputs.folder)),
         },
     )
 

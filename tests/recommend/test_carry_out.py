@@ -1,0 +1,343 @@
+"""The script of a recommendation: what it says, what it does on real disks, and where it is cut."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tracekit as tk
+from tests.command_line import invoke, refused, succeed
+from tests.recipes.three_roles import run
+from tests.recommend.carried import Host, host, wipe
+from tests.recommend.test_units import WORDS
+from tests.recommend.traces import BLOCK
+from tests.simulate.placement_models import Request, write_trace
+from tests.traces import written
+from tracekit.errors import UsageError
+from tracekit.model.carry_out import merge_spans
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
+NAME = "it's $HOME; a log"
+
+
+def region(name: str, role: str, sectors: range, **more: Any) -> dict[str, Any]:
+    """Return a part of a device with the name of a whole one."""
+    place = {"device": name.split(maxsplit=1)[0], "name": name, "role": role}
+    size = {"start_sector": sectors.start, "sectors": len(sectors)}
+    return {"filesystem": "ext4", "mount": None, "evidence": "", **place, **size, **more}
+
+
+def script_of(
+    folder: Path, requests: list[Request], *words: str | Path, layout: list[dict[str, Any]]
+) -> Path:
+    """Recommend for a trace, and return the script's file."""
+    write_trace(folder / "trace", requests, layout=layout)
+    file = folder / "carry.sh"
+    succeed("recommend", folder / "trace", *WORDS, *words, "--script", file, "--force")
+    subprocess.run(["sh", "-n", file], check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-S", "warning", file], check=True)
+    return file
+
+
+def journal_script(folder: Path, disk: str, point: Path | None = None) -> Path:
+    """Return the script of a trace whose journal of 4 MiB belongs on the NVM."""
+    name = Path(disk).name
+    layout = [
+        region(name, "fs", range(98304), mount=str(point) if point else None),
+        region(f"{name} journal", "journal", range(32768, 32768 + 8192)),
+    ]
+    requests = [Request("journal", 32768 + 16 * n, device=name) for n in range(512)]
+    return script_of(folder, requests, "--unit", "role", "--capacity", "4MiB", layout=layout)
+
+
+def move_script(folder: Path, disk: str, path: Path) -> Path:
+    """Return the script of a trace of which one file or directory belongs on the NVM."""
+    name = Path(disk).name
+    table = written(
+        folder / "files.csv", f'path,device,first_sector,sectors\n"{path}",{name},800,8192\n'
+    )
+    requests = [Request("fs", 800 + 16 * n, device=name) for n in range(512)]
+    words = ("--unit", "file", "--files", table, "--capacity", "4MiB")
+    return script_of(folder, requests, *words, layout=[region(name, "fs", range(98304))])
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Host]:
+    with host(tmp_path) as found:
+        yield found
+
+
+def fresh(machine: Host, point: Path) -> dict[str, str]:
+    """Make an ext4 with files and its own journal, mounted; return its files."""
+    machine.unmount_all()
+    wipe(machine)
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-J", "size=4", machine.disk)
+    machine.must("mkdir", "-p", str(point))
+    machine.must("mount", machine.disk, str(point))
+    machine.must(
+        *("sh", "-c", 'cd "$1" && mkdir -p "$2/sub" && umask 027'
+         ' && seq 20000 >"$2/sub/a b" && seq 9 >"$2/x" && ln -s x "$2/link" && sync', "-"),
+        *(str(point), NAME),
+    )  # fmt: skip
+    return machine.files(point)
+
+
+def features(machine: Host) -> str:
+    return run("dumpe2fs", "-h", machine.disk)
+
+
+@needs_root
+def test_a_dry_run_prints_and_changes_nothing(machine: Host, tmp_path: Path) -> None:
+    point = tmp_path / "fs"
+    fresh(machine, point)
+    machine.unmount_all()
+    before = [run("sha256sum", device) for device in (machine.disk, machine.nvm)]
+    for file in (
+        journal_script(tmp_path, machine.disk, point),
+        move_script(tmp_path, machine.disk, point / NAME),
+    ):
+        for way in ("apply", "undo"):
+            for nvm in (machine.nvm, ""):
+                done = machine.script(file, way, TRACEKIT_APPLY="no", NVM=nvm)
+                assert done.returncode == 0, done.stderr
+                assert done.stdout.count("\n+ ") > 2
+                assert done.stdout.endswith("TRACEKIT_APPLY=yes for that\n")
+    assert before == [run("sha256sum", device) for device in (machine.disk, machine.nvm)]
+    assert machine.fstab.read_text() == "# of the test\n"
+    # AND without the device nothing is run
+    assert machine.script(file, NVM="").returncode == 1
+
+
+@needs_root
+def test_a_journal_goes_to_the_nvm_and_back(machine: Host, tmp_path: Path) -> None:
+    point = tmp_path / "fs"
+    files = fresh(machine, point)
+    file = journal_script(tmp_path, machine.disk, point)
+    for _ in range(2):  # a second run finds that all is done
+        done = machine.script(file)
+        assert done.returncode == 0, done.stderr
+        assert machine.files(point) == files
+        assert "Journal device:" in features(machine)
+        uuid = run("blkid", "-p", "-o", "value", "-s", "UUID", machine.nvm)
+        assert f"Journal UUID:             {uuid}" in features(machine)
+    assert "# the journal of" in done.stdout
+    for _ in range(2):
+        done = machine.script(file, "undo")
+        assert done.returncode == 0, done.stderr
+        assert machine.files(point) == files
+        assert "Journal inode:" in features(machine)
+
+
+@needs_root
+def test_a_lost_nvm_costs_the_journal_only(machine: Host, tmp_path: Path) -> None:
+    # GIVEN a file system whose journal device dies while it is in use
+    point = tmp_path / "fs"
+    files = fresh(machine, point)
+    file = journal_script(tmp_path, machine.disk, point)
+    assert machine.script(file).returncode == 0
+    machine.unmount_all()
+    run("debugfs", "-w", "-R", "feature needs_recovery", machine.disk)
+    run("dd", "if=/dev/zero", f"of={machine.nvm}", "bs=1M", "count=24", "conv=fsync")
+    assert machine.inside("mount", machine.disk, str(point)).returncode != 0
+    # WHEN it is undone, THEN the files are there
+    done = machine.script(file, "undo", NVM_LOST="yes", NVM="")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.files(point) == files
+
+
+def mountable(machine: Host, point: Path) -> None:
+    """Restart, as it were, and mount the disk."""
+    machine.unmount_all()
+    machine.must("mount", machine.disk, str(point))
+
+
+@needs_root
+@pytest.mark.parametrize("way", ["apply", "undo"])
+def test_a_journal_script_may_be_cut_anywhere(way: str, machine: Host, tmp_path: Path) -> None:
+    point, cuts = tmp_path / "fs", 0
+    file = journal_script(tmp_path, machine.disk, point)
+    for cut in range(20):
+        files = fresh(machine, point)
+        if way == "undo":
+            assert machine.script(file).returncode == 0
+        done = machine.script(file, way, cut=cut)
+        # THEN the file system can be mounted, with all files, and the next run ends the work
+        mountable(machine, point)
+        assert machine.files(point) == files, f"cut before command {cut}"
+        again = machine.script(file, way)
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert machine.files(point) == files
+        assert ("Journal device:" in features(machine)) == (way == "apply")
+        if done.returncode == 0:
+            break
+        cuts += 1
+    assert cuts == {"apply": 6, "undo": 5}[way]
+
+
+@needs_root
+@pytest.mark.parametrize("path", [NAME, f"{NAME}/sub/a b"])
+@pytest.mark.parametrize("way", ["apply", "undo"])
+def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host, tmp_path: Path) -> None:
+    point, cuts = tmp_path / "fs", 0
+    moved = point / path
+    file = move_script(tmp_path, machine.disk, moved)
+    for cut in range(40):
+        files = fresh(machine, point)
+        machine.fstab.write_text("# of the test\n")
+        if way == "undo":
+            assert machine.script(file).returncode == 0
+            # What is written from then on is on the NVM, and comes back from there.
+            target = moved / "new" if path == NAME else moved
+            machine.must("sh", "-c", 'echo new >"$1"', "-", str(target))
+            files = machine.files(point)
+            files = {name: sum_ for name, sum_ in files.items() if ".tracekit-" not in name}
+        done = machine.script(file, way, cut=cut)
+        # THEN both can be mounted, and what was moved is there or there, whole
+        mountable(machine, point)
+        kept = [point / f"{path}{end}" for end in ("", ".tracekit-old", ".tracekit-new")]
+        on_nvm = [tmp_path / "nvm" / Path(path).name]
+        if (tmp_path / "nvm").is_dir() and run_kind(machine.nvm) == "ext4":
+            machine.must("mount", machine.nvm, str(tmp_path / "nvm"))
+            kept += [*on_nvm, Path(f"{on_nvm[0]}.undone")]
+        wanted = {
+            name[len(path) + 2 :]: sum_ for name, sum_ in files.items() if name[2:].startswith(path)
+        }
+        assert wanted in [found(machine, one) for one in kept], f"cut before command {cut}"
+        # AND the next run ends the work
+        again = machine.script(file, way)
+        assert again.returncode == 0, again.stdout + again.stderr
+        now = {n: s for n, s in machine.files(point).items() if ".tracekit-" not in n}
+        assert now == files
+        assert (str(tmp_path / "nvm") in machine.fstab.read_text()) or way == "undo"
+        if done.returncode == 0:
+            break
+        cuts += 1
+    assert cuts >= 10
+    left = machine.must("find", str(point), "-name", "*.tracekit-*").splitlines()
+    assert len(left) == (1 if way == "apply" else 0)
+
+
+def run_kind(device: str) -> str:
+    done = subprocess.run(
+        ["blkid", "-p", "-o", "value", "-s", "TYPE", device], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def found(machine: Host, place: Path) -> dict[str, str]:
+    """Return the files of a folder by path, of a file itself by an empty one."""
+    if machine.inside("test", "-f", str(place)).returncode == 0:
+        return {"": machine.must("sha256sum", str(place)).lstrip("\\").split()[0]}
+    if machine.inside("test", "-d", str(place)).returncode != 0:
+        return {}
+    return {name[1:]: sum_ for name, sum_ in machine.files(place).items()}
+
+
+@needs_root
+def test_what_is_in_use_or_not_empty_is_refused(machine: Host, tmp_path: Path) -> None:
+    point = tmp_path / "fs"
+    fresh(machine, point)
+    journal = journal_script(tmp_path, machine.disk, point)
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "mine", machine.nvm)
+    done = machine.script(journal)
+    assert (done.returncode, done.stderr.count("holds ext4")) == (1, 1)
+    machine.must("mkdir", "-p", str(tmp_path / "other"))
+    machine.must("mount", machine.nvm, str(tmp_path / "other"))
+    assert "is mounted" in machine.script(journal).stderr
+    machine.must("umount", str(tmp_path / "other"))
+    wipe(machine)
+    assert "are needed" in machine.script(journal, MIB="4000").stderr
+    # AND a directory in which a process works
+    moved = move_script(tmp_path, machine.disk, point / NAME)
+    work = ("sh", "-c", 'cd "$1" && exec sleep 60', "-", str(point / NAME))
+    holder = subprocess.Popen(["nsenter", f"--mount=/proc/{machine.holder}/ns/mnt", *work])
+    try:
+        while str(point / NAME) not in os.readlink(f"/proc/{holder.pid}/cwd"):
+            pass
+        assert f"in use by process {holder.pid}" in machine.script(moved).stderr
+    finally:
+        holder.kill()
+        holder.wait()
+    assert machine.script(moved).returncode == 0
+
+
+def test_each_layout_has_its_way(tmp_path: Path) -> None:
+    # GIVEN traces of a swap area, an XFS, a logical volume and a plain partition
+    def text(requests: list[Request], *words: str, layout: list[dict[str, Any]]) -> str:
+        return script_of(tmp_path, requests, *words, layout=layout).read_text()
+
+    units = ("--unit", "role", "--capacity", "1GiB")
+    swap = text([Request("swap", 0)], *units, layout=[region("sda", "swap", range(800))])
+    assert 'apply_swap "$NVM" 409600' in swap
+    xfs = [
+        region("sda", "fs", range(8000), filesystem="xfs", mount="/m x"),
+        region("sda journal", "journal", range(80, 160)),
+    ]
+    log = text([Request("journal", 80)], "--capacity", "1MiB", layout=xfs)
+    assert "#   mkfs.xfs -f -l logdev=/dev/NVM /dev/sda" in log
+    assert "xfsrestore -f /backup/dump '/m x'" in log
+    assert 'say "nothing is to be moved"' in log
+    lvm = [region("dm-3", "fs", range(80000))]
+    hot = [Request("fs", 16 * n, device="dm-3") for n in range(400)]
+    cache = text(hot, "--capacity", "64KiB", layout=lvm)
+    assert 'apply_cache "$LV_dm_3" "$NVM" 65536' in cache
+    extents = text(hot, "--unit", "extent=1MiB", "--capacity", "2MiB", layout=lvm)
+    assert f'apply_extents "$LV_dm_3" "$NVM" {6 << 20} 0+{2 << 20}' in extents
+    plain = text([Request("fs", 0)], "--capacity", "64KiB", layout=[region("sda", "fs", range(80))])
+    assert "#     make-bcache -C /dev/NVM -B /dev/sda" in plain
+    both = text(
+        [Request("journal", 80), Request("swap", 0, device="sdb")],
+        *units,
+        layout=[
+            region("sda", "fs", range(799), mount="/m"),
+            region("sda journal", "journal", range(80, 160)),
+            region("sdb", "swap", range(800)),
+        ],
+    )
+    assert 'apply_journal "$FS" "$POINT" "$NVM_JOURNAL" "$MIB"' in both
+    assert 'apply_swap "$NVM_SWAP" 409600' in both
+    # THEN each says what is lost and how to mirror, before the first command
+    for one in (swap, log, cache, extents, plain, both):
+        head = one[: one.index("set -eu")]
+        assert all(line.startswith("#") for line in head.splitlines())
+        assert head.count("If the NVM dies: ") == head.count("Mirrored: ") >= 1
+
+
+def test_a_script_is_not_replaced_and_names_cannot_leave_their_quotes(tmp_path: Path) -> None:
+    path = Path("/srv") / f"{NAME}\n$(touch {tmp_path}/made)`touch {tmp_path}/made`\"'"
+    table = written(
+        tmp_path / "files.json",
+        '[{"path": ' + json.dumps(str(path)) + ', "device": "sda", "first_sector": 0,'
+        ' "sectors": 8}]',
+    )
+    write_trace(tmp_path / "trace", [Request("fs", 0)])
+    words = ("--unit", "file", "--files", table, "--capacity", "1MiB", "--script")
+    file = tmp_path / "carry.sh"
+    succeed("recommend", tmp_path / "trace", *WORDS, *words, file)
+    done = subprocess.run(["sh", file], check=True, capture_output=True, text=True)
+    assert not (tmp_path / "made").exists()
+    assert "a log" in done.stdout
+    refused(
+        invoke("recommend", tmp_path / "trace", *WORDS, *words, file),
+        "carry.sh: exists already",
+        error=UsageError,
+    )
+    # AND the library has it as a text
+    trace = tk.open(tmp_path / "trace")
+    again = trace.recommend(
+        base="disk", nvm="nvm", profiles=WORDS[-1], unit="file", files=table, capacity="1MiB"
+    )
+    assert again.script == file.read_text()
+
+
+def test_extents_that_touch_are_one() -> None:
+    spans = [(8 * BLOCK, BLOCK), (0, BLOCK), (BLOCK, 2 * BLOCK), (9 * BLOCK, BLOCK)]
+    assert merge_spans(spans) == [(0, 3 * BLOCK), (8 * BLOCK, 2 * BLOCK)]
+    assert merge_spans([]) == []

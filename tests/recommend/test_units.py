@@ -1,0 +1,246 @@
+"""Placement of whole units: extents, roles, files and directories."""
+
+import csv
+import itertools
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import invoke, refused, succeed
+from tests.recommend.traces import BLOCK, DEVICES, US, oltp, recommended
+from tests.simulate.placement_models import Block, Request, elapsed_ps, write_trace
+from tests.traces import partition, rows_of, written
+from tracekit.devices import device_cost, load_profiles, picoseconds
+from tracekit.errors import InputError, UsageError
+from tracekit.model.placement import to_ns
+from tracekit.tables import UNITS
+
+EXTENT = 4 * BLOCK
+WORDS = ("--base", "disk", "--nvm", "nvm", "--profiles", DEVICES)
+
+
+def mixed(seed: int) -> list[Request]:
+    """Return 60 requests of any role within 6 extents of 4 blocks on two disks, some flushes."""
+    rng = random.Random(seed)  # noqa: S311 - a repeatable trace
+    requests = []
+    for _ in range(60):
+        role = rng.choice(["fs", "journal", "unknown"])
+        block = min(int(rng.expovariate(0.12)), 10)
+        operation = rng.choice(["read", "write", "write", "flush"])
+        sectors = 8 * rng.randint(1, 2) if operation != "flush" else 0
+        device = rng.choice(["sda", "sdb"])
+        # A role has blocks of its own, so that each block has one.
+        at = 8 * (block + 12 * ["fs", "journal", "unknown"].index(role))
+        requests.append(Request(role, at, sectors, operation, device=device))
+    return requests
+
+
+def time_ns(requests: list[Request], on_nvm: set[Block]) -> int:
+    """Charge a trace by the model that the tests have."""
+    disk, nvm = (load_profiles(DEVICES)[name] for name in ("disk", "nvm"))
+    flush_ps = (picoseconds(disk.flush_us), picoseconds(nvm.flush_us))
+    costs = (device_cost(disk), device_cost(nvm))
+    return int(to_ns(elapsed_ps(requests, on_nvm, costs=costs, flush_ps=flush_ps)))
+
+
+def blocks_of(rows: list[dict[str, Any]]) -> set[Block]:
+    """Return the blocks of extents in the table."""
+    return {
+        (row["device"], row["first_block"] + number)
+        for row in rows
+        for number in range(row["bytes"] // BLOCK)
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("extents", [1, 2])
+def test_a_set_of_extents_costs_what_the_model_says_and_few_are_better(
+    seed: int, extents: int, tmp_path: Path
+) -> None:
+    requests = mixed(seed)
+    capacity = extents * EXTENT + BLOCK
+    result = recommended(tmp_path, requests, unit=f"extent={EXTENT}", capacities_bytes=(capacity,))
+    found, rows = result["units"], rows_of(tmp_path / "simulations/units.parquet")
+    placed = [row for row in rows if row["is_placed"]]
+    # THEN the time is that of the placed extents, whole, by an independent model
+    assert found["elapsed_ns"] == time_ns(requests, blocks_of(placed))
+    assert found["base_elapsed_ns"] == time_ns(requests, set())
+    assert found["bytes"] == len(placed) * EXTENT <= capacity
+    # AND all sets of extents that fit hardly do better
+    sets = itertools.chain.from_iterable(
+        itertools.combinations(rows, size) for size in range(extents + 1)
+    )
+    least = min(time_ns(requests, blocks_of(list(one))) for one in sets)
+    assert least <= found["elapsed_ns"] <= 1.05 * least
+    assert sum(row["blocks"] for row in rows) * BLOCK == result["footprint_bytes"]
+
+
+def test_units_of_different_sizes_fill_the_capacity_best(tmp_path: Path) -> None:
+    # GIVEN files of 6, 5 and 5 blocks, of which the first saves most per byte, and room for 10
+    sizes, touches = {"a": 6, "b": 5, "c": 5}, {"a": 13, "b": 10, "c": 10}
+    files, requests, at = ["path,device,first_sector,sectors"], [], 0
+    for name, size in sizes.items():
+        files.append(f"/{name},sda,{8 * at},{8 * size}")
+        requests += [Request("fs", 8 * at)] * touches[name]
+        at += size
+    strided = [one for three in zip(*[iter(requests)] * 3, strict=False) for one in three]
+    table = written(tmp_path / "files.csv", "\n".join(files) + "\n")
+    result = recommended(
+        tmp_path / "t", strided, unit="file", files=table, capacities_bytes=(10 * BLOCK,)
+    )
+    # THEN both smaller ones are placed, which no order by savings per byte gives
+    assert [one["name"] for one in result["units"]["placed"]] == ["/b", "/c"]
+    assert result["units"]["outside_bytes"] == 0
+
+
+def test_nothing_is_placed_where_no_unit_fits(tmp_path: Path) -> None:
+    result = recommended(tmp_path, oltp(), unit="role", capacities_bytes=(BLOCK,))
+    assert result["units"]["placed_count"] == 0
+    assert result["units"]["elapsed_ns"] == result["answer"]["base_elapsed_ns"]
+    assert result["headline"][0].startswith("With 4 KiB of nvm and only whole roles, leave every")
+
+
+def test_a_role_takes_what_the_layout_gives_it(tmp_path: Path) -> None:
+    # GIVEN a file system of 8 MiB with a journal of 2 MiB in it, of which 300 blocks are touched
+    whole = partition("sda", 1, "fs", range(16 << 11))
+    inner = partition("sda", 1, "journal", range(1 << 20, (1 << 20) + (2 << 11)))
+    whole["sectors"] = 3 << 20
+    info = {"layout": [whole, inner]}
+    for capacity, placed in ((2 << 20, ["journal"]), ((2 << 20) - 1, [])):
+        result = recommended(tmp_path, oltp(), unit="role", capacities_bytes=(capacity,), info=info)
+        assert [one["name"] for one in result["units"]["placed"]] == placed
+    sizes = {row["name"]: row["bytes"] for row in rows_of(tmp_path / "simulations/units.parquet")}
+    assert sizes == {"fs": (3 << 29) - (2 << 20), "journal": 2 << 20}
+
+
+FILES = [
+    # path, blocks from the start of sda1, which is at block 100
+    ("/srv/db/base/1", 0, 4),
+    ("/srv/db/base/2", 4, 4),
+    ("/srv/db/it's a log/x", 8, 4),
+    ("/srv/db/top", 12, 4),
+    ("/srv/other", 16, 400),
+]
+
+
+def files_table(file: Path, device: str = "sda1") -> Path:
+    """Write the table of FILES, as CSV or JSON."""
+    rows = [
+        {"path": path, "device": device, "first_sector": 8 * first, "sectors": 8 * blocks}
+        for path, first, blocks in FILES
+    ]
+    if file.suffix == ".json":
+        return written(file, json.dumps(rows))
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return file
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_directories_are_moved_whole_and_files_above_them_alone(
+    suffix: str, tmp_path: Path
+) -> None:
+    # GIVEN files of a partition, a block of each touched once, and a journal
+    layout = [partition("sda", 1, "fs", range(800, 800 + 8 * 1000))]
+    requests = [Request("fs", 800 + 8 * first) for _, first, _ in FILES for _ in range(2)]
+    requests += [Request("journal", 80000), Request("fs", 8 * 90)]
+    table = files_table(tmp_path / f"files.{suffix}")
+    write_trace(tmp_path / "t", requests, layout=layout)
+    words = ("--unit", "directory", "--files", table, "--capacity", "1MiB", "--json")
+    result = json.loads(succeed("recommend", tmp_path / "t", *WORDS, *words).stdout)
+    # THEN the units are whole directories, files beside directories, and the journal
+    rows = {row["name"]: row for row in rows_of(tmp_path / "t/simulations/units.parquet")}
+    assert {name: (row["unit"], row["bytes"] // BLOCK) for name, row in rows.items()} == {
+        "/srv/db/base/": ("directory", 8),
+        "/srv/db/it's a log/": ("directory", 4),
+        "/srv/db/top": ("file", 4),
+        "/srv/other": ("file", 400),
+        "journal": ("role", 1),
+    }
+    assert rows["/srv/db/base/"]["first_block"] == 100
+    # AND what is in no unit is said, as all that does not fit stays where it is
+    assert result["units"]["outside_bytes"] == BLOCK
+    assert result["units"]["placed_count"] == 4 + (16 + 400 + 1 <= 256)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("path,device\n/a,sda\n", ["row 1", "first_sector, sectors"]),
+        ("path,device,first_sector,sectors\n/a,sda,x,8\n", ["row 2", "first_sector is 'x'"]),
+        ("path,device,first_sector,sectors\n/a,sda,0,0\n", ["row 2", "0 sectors"]),
+        ("path,device,first_sector,sectors\n,sda,0,8\n", ["row 2", "path or device"]),
+        (
+            "path,device,first_sector,sectors\n/a,sda,0,9\n/b,sda,8,8\n",
+            ["row 3", "sector 8 of sda", "/a has too (row 2)"],
+        ),
+        ("path,device,first_sector,sectors\n/a,sdq,0,8\n", ["no row is of a device"]),
+        ("path,device,first_sector,sectors\n", ["no row is of a device"]),
+    ],
+)
+def test_wrong_tables_of_files_are_refused(text: str, words: list[str], tmp_path: Path) -> None:
+    table = written(tmp_path / "files.csv", text)
+    write_trace(tmp_path / "t", oltp()[:20])
+    result = invoke("recommend", tmp_path / "t", *WORDS, "--unit", "file", "--files", table)
+    refused(result, "files.csv", *words, error=InputError)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--unit", "page"], "--unit page"),
+        (["--unit", "file"], "--files"),
+        (["--unit", "extent=5000"], "not a multiple of 4 KiB"),
+        (["--unit", "extent=0"], "not a multiple of 4 KiB"),
+        (["--unit", "role=3"], "--unit role=3"),
+        (["--files", "x"], "--files is for"),
+    ],
+)
+def test_wrong_units_are_refused(words: list[str], message: str, tmp_path: Path) -> None:
+    write_trace(tmp_path / "t", oltp()[:20])
+    refused(invoke("recommend", tmp_path / "t", *WORDS, *words), message, error=UsageError)
+
+
+def test_without_roles_the_answer_is_by_extents(tmp_path: Path) -> None:
+    # GIVEN a trace whose roles nobody knows, of which 40 blocks take nearly all requests
+    hot = [Request("unknown", 16 * block) for _ in range(50) for block in range(40)]
+    cold = [Request("unknown", 16 * block) for block in range(40, 440)]
+    result = recommended(tmp_path, hot + cold, capacities_bytes=(128 * BLOCK,))
+    # THEN whole extents are placed, and why is said
+    found = result["units"]
+    assert (found["unit"], found["extent_bytes"], found["is_default"]) == (
+        "extent",
+        8 * BLOCK,
+        True,
+    )
+    assert found["placed_count"] == 16
+    # 40 blocks lie in 10 extents of 8 blocks, of which every other is touched; 24 cold ones fit too
+    saved_us = (50 * 40 + 24) * 4985
+    assert found["base_elapsed_ns"] - found["elapsed_ns"] == saved_us * US
+    assert result["headline"] == [
+        "With 512 KiB of nvm and only whole extents of 32 KiB, place 16 of 110 (512 KiB: sda"
+        " extents 0 to 15): elapsed I/O time falls by 84.1%, from 12 s to 1.91 s.",
+        "Most of the time is of requests without a role, so the answer is by extents; set roles"
+        " with tracekit classify --role.",
+    ]
+    # AND an answer that is asked for by block has no units, and leaves no table of an older one
+    again = recommended(tmp_path, hot + cold, unit="block", capacities_bytes=(128 * BLOCK,))
+    assert again["units"] is None
+    assert rows_of(tmp_path / "simulations/units.parquet") == []
+
+
+def test_the_curve_falls_and_ends_with_all_units(tmp_path: Path) -> None:
+    recommended(tmp_path, oltp())
+    assert not (tmp_path / "simulations/units.parquet").exists()
+    result = recommended(tmp_path, oltp(), unit="extent=64KiB", queueing="open")
+    curve = result["units"]["curve"]
+    times = [point["elapsed_ns"] for point in curve]
+    assert times == sorted(times, reverse=True)
+    assert times[0] == result["units"]["base_elapsed_ns"] == result["answer"]["base_elapsed_ns"]
+    assert curve[-1]["capacity_bytes"] == result["units"]["unit_count"] * (64 << 10)
+    assert UNITS.names == [*rows_of(tmp_path / "simulations/units.parquet")[0]]

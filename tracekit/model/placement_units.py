@@ -1,0 +1,659 @@
+"""Placement of whole units: roles, files, directories, or extents such as those of LVM.
+
+A single block cannot be moved by hand, a unit can. Each unit takes all its bytes of the NVM, also
+those that the trace did not touch, and is placed whole or not at all. Times are exact, by the event
+simulation: one pass over the trace times every beginning of an order of units.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracekit._native import placement as native
+from tracekit.arrow import Floats, Integers
+from tracekit.devices import Profile
+from tracekit.errors import InputError, UsageError
+from tracekit.metadata import Record, Region
+from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks
+from tracekit.model.placement import ChargedTrace, distinct, to_ns
+from tracekit.safe_open import read_given
+from tracekit.tables import ROLE_NAMES, ROLES, UNITS
+from tracekit.units import (
+    BLOCK_BYTES,
+    PS_PER_NS,
+    SECTOR_BYTES,
+    format_duration,
+    format_size,
+    parse_size,
+)
+
+TABLE = "simulations/units"
+ROLE, FILE, DIRECTORY, EXTENT, BLOCK = "role", "file", "directory", "extent", "block"
+WORDS = f"{ROLE}, {FILE}, {DIRECTORY}, {EXTENT}=SIZE"
+CARRIED_ROLES = ("journal", "swap")
+"""Roles that are units beside files, because they can be moved as a whole."""
+LARGEST_EXTENT, LEAST_EXTENTS = 4 << 20, 16
+UNKNOWN_RATIO = 0.5
+"""From more than this share of the time without a role, extents are the default."""
+ROUNDS = 3
+POINTS, OPEN_POINTS, SHOWN_POINTS = 1024, 64, 32
+SHOWN_UNITS, NAMED_UNITS = 16, 4
+KNAPSACK_STEPS, KNAPSACK_UNITS = 1000, 2000
+FILE_COLUMNS = ("path", "device", "first_sector", "sectors")
+FILES_HINT = (
+    "each row has path, device, first_sector and sectors (of 512 bytes, from the start of the"
+    " device or of the partition that it names), as filefrag -e -b512 prints them"
+)
+
+
+@dataclass(frozen=True)
+class UnitChoice:
+    """Which units to place."""
+
+    kind: str
+    extent_bytes: int = 0
+    files: Path | None = None
+    is_default: bool = False
+
+
+class PlacedUnit(Record):
+    """A unit that the answer places; adjacent extents are one."""
+
+    name: str
+    device: str
+    bytes: int
+    saving_ns: int
+
+
+class UnitPoint(Record):
+    """What whole units reach at a capacity, in the order of the answer."""
+
+    capacity_bytes: int
+    units: int
+    elapsed_ns: int
+    gain_ratio: float
+
+
+class UnitAnswer(Record, kw_only=True):
+    """Which whole units to place at the headline's capacity; the table has every unit."""
+
+    unit: str
+    extent_bytes: int = 0
+    is_default: bool = False
+    capacity_bytes: int
+    placed_count: int
+    unit_count: int
+    bytes: int
+    touched_bytes: int
+    """Of the placed units."""
+    outside_bytes: int
+    """Touched bytes that are in no unit."""
+    base_elapsed_ns: int
+    elapsed_ns: int
+    gain_ratio: float
+    placed: list[PlacedUnit]
+    """The first ones, by saving."""
+    curve: list[UnitPoint]
+    skipped_rows: int = 0
+    """Rows of the table of files on devices that the trace does not have."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of a trace: `unit_of` is each touched block's, -1 for none."""
+
+    names: list[str]
+    kinds: list[str]
+    devices: list[str]
+    first_blocks: Integers
+    bytes: Integers
+    unit_of: NDArray[np.int64]
+    skipped_rows: int = 0
+
+    def __len__(self) -> int:
+        """Return the number of units."""
+        return len(self.names)
+
+
+def choose_unit(
+    text: str,
+    *,
+    files: Path | None,
+    capacity_bytes: int,
+    unknown_ratio: float,
+) -> UnitChoice | None:
+    """Return what `--unit` asks for; without it extents where roles are not known, else None."""
+    kind, has_size, size = text.partition("=")
+    if kind in (FILE, DIRECTORY) and files is None:
+        raise UsageError(f"--unit {kind}: give the files' extents with --files", hint=FILES_HINT)
+    if files is not None and kind not in (FILE, DIRECTORY):
+        raise UsageError("--files is for --unit file or directory", hint="leave one of them out")
+    if not text and unknown_ratio <= UNKNOWN_RATIO:
+        return None
+    if kind == EXTENT or not text:
+        extent = parse_size(size, option="--unit") if has_size else default_extent(capacity_bytes)
+        if extent < BLOCK_BYTES or extent % BLOCK_BYTES:
+            raise UsageError(
+                f"--unit {text}: not a multiple of 4 KiB", hint="such as extent=4MiB, LVM's own"
+            )
+        return UnitChoice(EXTENT, extent, is_default=not text)
+    if kind == BLOCK and not has_size:
+        return None
+    if kind not in (ROLE, FILE, DIRECTORY) or has_size:
+        raise UsageError(f"--unit {text}: not one of {WORDS}, {BLOCK}")
+    return UnitChoice(kind, files=files)
+
+
+def default_extent(capacity_bytes: int) -> int:
+    """Return LVM's 4 MiB, or the largest power of two of which the capacity holds 16."""
+    fitting = max(capacity_bytes // LEAST_EXTENTS, BLOCK_BYTES)
+    return min(LARGEST_EXTENT, 1 << (fitting.bit_length() - 1))
+
+
+def find_units(touched: TouchedBlocks, choice: UnitChoice, regions: Sequence[Region]) -> Units:
+    """Return the units of a trace, in the order of their first blocks."""
+    device, block = block_addresses(touched)
+    if choice.kind == EXTENT:
+        return _extents(touched, choice.extent_bytes, device=device, block=block)
+    if choice.kind == ROLE:
+        return _roles(touched, ROLES[: native.PLACED_ROLES], regions, device=device, block=block)
+    extents, skipped = read_extents(choice.files or Path(), touched, regions)
+    if choice.kind == DIRECTORY:
+        extents = by_directory(extents)
+    found = _files(touched, extents, choice.kind, device=device, block=block)
+    roles = _roles(touched, CARRIED_ROLES, regions, device=device, block=block)
+    in_role = (found.unit_of < 0) & (roles.unit_of >= 0)
+    return Units(
+        found.names + roles.names,
+        found.kinds + roles.kinds,
+        found.devices + roles.devices,
+        np.append(found.first_blocks, roles.first_blocks),
+        np.append(found.bytes, roles.bytes),
+        np.where(in_role, roles.unit_of + len(found), found.unit_of),
+        skipped,
+    )
+
+
+def block_addresses(touched: TouchedBlocks) -> tuple[Integers, Integers]:
+    """Return the device (its index) and the 4 KiB block number of each touched block."""
+    count = len(touched.device_names)
+    first_keys = touched.devices["first_key"][:count]
+    used = np.flatnonzero(touched.devices["blocks"][:count])
+    order = used[np.argsort(first_keys[used], kind="stable")]
+    where = np.searchsorted(first_keys[order], touched.keys, side="right") - 1
+    device = order[where] if len(order) else np.zeros(0, np.int64)
+    return device, touched.keys - first_keys[device] + touched.devices["first_block"][device]
+
+
+def _extents(touched: TouchedBlocks, size: int, *, device: Integers, block: Integers) -> Units:
+    """Return the touched extents, aligned to the start of their device."""
+    blocks = size // BLOCK_BYTES
+    number = block // blocks
+    is_new = np.append(True, (np.diff(device) != 0) | (np.diff(number) != 0))[: len(block)]
+    first = np.flatnonzero(is_new)
+    names = [touched.device_names[one] for one in device[first].tolist()]
+    return Units(
+        [f"{name} extent {n}" for name, n in zip(names, number[first].tolist(), strict=True)],
+        [EXTENT] * len(first),
+        names,
+        number[first] * blocks,
+        np.full(len(first), size, np.int64),
+        np.cumsum(is_new) - 1,
+    )
+
+
+def _roles(
+    touched: TouchedBlocks,
+    roles: Sequence[str],
+    regions: Sequence[Region],
+    *,
+    device: Integers,
+    block: Integers,
+) -> Units:
+    """Return the touched roles; what the layout gives a role whole takes all its space."""
+    sizes = region_bytes([one for one in regions if one.device in touched.device_names])
+    names: list[str] = []
+    devices, firsts, unit_bytes = [], [], []
+    unit_of = np.full(len(block), -1, np.int64)
+    for role in roles:
+        mine = np.flatnonzero(touched.role == ROLES.index(role))
+        if len(mine):
+            unit_of[mine] = len(names)
+            names.append(role)
+            devices.append(touched.device_names[int(device[mine[0]])])
+            firsts.append(int(block[mine[0]]))
+            unit_bytes.append(max(len(mine) * BLOCK_BYTES, sizes.get(role, 0)))
+    return Units(
+        names,
+        [ROLE] * len(names),
+        devices,
+        np.array(firsts, np.int64),
+        np.array(unit_bytes, np.int64),
+        unit_of,
+    )
+
+
+def region_bytes(regions: Sequence[Region]) -> dict[str, int]:
+    """Return the bytes of each role in a layout; what lies within another region is not of that."""
+    found: dict[str, int] = {}
+    for number, one in enumerate(regions):
+        inner = sum(
+            other.sectors
+            for place, other in enumerate(regions)
+            if place != number
+            and other.device == one.device
+            and other.role != one.role
+            and other.sectors < one.sectors
+            and one.start_sector <= other.start_sector < one.start_sector + one.sectors
+        )
+        size = max(one.sectors - inner, 0) * SECTOR_BYTES
+        found[str(one.role)] = found.get(str(one.role), 0) + size
+    return found
+
+
+@dataclass(frozen=True)
+class FileExtent:
+    """A part of a file on a traced device, in sectors from the device's start."""
+
+    path: str
+    device: str
+    first_sector: int
+    sectors: int
+    line: int
+
+
+def read_extents(
+    file: Path, touched: TouchedBlocks, regions: Sequence[Region]
+) -> tuple[list[FileExtent], int]:
+    """Read the table of files; InputError names file and row of what is wrong.
+
+    Return the extents on the trace's devices, and how many rows are on others.
+    """
+    starts = {name: (name, 0) for name in touched.device_names}
+    for one in regions:
+        if one.name and one.name not in starts and one.device in starts:
+            starts[one.name] = (one.device, one.start_sector)
+    found, skipped = [], 0
+    for line, row in _rows(file):
+        path, name = row.get("path"), row.get("device")
+        first, sectors = (_whole(file, line, row, key) for key in FILE_COLUMNS[2:])
+        if not isinstance(path, str) or not path or not isinstance(name, str):
+            raise InputError(f"{file}, row {line}: path or device is missing", hint=FILES_HINT)
+        if sectors < 1 or first + sectors > 1 << 54:
+            raise InputError(
+                f"{file}, row {line}: {path}: no extent has {sectors} sectors from {first} on",
+                hint=FILES_HINT,
+            )
+        name = os.path.basename(name)
+        if name not in starts:
+            skipped += 1
+            continue
+        device, start = starts[name]
+        found.append(FileExtent(posixpath.normpath(path), device, first + start, sectors, line))
+    if not found:
+        raise InputError(
+            f"{file}: no row is of a device of the trace ({', '.join(touched.device_names)})",
+            hint=FILES_HINT,
+        )
+    _refuse_overlaps(file, found)
+    return found, skipped
+
+
+def _rows(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield rows with their numbers: lines of CSV, entries of JSON from 0."""
+    try:
+        text = read_given(file).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read: {error}", hint=FILES_HINT) from None
+    if file.suffix == ".json":
+        try:
+            rows = msgspec.json.decode(text.encode(), type=list[dict[str, Any]])
+        except msgspec.DecodeError as error:
+            raise InputError(f"{file}: no JSON list of objects: {error}", hint=FILES_HINT) from None
+        yield from enumerate(rows)
+        return
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    missing = [name for name in FILE_COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError(f"{file}, row 1: no column {', '.join(missing)}", hint=FILES_HINT)
+    for row in reader:
+        yield reader.line_num, row
+
+
+def _whole(file: Path, line: int, row: Mapping[str, Any], key: str) -> int:
+    value = row.get(key)
+    text = "" if isinstance(value, bool) else str(value)
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InputError(
+            f"{file}, row {line}: {key} is {value!r}, not a whole number", hint=FILES_HINT
+        )
+    return int(text)
+
+
+def _refuse_overlaps(file: Path, extents: Sequence[FileExtent]) -> None:
+    ordered = sorted(extents, key=lambda one: (one.device, one.first_sector))
+    for before, after in pairwise(ordered):
+        if before.device == after.device and (
+            before.first_sector + before.sectors > after.first_sector
+        ):
+            raise InputError(
+                f"{file}, row {after.line}: {after.path} has sector {after.first_sector} of"
+                f" {after.device}, which {before.path} has too (row {before.line})",
+                hint="a unit cannot share blocks with another: leave one of them out",
+            )
+
+
+def by_directory(extents: Sequence[FileExtent]) -> list[FileExtent]:
+    """Name the files by their directory, which is moved whole.
+
+    A directory that has others of the table below it is no unit: its own files stay single units.
+    """
+    folders = {posixpath.dirname(one.path) for one in extents}
+    above = {
+        "/".join(parts[:depth]) or "/"
+        for parts in (folder.split("/") for folder in folders)
+        for depth in range(1, len(parts))
+    }
+    leaves = {folder for folder in folders if folder not in above and folder not in ("", "/")}
+    return [
+        replace(one, path=f"{posixpath.dirname(one.path)}/")
+        if posixpath.dirname(one.path) in leaves
+        else one
+        for one in extents
+    ]
+
+
+def _files(
+    touched: TouchedBlocks,
+    extents: Sequence[FileExtent],
+    kind: str,
+    *,
+    device: Integers,
+    block: Integers,
+) -> Units:
+    """Return the touched files or directories; what is not touched of them takes space too."""
+    paths = list(dict.fromkeys(one.path for one in extents))
+    number = {path: place for place, path in enumerate(paths)}
+    owner = np.full(len(block), -1, np.int64)
+    sizes = np.zeros(len(paths), np.int64)
+    for place, name in enumerate(touched.device_names):
+        mine = sorted(
+            (one for one in extents if one.device == name), key=lambda one: one.first_sector
+        )
+        if not mine:
+            continue
+        first, sectors = (np.array([getattr(one, key) for one in mine]) for key in FILE_COLUMNS[2:])
+        unit = np.array([number[one.path] for one in mine])
+        np.add.at(sizes, unit, -(-sectors * SECTOR_BYTES // BLOCK_BYTES) * BLOCK_BYTES)
+        of_device = np.flatnonzero(device == place)
+        start = block[of_device] * (BLOCK_BYTES // SECTOR_BYTES)
+        end = start + BLOCK_BYTES // SECTOR_BYTES
+        at = np.searchsorted(first, end) - 1
+        is_in = (at >= 0) & (first[at] + sectors[at] > start)
+        owner[of_device[is_in]] = unit[at[is_in]]
+    used, first_at, where = np.unique(owner, return_index=True, return_inverse=True)
+    kept = used >= 0
+    unit_of = np.where(owner >= 0, where - int(np.count_nonzero(~kept)), -1)
+    chosen, first_at = used[kept], first_at[kept]
+    names = [paths[one] for one in chosen.tolist()]
+    return Units(
+        names,
+        [kind if kind == FILE or name.endswith("/") else FILE for name in names],
+        [touched.device_names[one] for one in device[first_at].tolist()],
+        block[first_at],
+        sizes[chosen],
+        unit_of,
+    )
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Times with the first units of an order on NVM; the first count is 0, the base alone."""
+
+    order: Integers
+    counts: Integers
+    times_ps: Integers
+
+    def savings_ps(self, unit_bytes: Integers) -> Floats:
+        """Return what each unit saved when it moved; of several at once by their bytes."""
+        found = np.zeros(len(self.order))
+        steps = -np.diff(self.times_ps).astype(float)
+        group = np.searchsorted(self.counts[1:], np.arange(len(self.order)), side="right")
+        sizes = unit_bytes[self.order].astype(float)
+        found[self.order] = steps[group] * sizes / np.bincount(group, sizes)[group]
+        return found
+
+
+def time_chain(trace: ChargedTrace, units: Units, order: Integers, *, exact: int) -> Chain:
+    """Time the beginnings of an order of units in one pass, that of `exact` units among them."""
+    most, count = (OPEN_POINTS if trace.is_open else POINTS), len(order)
+    counts = np.arange(1, count + 1)
+    if count > most:
+        spread = np.linspace(1, count, most).astype(np.int64)
+        counts = distinct([spread, *([exact] if exact else [])])
+    never = len(counts)
+    point_of = np.full(len(units) + 1, never, np.uint16)  # the last is of no unit
+    point_of[order] = np.searchsorted(counts, np.arange(count), side="right")
+    blocks = np.zeros(len(units.unit_of), np.dtype(native.BLOCK))
+    blocks["role"] = trace.touched.role
+    blocks["point"] = never
+    blocks["point"][:, native.OPTIMAL] = point_of[units.unit_of]
+    scenarios = np.zeros(1 + never, np.dtype(native.SCENARIO))
+    scenarios["order"][1:] = native.OPTIMAL
+    scenarios["limit"][1:] = np.arange(1, never + 1)[:, np.newaxis]
+    ordered = OrderedBlocks(blocks, np.zeros((len(ROLES), never), np.int64))
+    result = native.simulate(trace.simulation(ordered, scenarios), trace.rows())
+    times = result.service_ps
+    if trace.is_open:
+        times = [one // max(result.responses, 1) for one in result.answer_ps]
+    return Chain(order, np.append(0, counts), np.array(times, np.int64))
+
+
+def choose_units(value: Floats, unit_bytes: Integers, capacity: int) -> Integers:
+    """Return the units that are worth most within a capacity, by value per byte.
+
+    By value per byte, skipping what does not fit; where that is no proof (few units of different
+    sizes), the better of this and the knapsack's solution with sizes rounded up.
+    """
+    density = value / unit_bytes
+    by_density = np.lexsort((np.arange(len(value)), -density))
+    able = by_density[(value[by_density] > 0) & (unit_bytes[by_density] <= capacity)]
+    if not len(able):
+        return able
+    if int(unit_bytes[able].min()) == int(unit_bytes[able].max()):
+        return able[: capacity // int(unit_bytes[able[0]])]
+    taken, left = [], capacity
+    for one, size in zip(able.tolist(), unit_bytes[able].tolist(), strict=True):
+        if size <= left:
+            taken.append(one)
+            left -= size
+    greedy = np.array(taken, np.int64)
+    if len(able) > KNAPSACK_UNITS:
+        return greedy
+    other = _knapsack(value, unit_bytes, able, capacity)
+    return other if value[other].sum() > value[greedy].sum() else greedy
+
+
+def _knapsack(value: Floats, unit_bytes: Integers, able: Integers, capacity: int) -> Integers:
+    """Solve the knapsack, exactly unless that takes more than KNAPSACK_STEPS steps of capacity."""
+    step = max(-(-capacity // KNAPSACK_STEPS), int(np.gcd.reduce(unit_bytes[able])))
+    room = capacity // step
+    sizes = -(-unit_bytes[able] // step)
+    best = np.zeros(room + 1)
+    takes = np.zeros((len(able), room + 1), bool)
+    for place, (one, size) in enumerate(zip(able.tolist(), sizes.tolist(), strict=True)):
+        if size <= room:
+            with_it = best[: room + 1 - size] + value[one]
+            takes[place, size:] = with_it > best[size:]
+            best[size:] = np.maximum(best[size:], with_it)
+    chosen, left = [], room
+    for place in range(len(able) - 1, -1, -1):
+        if takes[place, left]:
+            chosen.append(int(able[place]))
+            left -= int(sizes[place])
+    return np.array(chosen[::-1], np.int64)
+
+
+def find_placement(trace: ChargedTrace, units: Units, capacity: int) -> tuple[Chain, int]:
+    """Return the best chain found, and how many of its first units to place.
+
+    Units are ordered by accesses per byte first, then by what they saved in the last chain. Nothing
+    placed is among what is compared, so the answer is never worse than the base alone.
+    """
+    known = units.unit_of >= 0
+    accesses = trace.touched.accesses[known].astype(float)
+    value: Floats = np.bincount(units.unit_of[known], accesses, minlength=len(units)).astype(float)
+    best: tuple[Chain, int, int] | None = None
+    for _ in range(ROUNDS):
+        chosen = choose_units(value, units.bytes, capacity)
+        rest = np.setdiff1d(np.arange(len(units)), chosen)
+        rest = rest[np.argsort(-(value / units.bytes)[rest], kind="stable")]
+        order = np.append(chosen, rest).astype(np.int64)
+        if best is not None and np.array_equal(order, best[0].order):
+            break
+        chain = time_chain(trace, units, order, exact=len(chosen))
+        fitting = np.flatnonzero(chain.counts <= len(chosen))
+        at = int(chain.times_ps[fitting].argmin())
+        if best is None or int(chain.times_ps[at]) < best[2]:
+            best = chain, int(chain.counts[at]), int(chain.times_ps[at])
+        value = chain.savings_ps(units.bytes)
+    assert best is not None  # noqa: S101 - there is a first round
+    return best[0], best[1]
+
+
+def place_units(
+    trace: ChargedTrace, choice: UnitChoice, regions: Sequence[Region], capacity_bytes: int
+) -> tuple[UnitAnswer, pa.Table]:
+    """Return the answer by whole units at a capacity, and the table of all units."""
+    units = find_units(trace.touched, choice, regions)
+    chain, count = find_placement(trace, units, capacity_bytes)
+    savings_ns = np.rint(chain.savings_ps(units.bytes) / PS_PER_NS).astype(np.int64)
+    chosen = chain.order[:count]
+    is_placed = np.zeros(len(units), bool)
+    is_placed[chosen] = True
+    known = units.unit_of >= 0
+    touched = np.bincount(units.unit_of[known], minlength=len(units))
+    base_ps = int(chain.times_ps[0])
+    elapsed_ps = int(chain.times_ps[np.searchsorted(chain.counts, count)])
+    answer = UnitAnswer(
+        unit=choice.kind,
+        extent_bytes=choice.extent_bytes,
+        is_default=choice.is_default,
+        capacity_bytes=capacity_bytes,
+        placed_count=count,
+        unit_count=len(units),
+        bytes=int(units.bytes[chosen].sum()),
+        touched_bytes=int(touched[chosen].sum()) * BLOCK_BYTES,
+        outside_bytes=int(np.count_nonzero(~known)) * BLOCK_BYTES,
+        base_elapsed_ns=to_ns(base_ps),
+        elapsed_ns=to_ns(elapsed_ps),
+        gain_ratio=(base_ps - elapsed_ps) / base_ps if base_ps else 0.0,
+        placed=_placed(units, chosen, savings_ns)[:SHOWN_UNITS],
+        curve=_curve(units, chain),
+        skipped_rows=units.skipped_rows,
+    )
+    rows = [units.kinds, units.names, units.devices, units.first_blocks, touched, units.bytes]
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip([*rows, savings_ns, is_placed], UNITS, strict=True)
+    ]
+    return answer, pa.Table.from_arrays(arrays, schema=UNITS)
+
+
+def no_units() -> pa.Table:
+    """Return the table of an answer without units."""
+    return UNITS.empty_table()
+
+
+def _placed(units: Units, chosen: Integers, savings_ns: Integers) -> list[PlacedUnit]:
+    """Return the placed units by falling saving, adjacent extents as one."""
+    order = sorted(chosen.tolist(), key=lambda one: (units.devices[one], units.first_blocks[one]))
+    found: list[PlacedUnit] = []
+    firsts: list[int] = []
+    end = (None, -1)
+    for one in order:
+        name, device, first = units.names[one], units.devices[one], int(units.first_blocks[one])
+        size, saving = int(units.bytes[one]), int(savings_ns[one])
+        if units.kinds[one] == EXTENT and end == (device, first):
+            last = found[-1]
+            last.bytes += size
+            last.saving_ns += saving
+            number = (first * BLOCK_BYTES) // size
+            last.name = f"{device} extents {firsts[-1]} to {number}"
+        else:
+            found.append(PlacedUnit(name=name, device=device, bytes=size, saving_ns=saving))
+            firsts.append(first * BLOCK_BYTES // size)
+        end = (device, first + size // BLOCK_BYTES)
+    return sorted(found, key=lambda one: -one.saving_ns)
+
+
+def _curve(units: Units, chain: Chain) -> list[UnitPoint]:
+    """Return some beginnings of the order, each with the least time up to its size."""
+    sizes = np.append(0, units.bytes[chain.order].cumsum())[chain.counts]
+    least = np.minimum.accumulate(chain.times_ps)
+    base_ps = int(least[0])
+    shown = distinct(
+        [np.linspace(0, len(sizes) - 1, min(SHOWN_POINTS, len(sizes))).astype(np.int64)]
+    )
+    return [
+        UnitPoint(
+            capacity_bytes=int(sizes[one]),
+            units=int(chain.counts[chain.times_ps[: one + 1].argmin()]),
+            elapsed_ns=to_ns(int(least[one])),
+            gain_ratio=(base_ps - int(least[one])) / base_ps if base_ps else 0.0,
+        )
+        for one in shown.tolist()
+    ]
+
+
+def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
+    """Return the sentence of the answer by units."""
+    what = f"{found.unit}s" if found.unit != DIRECTORY else "directories"
+    if found.unit == EXTENT:
+        what += f" of {format_size(found.extent_bytes)}"
+    given = f"With {format_size(found.capacity_bytes)} of {nvm.name} and only whole {what}"
+    if not found.placed_count:
+        return (
+            f"{given}, leave everything on the base device: of {found.unit_count:,} none fits and"
+            f" takes less than its {format_duration(found.base_elapsed_ns)}."
+        )
+    names = [ROLE_NAMES.get(one.name, one.name) for one in found.placed[:NAMED_UNITS]]
+    more = ", ..." if len(found.placed) > NAMED_UNITS else ""
+    return (
+        f"{given}, place {found.placed_count:,} of {found.unit_count:,}"
+        f" ({format_size(found.bytes)}: {', '.join(names)}{more}): {measure} falls by"
+        f" {found.gain_ratio:.1%}, from {format_duration(found.base_elapsed_ns)} to"
+        f" {format_duration(found.elapsed_ns)}."
+    )
+
+
+def with_units(
+    lines: list[str], found: UnitAnswer, *, nvm: Profile, is_open: bool, pays: bool
+) -> list[str]:
+    """Return the headline with the units' sentence first.
+
+    Where extents are the default because roles are not known, the reason is said, and sentences by
+    role are left out where none pays.
+    """
+    measure = "mean response time" if is_open else "elapsed I/O time"
+    first = headline(found, nvm=nvm, measure=measure)
+    if not found.is_default:
+        return [first, *lines]
+    why = (
+        "Most of the time is of requests without a role, so the answer is by extents; set roles"
+        " with tracekit classify --role."
+    )
+    return [first, why, *(lines if pays else [])]

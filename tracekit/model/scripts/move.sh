@@ -1,0 +1,93 @@
+NVM_MOUNT=${NVM_MOUNT:-/srv/tracekit-nvm}
+
+nvm_line() { say "LABEL=tracekit-nvm $(in_fstab "$NVM_MOUNT") ext4 defaults 0 2"; }
+
+bind_line() { say "$(in_fstab "$2") $(in_fstab "$1") none bind,x-systemd.requires-mounts-for=$(in_fstab "$NVM_MOUNT") 0 0"; }
+
+# prepare_files NVM BYTES: an ext4 on the NVM, mounted.
+prepare_files() {
+  if is_mount_point "$NVM_MOUNT"; then
+    there=$(findmnt -rn -o SOURCE -M "$NVM_MOUNT")
+    [ "$(kind_of "$there" LABEL)" = tracekit-nvm ] || stop "$NVM_MOUNT holds $there"
+    return 0
+  fi
+  check_free "$1" ext4 tracekit-nvm "$2"
+  if ! is_here "$1" || [ -z "$(kind_of "$1")" ]; then
+    run mke2fs -q -F -t ext4 -L tracekit-nvm "${1:-NVM}"
+  fi
+  run mkdir -p "$NVM_MOUNT"
+  set_fstab add "$(nvm_line)"
+  run mount "${1:-NVM}" "$NVM_MOUNT"
+}
+
+# apply_move PATH NAME NVM BYTES: copies a directory or file to the NVM and mounts the copy over it.
+# Until the original is renamed it is the one that counts, and is copied anew; from then on the copy
+# is. A name without the copy behind it is empty, so that nothing takes old data for new.
+apply_move() {
+  where=$NVM_MOUNT/$2
+  prepare_files "$3" "$4"
+  if is_mount_point "$1"; then
+    say "# $1 is on the NVM"
+    return 0
+  fi
+  if [ ! -e "$1.tracekit-old" ]; then
+    is_dry || [ -e "$1" ] || stop "there is no $1"
+    check_unused "$1"
+    run rm -rf "$where"
+    run cp -a "$1" "$where"
+    run sync
+    run mv "$1" "$1.tracekit-old"
+  fi
+  if is_dry || [ ! -e "$1" ]; then
+    if [ -f "$1" ] || [ -f "$1.tracekit-old" ]; then run touch "$1"; else run mkdir "$1"; fi
+  fi
+  set_fstab add "$(bind_line "$1" "$where")"
+  run mount --bind "$where" "$1"
+}
+
+# remove_empty PATH: takes away what the copy was mounted over.
+remove_empty() {
+  if [ -d "$1" ]; then
+    run rmdir "$1"
+  elif [ -f "$1" ]; then
+    is_dry || [ ! -s "$1" ] || stop "$1 is not empty: somebody wrote to it"
+    run rm -f "$1"
+  fi
+}
+
+# undo_move PATH NAME NVM: copies it back. The copy on the NVM counts until it is renamed, which
+# happens when the new one beside the original is whole. With NVM_LOST=yes the original comes back as
+# it was before it was moved.
+undo_move() {
+  where=$NVM_MOUNT/$2
+  if [ ! -e "$1.tracekit-old" ]; then
+    say "# $1 is not on the NVM"
+    is_dry || return 0
+  fi
+  if [ "$NVM_LOST" = yes ]; then
+    if is_mount_point "$1"; then run umount -l "$1"; fi
+    set_fstab drop "$(bind_line "$1" "$where")"
+    remove_empty "$1"
+    run mv "$1.tracekit-old" "$1"
+    return 0
+  fi
+  if [ -n "$3" ] && ! is_mount_point "$NVM_MOUNT"; then run mount "$3" "$NVM_MOUNT"; fi
+  if is_dry || [ -e "$where" ]; then check_unused "$1"; fi
+  if is_dry || is_mount_point "$1"; then run umount "$1"; fi
+  set_fstab drop "$(bind_line "$1" "$where")"
+  if is_dry || [ -e "$where" ]; then
+    run rm -rf "$1.tracekit-part" "$1.tracekit-new"
+    run cp -a "$where" "$1.tracekit-part"
+    run sync
+    run mv "$1.tracekit-part" "$1.tracekit-new"
+    run rm -rf "$where.undone"
+    run mv "$where" "$where.undone"
+    run sync
+  fi
+  if is_dry || [ -e "$1.tracekit-new" ]; then
+    remove_empty "$1"
+    run mv "$1.tracekit-new" "$1"
+    run sync
+  fi
+  run rm -rf "$1.tracekit-old"
+}
