@@ -54,6 +54,7 @@ def seek_curve(disk: Profile) -> SeekCurve:
 TOML_BYTES = 16 << 20
 _DEEP_KEY = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){64}")
 """Such as a.a.a.a: the time of Python's reader grows with the square of its length."""
+_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 BUILT_IN = Path(__file__).with_name("profiles.toml")
 
 
@@ -68,6 +69,23 @@ def mean_of(quantiles: Iterable[tuple[float, float]]) -> float:
         (end - start) * (b if a == b else (b - a) / math.log(b / a))
         for (start, a), (end, b) in pairwise(quantiles)
     )
+
+
+@dataclass(frozen=True)
+class LatencyCell:
+    """How long requests took at one operation, length, depth and share of writes."""
+
+    operation: str
+    length_bytes: int
+    depth: int
+    write_ratio: float
+    requests: int
+    quantiles_us: Quantiles
+
+    @property
+    def place(self) -> tuple[str, int, int, float]:
+        """What tells one cell from another."""
+        return self.operation, self.length_bytes, self.depth, self.write_ratio
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,25 @@ class Profile:
     endurance_cycles: float | None = None  # writes that a cell bears; None: not known
     read_quantiles_us: Quantiles | None = None  # of the latencies above; None: they are constant
     write_quantiles_us: Quantiles | None = None
+    distributions: tuple[LatencyCell, ...] = ()
+    tbw: float | None = None  # TB (10^12 bytes) that may be written within the warranty
+    dwpd: float | None = None  # the same, as writes of the whole device a day
+    warranty_years: float | None = None
+    price_usd_per_gb: float | None = None
+    price_date: str | None = None
+    power_loss_protection: bool | None = None  # None: not known
+    volatile: bool | None = None  # true: a power cut loses all that is on it
+    date: str | None = None  # since when it is sold
+    sources: tuple[str, ...] = ()
+
+    @property
+    def rated_cycles(self) -> float | None:
+        """How often the whole device may be written within its warranty; None: not stated."""
+        if self.dwpd is not None and self.warranty_years is not None:
+            return self.dwpd * DAYS_OF_RATING * self.warranty_years
+        if self.tbw is not None and self.capacity_gb is not None:
+            return self.tbw * 1000 / self.capacity_gb
+        return None
 
     @property
     def has_head(self) -> bool:
@@ -126,12 +163,19 @@ class Profile:
 
 
 LEAST_SETUP_US = 0.001
-DISK = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us", "capacity_gb")
+DAYS_OF_RATING = 365
+"""Of a year in TBW = DWPD x 365 x years x capacity, as data sheets compute one from the other."""
+HEAD = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us")
+DISK = (*HEAD, "capacity_gb")
 REQUIRED = tuple(field.name for field in fields(Profile)[2:] if field.default is MISSING)
 KNOWN = tuple(field.name for field in fields(Profile)[1:])
 MAX_PARALLELISM = 256
+TEXT_KEYS = ("about", "date", "price_date")
+FLAGS = ("power_loss_protection", "volatile")
 QUANTILE_KEYS = ("read_quantiles_us", "write_quantiles_us")
 MAX_QUANTILES = 64
+MAX_CELLS = 1024
+CELL = tuple(field.name for field in fields(LatencyCell))
 MEAN_FACTOR = 1.5
 """How many times the latency the mean of its distribution may be, or the other way round."""
 LIMITS = {
@@ -140,6 +184,10 @@ LIMITS = {
     "rpm": ("1", "1000000", ""),
     "capacity_gb": ("0.001", "1000000000", " GB"),
     "endurance_cycles": ("1", "1e18", ""),
+    "tbw": ("0.001", "1e12", " TB"),
+    "dwpd": ("0.0001", "1e6", ""),
+    "warranty_years": ("0.1", "100", " years"),
+    "price_usd_per_gb": ("0.000001", "1e6", " USD"),
 }
 """Least, most and unit, as messages write them."""
 
@@ -223,23 +271,43 @@ def _read_profile(file: Path, name: str, table: Any) -> Profile:
                 f"{file}: profile [{name}] has no key '{key}'",
                 hint=f"each profile needs: {', '.join(REQUIRED)}",
             )
-    about = table.get("about", name)
-    if not isinstance(about, str):
-        raise InputError(f"{file}: profile [{name}], key 'about': {about!r} is not text")
-    values: dict[str, Any] = {
-        key: _checked_quantiles(f"{file}: profile [{name}], key '{key}'", value)
-        if key in QUANTILE_KEYS
-        else checked_number(file, name, key=key, value=value)
-        for key, value in table.items()
-        if key != "about"
-    }
-    profile = Profile(name=name, about=about, **values)
+    values = {key: _checked_value(file, name, key=key, value=value) for key, value in table.items()}
+    profile = Profile(**{"name": name, "about": name, **values})
     place = f"{file}: profile [{name}]"
     for operation in ("read", "write"):
         _check_setup(place, profile, operation)
         _check_mean(place, profile, operation)
     _check_disk(place, profile)
+    _check_rating(place, profile)
     return profile
+
+
+def _checked_value(file: Path, name: str, *, key: str, value: Any) -> Any:
+    """Return the value of any key as a profile has it."""
+    place = f"{file}: profile [{name}], key '{key}'"
+    if key in TEXT_KEYS:
+        return _checked_text(place, value, is_date=key != "about")
+    if key == "sources":
+        return tuple(_checked_text(place, one) for one in _listed(value))
+    if key in FLAGS and not isinstance(value, bool):
+        raise InputError(f"{place}: {value!r} is neither true nor false")
+    if key == "distributions":
+        return _checked_cells(place, value)
+    if key in QUANTILE_KEYS:
+        return _checked_quantiles(place, value)
+    return value if key in FLAGS else checked_number(file, name, key=key, value=value)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _checked_text(place: str, value: Any, *, is_date: bool = False) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{place}: {value!r} is not text")
+    if is_date and not _DATE.fullmatch(value):
+        raise InputError(f"{place}: {value!r} is not a date", hint='for example "2017-03"')
+    return value
 
 
 def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
@@ -300,6 +368,49 @@ def _checked_quantiles(place: str, value: Any) -> Quantiles:
     return quantiles
 
 
+def _checked_cells(place: str, value: Any) -> tuple[LatencyCell, ...]:
+    """Return the cells of a table of distributions; InputError for what is no such cell."""
+    tables = _listed(value)
+    if len(tables) > MAX_CELLS or not all(isinstance(one, dict) for one in tables):
+        raise InputError(
+            f"{place}: not up to {MAX_CELLS} tables",
+            hint=f"each with the keys {', '.join(CELL)}, as characterize-device writes them",
+        )
+    cells = tuple(_checked_cell(f"{place}, number {n}", one) for n, one in enumerate(tables, 1))
+    if len({cell.place for cell in cells}) < len(cells):
+        raise InputError(f"{place}: two have the same operation, length, depth and share of writes")
+    return cells
+
+
+def _checked_cell(place: str, table: Mapping[str, Any]) -> LatencyCell:
+    check_keys(table, CELL, place=place)
+    if missing := [key for key in CELL if key not in table]:
+        raise InputError(f"{place} has no key '{missing[0]}'")
+    ratio, operation = table["write_ratio"], table["operation"]
+    is_ratio = isinstance(ratio, int | float) and not isinstance(ratio, bool) and 0 <= ratio <= 1
+    if operation not in ("read", "write") or not is_ratio or ratio == (operation == "read"):
+        raise InputError(f"{place}: no {operation!r} among requests of which {ratio!r} are writes")
+    for key, most in (("length_bytes", 1 << 30), ("depth", 1024), ("requests", 1 << 62)):
+        count = table[key]
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+            raise InputError(f"{place}: {key}: {count!r} is not a whole number from 1 to {most}")
+    quantiles = _checked_quantiles(f"{place}: quantiles_us", table["quantiles_us"])
+    return LatencyCell(**{**table, "write_ratio": float(ratio), "quantiles_us": quantiles})
+
+
+def _check_rating(place: str, profile: Profile) -> None:
+    """Raise InputError for writes that are stated twice, or without what they refer to."""
+    given = [key for key in ("tbw", "dwpd") if getattr(profile, key) is not None]
+    if len(given) == 2:
+        raise InputError(f"{place}: tbw and dwpd state the same", hint="leave one of them out")
+    needed = ("warranty_years", *(("capacity_gb",) if given == ["tbw"] else ()))
+    for key in needed if given else ():
+        if getattr(profile, key) is None:
+            raise InputError(f"{place}: {given[0]} needs {key}", hint="it says what it refers to")
+    if profile.has_head and profile.distributions:
+        raise InputError(f"{place}: the times of a disk whose head moves have no distributions")
+
+
 def _check_mean(place: str, profile: Profile, operation: str) -> None:
     """Raise InputError for quantiles of another device than the latency, or of a disk's head."""
     key = f"{operation}_quantiles_us"
@@ -322,7 +433,7 @@ def _check_mean(place: str, profile: Profile, operation: str) -> None:
 
 def _check_disk(place: str, profile: Profile) -> None:
     missing = [key for key in DISK if getattr(profile, key) is None]
-    if len(missing) == len(DISK) and profile.write_settle_us is None:
+    if {*HEAD} <= {*missing} and profile.write_settle_us is None:
         return
     if missing:
         raise InputError(

@@ -38,6 +38,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "verify-placement": (tk.Trace.verify_placement,),
     "verify-certificate": (tk.verify_certificate,),
     "characterize-device": (tk.characterize_device,),
+    "profiles": (tk.profiles,),
     "counters": (tk.counters,),
     "sweep": (tk.sweep,),
     "report": (tk.Trace.report,),

@@ -16,8 +16,8 @@ MADE_BY_TOOLS = MADE | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"
 NAMES = list(COMMANDS)
 PIPELINE = """
     capture lab parse import generate fit export classify analyze recommend simulate replay bench
-    compare verify-placement verify-certificate characterize-device counters sweep report sql run
-    doctor
+    compare verify-placement verify-certificate characterize-device profiles counters sweep report
+    sql run doctor
 """
 
 

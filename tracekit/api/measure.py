@@ -281,6 +281,14 @@ def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy
         return results.DeviceStudy(trace, trace.kept(summary, RESULT))
 
 
+def profiles(name: Texts = (), *, profiles: PathLike | None = None) -> results.DeviceProfiles:
+    """Return the device profiles of these names, or all, with those of the file `profiles`."""
+    from tracekit.device.profile_table import list_profiles
+
+    found = list_profiles(values.texts(name), file=values.maybe_path(profiles))
+    return results.DeviceProfiles(found.summary, found.text)
+
+
 def doctor() -> list[Check]:
     """Examine what this machine can do for tracekit, and what to install for the rest."""
     from tracekit.doctor import examine

@@ -476,6 +476,17 @@ class DeviceStudy(Result):
             raise PartialError(f"{failed:,} requests failed; the others are in {self.trace.path}")
 
 
+@dataclass(frozen=True)
+class DeviceProfiles:
+    """Device profiles: a list, one in full, or several side by side."""
+
+    summary: Mapping[str, Any]
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 class Counters(Result):
     """Hardware and software events of a command beside its throughput."""
 

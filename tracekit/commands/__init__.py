@@ -25,6 +25,7 @@ COMMANDS = {
     "verify-placement": "Replay the recommended placement to test the model.",
     "verify-certificate": "Compute the numbers of a certificate again.",
     "characterize-device": "Measure a device and fit a profile to it.",
+    "profiles": "List and compare device profiles.",
     "counters": "Count hardware events beside a command's throughput.",
     "sweep": "Run personalities over many parameters.",
     "report": "Write one HTML file with the answer and its evidence.",

@@ -1,0 +1,129 @@
+"""`tracekit profiles`: what is built in, listed, shown and compared; new keys of a profile."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tracekit as tk
+from tests.command_line import invoke, refused, succeed
+from tracekit.devices import load_profiles
+from tracekit.errors import InputError, UsageError
+
+OWN = """
+[mine]
+read_latency_us = 20.0
+write_latency_us = 40.0
+read_mib_s = 2000.0
+write_mib_s = 1000.0
+flush_us = 10.0
+fua_us = 0.0
+price_per_gb = 2.0
+"""
+CELL = """
+[[mine.distributions]]
+operation = "read"
+length_bytes = 4096
+depth = 1
+write_ratio = 0.3
+requests = 1000
+quantiles_us = [[0, 10], [1, 30]]
+"""
+
+
+def own(tmp_path: Path, more: str = "") -> Path:
+    file = tmp_path / "own.toml"
+    file.write_text(OWN + more)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        # AnandTech's hands-on: 375 GB, 30 writes a day for 5 years; TBW = 30 x 365 x 5 x 0.375 TB
+        ("optane-p4800x", {"dwpd": 30, "capacity_gb": 375, "rated_tbw": 20531.25}),
+        ("optane-p5800x", {"dwpd": 100, "read_latency_us": 5, "power_loss_protection": True}),
+        ("optane-pmem-100", {"rated_tbw": 360_000, "read_latency_us": 1.93}),
+        ("optane-pmem-200", {"rated_tbw": 497_000}),
+        ("cxl-dram", {"power_loss_protection": False, "rated_tbw": None}),
+        ("ssd-nvme-plp", {"power_loss_protection": True, "read_latency_us": 85}),
+        ("ssd-nvme-consumer", {"power_loss_protection": False, "rated_tbw": 600}),
+        ("ssd-nvme-qlc", {"dwpd": 0.2}),
+        ("ssd-sata", {"rated_tbw": 600}),
+        ("hdd-ncq", {"parallelism": 2}),
+        # the studies' figures stay
+        ("hdd-7200", {"read_latency_us": 12700.0, "flush_us": 8333.0, "price_per_gb": 1.0}),
+        ("dax-pcm", {"read_latency_us": 2.34, "write_mib_s": 353.0}),
+        ("ssd-optane", {"read_latency_us": 10.0, "write_mib_s": 1907.0}),
+    ],
+)
+def test_what_is_built_in(name: str, values: dict[str, object]) -> None:
+    (found,) = tk.profiles(name).summary["profiles"]
+    assert {key: found.get(key) for key in values} == pytest.approx(values)
+
+
+def test_what_bears_and_costs_has_a_source_and_a_date() -> None:
+    for profile in load_profiles().values():
+        if profile.price_usd_per_gb or profile.rated_cycles:
+            assert profile.sources, profile.name
+            assert profile.date, profile.name
+        assert (profile.price_usd_per_gb is None) == (profile.price_date is None), profile.name
+
+
+def test_the_list_has_a_line_for_each(tmp_path: Path) -> None:
+    listed = succeed("profiles", "--profiles", own(tmp_path)).stdout.splitlines()
+    assert len(listed) == 1 + len(load_profiles()) + 1
+    title = listed[0].split()
+    assert title[0] == "profile"
+    assert listed[-1].split() == ["mine", "20", "40", "2,000", "1,000", "1", "10", *"------"]
+
+
+def test_one_is_shown_in_full_and_several_beside_each_other() -> None:
+    shown = succeed("profiles", "optane-p4800x").stdout
+    assert "source: AnandTech 11209, 2017-04: latency and IOPS measured" in shown
+    (rated,) = (line for line in shown.splitlines() if line.startswith("rated TBW"))
+    assert rated.split() == ["rated", "TBW", "20,531.2"]
+    compared = succeed("profiles", "ssd-nvme-plp", "optane-p5800x").stdout.splitlines()
+    assert compared[0].split() == ["ssd-nvme-plp", "optane-p5800x"]
+    (read,) = (line for line in compared if line.startswith("read_latency_us"))
+    assert read.split() == ["read_latency_us", "85", "5", "(x0.0588)"]
+    (loss,) = (line for line in compared if line.startswith("power_loss"))
+    assert loss.split()[1:] == ["yes", "yes"]
+
+
+def test_json_has_every_figure_and_the_ratios(tmp_path: Path) -> None:
+    arguments = ("profiles", "ssd-nvme", "mine", "--profiles", own(tmp_path, CELL), "--json")
+    first, second = json.loads(succeed(*arguments).stdout)["profiles"]
+    assert (first["name"], first["is_own"], "times_the_first" in first) == (
+        "ssd-nvme",
+        False,
+        False,
+    )
+    assert (second["is_own"], second["times_the_first"]["write_latency_us"]) == (True, 2.0)
+    assert second["distributions"][0]["quantiles_us"] == [[0, 10], [1, 30]]
+    refused(invoke("profiles", "ssd-nvm"), "no device profile 'ssd-nvm'", error=UsageError)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("tbw = 100\n", "tbw needs warranty_years"),
+        ("tbw = 100\nwarranty_years = 5\n", "tbw needs capacity_gb"),
+        ("dwpd = 1\n", "dwpd needs warranty_years"),
+        ("dwpd = 1\ntbw = 9\nwarranty_years = 5\ncapacity_gb = 1\n", "tbw and dwpd state the same"),
+        ("dwpd = 0\nwarranty_years = 5\n", "not between 0.0001 and 1e6"),
+        ('price_date = "last year"\n', "'last year' is not a date"),
+        ("power_loss_protection = 1\n", "1 is neither true nor false"),
+        ("sources = [1]\n", "1 is not text"),
+        ("distributions = [1]\n", "not up to 1024 tables"),
+        (CELL + CELL, "two have the same operation"),
+        (CELL.replace("0.3", "1.0"), "no 'read' among requests of which 1.0 are writes"),
+        (CELL.replace("depth = 1", "depth = 0"), "depth: 0 is not a whole number from 1 to 1024"),
+        (CELL.replace("requests = 1000\n", ""), "has no key 'requests'"),
+        (CELL.replace("[1, 30]", "[1, 3]"), "does not rise"),
+        (CELL.replace("depth", "deep"), "unknown key 'deep'; did you mean depth"),
+    ],
+)
+def test_keys_that_cannot_be(tmp_path: Path, more: str, message: str) -> None:
+    ran = invoke("profiles", "--profiles", own(tmp_path, more))
+    refused(ran, message.split(";", maxsplit=1)[0], error=InputError)

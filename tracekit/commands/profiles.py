@@ -1,0 +1,29 @@
+"""`tracekit profiles`: the device profiles, listed, in full, or side by side."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+import tracekit as tk
+from tracekit.commands import options
+
+
+@options.of(tk.profiles, profiles=options.PROFILES)
+def profiles(
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(help="Profiles to show; of several each figure stands beside the others."),
+    ] = None,
+    *,
+    as_json: options.Json = False,
+    **chosen: Any,
+) -> None:
+    """List the device profiles, or show or compare some: times, endurance, price, sources.
+
+    A figure behind another profile's is given as a multiple of the first one's, too.
+    """
+    found = tk.profiles(name or (), **chosen)
+    typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)
