@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -23,6 +23,7 @@ from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
     RUNNER_UP,
+    Answer,
     Recommendation,
     RoleSet,
     charged_trace,
@@ -131,13 +132,14 @@ WHAT = {
 def says(result: Mapping[str, Any]) -> list[str]:
     """Return the sentences of the command and the report."""
     predicted, measured, answer = result["predicted"], result["measured"], result["answer"]
-    part = f"all {result['requests']:,} requests"
+    part, own = f"all {result['requests']:,} requests", ""
     if result["requests"] < result["trace_requests"]:
         count = result["windows"]
         part = (
             f"{result['requests']:,} of {result['trace_requests']:,} requests, in {count}"
             f" {'window' if count == 1 else 'windows'},"
         )
+        own = f" (the model says {_change(predicted['gain_ratio'])} for them)"
     spread = ""
     if measured["repeats"] > 1:
         spread = (
@@ -150,12 +152,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
         f" {result['nvm_profile']} {what} {part} took"
         f" {_change(measured['gain_ratio'])} time{spread}, published was"
         f" {_change(result['published_ratio'])}; {_points(result['gain_error_ratio'])} apart,"
-        f" {_points(result['tolerance_ratio'])} are allowed"
-        + (
-            f" (the model says {_change(predicted['gain_ratio'])} for them)."
-            if result["requests"] < result["trace_requests"]
-            else "."
-        ),
+        f" {_points(result['tolerance_ratio'])} are allowed{own}.",
         f"On the base device alone: {format_duration(measured['base_ns'])}, predicted"
         f" {format_duration(predicted['base_ns'])} ({_signed(result['base_error_ratio'])});"
         f" as placed: {format_duration(measured['placed_ns'])}, predicted"
@@ -385,11 +382,7 @@ def verify(
     _check_profiles(advice, options.profiles)
     answer = choose_answer(advice, options.placement)
     check_answer(folder, advice, answer=answer)
-    lasts_ns = answer.base_elapsed_ns
-    if advice.is_open:
-        lasts_ns = span_ns(folder.require("requests", made_by="parse"))
-    total = folder.info.count("requests")
-    windows = choose_windows(total, requests_for(total, lasts_ns, seconds=options.seconds))
+    windows = _windows(folder, advice, answer, seconds=options.seconds)
     rival = runner_up(advice) if options.placement == ANSWER else None
     with only_windows(folder, windows) as part:
         predicted = predict(part, advice, answer=answer, rival=rival)
@@ -403,7 +396,7 @@ def verify(
         runner_up=None if rival is None else _runner_up(runs, predicted, rival.placement),
         answer=to_builtins(answer),
         requests=sum(len(window) for window in windows),
-        trace_requests=total,
+        trace_requests=folder.info.count("requests"),
         windows=len(windows),
         **{key: getattr(advice, key) for key in OF_ADVICE},
         cut_requests=compiled.cut_requests,
@@ -411,9 +404,18 @@ def verify(
     )
     result = content_of(verification)
     result["headline"] = says(result)
-    table = _table(runs, predicted)
-    write_results(folder, RESULT, result=result, tables={TABLE: table})
+    write_results(folder, RESULT, result=result, tables={TABLE: _table(runs, predicted)})
     return result
+
+
+def _windows(
+    folder: TraceFolder, advice: Recommendation, answer: Answer, *, seconds: float
+) -> list[range]:
+    """Choose windows of all the trace that together take about so many seconds."""
+    total, lasts_ns = folder.info.count("requests"), answer.base_elapsed_ns
+    if advice.is_open:
+        lasts_ns = span_ns(folder.require("requests", made_by="parse"))
+    return choose_windows(total, requests_for(total, lasts_ns, seconds=seconds))
 
 
 def _check_profiles(advice: Recommendation, own: Path | None) -> None:
@@ -512,40 +514,43 @@ def _keep(part: TraceFolder, folder: TraceFolder, name: str) -> ReplaySummary:
     return read_summary(place / SUMMARY)
 
 
+def _measured(runs: Runs, roles: Iterable[str]) -> Measured:
+    gains = sorted(1 - placed / base for base, placed in runs.pairs)
+    base_ns, placed_ns = (median(times) for times in zip(*runs.pairs, strict=True))
+    low, high = gain_of(runs.pairs) or (None, None)
+    return Measured(
+        base_ns=round(base_ns),
+        placed_ns=round(placed_ns),
+        gain_ratio=1 - placed_ns / base_ns,
+        gain_low_ratio=gains[0],
+        gain_high_ratio=gains[-1],
+        gain_confident_low_ratio=low,
+        gain_confident_high_ratio=high,
+        role_ns={
+            role: round(median(one.role_ns.get(role, 0.0) for one in runs.base)) for role in roles
+        },
+        repeats=len(runs.base),
+    )
+
+
 def _judged(
     runs: Runs, predicted: Prediction, *, published_ratio: float, options: VerifyOptions
 ) -> dict[str, Any]:
-    gains = sorted(1 - placed / base for base, placed in runs.pairs)
-    base_ns, placed_ns = (median(times) for times in zip(*runs.pairs, strict=True))
-    gain = 1 - placed_ns / base_ns
-    ends = gain_of(runs.pairs) or (None, None)
-    roles = [one.role_ns for one in runs.base]
+    measured = _measured(runs, predicted.role_ns)
     verdict = verdict_of(
         runs.pairs,
         Expected(predicted.base_ns, predicted.placed_ns, published_ratio, predicted.role_ns),
         tolerances=Tolerances(options.tolerance_ratio, options.time_tolerance_ratio),
         emulations=runs.emulations,
-        roles=roles,
+        roles=[one.role_ns for one in runs.base],
     )
+    placed_ns = predicted.placed_ns
     return {
         "predicted": predicted,
-        "measured": Measured(
-            base_ns=round(base_ns),
-            placed_ns=round(placed_ns),
-            gain_ratio=gain,
-            gain_low_ratio=gains[0],
-            gain_high_ratio=gains[-1],
-            gain_confident_low_ratio=ends[0],
-            gain_confident_high_ratio=ends[1],
-            role_ns={
-                role: round(median(one.get(role, 0.0) for one in roles))
-                for role in predicted.role_ns
-            },
-            repeats=len(runs.base),
-        ),
-        "base_error_ratio": base_ns / predicted.base_ns - 1,
-        "placed_error_ratio": placed_ns / predicted.placed_ns - 1 if predicted.placed_ns else None,
-        "gain_error_ratio": gain - published_ratio,
+        "measured": measured,
+        "base_error_ratio": measured.base_ns / predicted.base_ns - 1,
+        "placed_error_ratio": measured.placed_ns / placed_ns - 1 if placed_ns else None,
+        "gain_error_ratio": measured.gain_ratio - published_ratio,
         "published_ratio": published_ratio,
         "engine": options.engine,
         "tolerance_ratio": options.tolerance_ratio,
