@@ -500,6 +500,12 @@ class DevicePair(NamedTuple):
     nvm: Profile
 
     @property
+    def have_heads(self) -> bool:
+        """Whether a request costs less on one of them where the one before it ended there."""
+        costs = base_cost(self.base), device_cost(self.nvm)
+        return self.base.has_head or any(cost.sequential_ps != cost.latency_ps for cost in costs)
+
+    @property
     def flush_ps(self) -> tuple[int, int]:
         """What a flush of each takes."""
         return picoseconds(self.base.flush_us), picoseconds(self.nvm.flush_us)

@@ -33,6 +33,12 @@ static inline struct block_steps block_steps_of(const struct block_map *map,
                               .request_end = request->sector + request->sectors};
 }
 
+/* Returns how many runs of sectors, apart by whole blocks, a request can have on a device. */
+static inline int64_t block_steps_most_runs(const struct issue_request *request) {
+  const int64_t last = (request->sector + request->sectors - 1) / BLOCK_SECTORS;
+  return (last - request->sector / BLOCK_SECTORS + 2) / 2;
+}
+
 /* Goes on to the next block; returns false after the last. A block is looked up only where the keys
  * have a gap. */
 static inline bool block_steps_next(struct block_steps *steps) {

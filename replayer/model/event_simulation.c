@@ -9,17 +9,11 @@
 #include "model/block_steps.h"
 #include "model/device_split.h"
 #include "model/nested_placements.h"
+#include "model/nvm_layout.h"
 #include "model/row_reader.h"
 
 #define PS_PER_NS 1000
 #define SERVERS_MAX 256u
-
-/* Where the previous request of a traced device ended. */
-struct end {
-  int64_t sector; /* one past its last; -1 before the first request */
-  uint16_t point[TK_ORDERS];
-  uint8_t role;
-};
 
 /* The points of a role's first and last blocks to move, by order. */
 struct reach {
@@ -36,14 +30,14 @@ struct variant {
 struct tk_simulation {
   struct tk_simulation_setup setup;
   struct block_map *map;
-  bool is_twin;              /* the map is another simulation's */
+  struct nvm_layout *layout; /* NULL where what continues on NVM costs no less */
+  bool is_twin;              /* map and layout are another simulation's */
   bool is_needed[TK_ORDERS]; /* some placement has this order */
   struct row_reader reader;
   struct device_split splits[TK_ORDERS];
   struct reach reaches[TK_ROLES];
   struct variant *variants; /* the setup's devices, then the others */
   uint64_t variant_count;
-  struct end *ends; /* one a traced device */
   struct tk_simulation_totals totals;
   int64_t first_ns;                  /* of the first arrival, -1 before */
   int64_t arrival_ps;                /* of this request, since the first */
@@ -140,24 +134,33 @@ static int make_variants(struct tk_simulation *simulation) {
     setup->disk = prices.disk;
     memcpy(setup->flush_ps, prices.flush_ps, sizeof setup->flush_ps);
     raise_worst(simulation, &prices);
-    error = nested_new(setup, &simulation->variants[i].nested);
+    error = nested_new(setup, simulation->layout, &simulation->variants[i].nested);
   }
   simulation->setup.others = NULL;
   return error;
 }
 
+/* Lays out NVM if it has a head that matters on some of the devices. */
+static int lay_out(struct tk_simulation *simulation) {
+  const struct tk_placement_setup *placement = &simulation->setup.placement;
+  bool is_needed = nested_has_head(&placement->nvm);
+  for (uint64_t i = 0; i < simulation->setup.other_count; i++)
+    is_needed = is_needed || nested_has_head(&simulation->setup.others[i].nvm);
+  return is_needed ? nvm_layout_new(placement->blocks, placement->block_count, &simulation->layout)
+                   : 0;
+}
+
 static int allocate(struct tk_simulation *simulation) {
   const struct tk_placement_setup *placement = &simulation->setup.placement;
-  simulation->ends = malloc((placement->device_count + 1ul) * sizeof *simulation->ends);
-  if (simulation->ends == NULL)
-    return -ENOMEM;
-  for (uint32_t i = 0; i < placement->device_count; i++)
-    simulation->ends[i].sector = -1;
   for (uint32_t i = 0; i < simulation->setup.scenario_count; i++)
     simulation->is_needed[simulation->setup.scenarios[i].order] = true;
-  int error = make_variants(simulation);
-  if (!error && !simulation->is_twin)
+  int error = 0;
+  if (!simulation->is_twin)
     error = block_map_new(placement->keys, placement->block_count, &simulation->map);
+  if (!error && !simulation->is_twin)
+    error = lay_out(simulation);
+  if (!error)
+    error = make_variants(simulation);
   if (error)
     return error;
   return row_reader_init(&simulation->reader, placement->device_count, placement->as_issued,
@@ -178,6 +181,7 @@ static int make(const struct tk_simulation_setup *setup, const struct tk_simulat
   } else {
     simulation->is_twin = true;
     simulation->map = first->map;
+    simulation->layout = first->layout;
     memcpy(simulation->reaches, first->reaches, sizeof simulation->reaches);
   }
   const int error = allocate(simulation);
@@ -236,8 +240,8 @@ static void count_first(struct tk_simulation *simulation, const struct issue_req
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_simulation *simulation = context;
-  const int error = arrive(simulation, request,
-                           max_ps(simulation->worst.flush_ps[0], simulation->worst.flush_ps[1]));
+  const int error =
+      arrive(simulation, request, simulation->worst.flush_ps[0] + simulation->worst.flush_ps[1]);
   if (error)
     return error;
   const struct reach *reach = &simulation->reaches[request->role];
@@ -276,25 +280,27 @@ static int find_splits(struct tk_simulation *simulation, const struct issue_requ
       if (!simulation->is_needed[order])
         continue;
       const uint16_t point = point_of(simulation, steps.index, order, request->role);
-      const int error = device_split_add(&simulation->splits[order], point, steps.first, steps.end);
+      const int64_t place =
+          simulation->layout == NULL || point == UINT16_MAX
+              ? 0
+              : nvm_layout_place(simulation->layout, order, steps.index, steps.first);
+      const int error =
+          device_split_add(&simulation->splits[order], point, steps.first, steps.end, place);
       if (error)
         return error;
     }
   }
-  for (int order = 0; order < TK_ORDERS; order++)
-    device_split_finish(&simulation->splits[order]);
   return 0;
 }
 
-static void charge(struct tk_simulation *simulation, const struct issue_request *request,
-                   const uint16_t *before) {
+static void charge(struct tk_simulation *simulation, const struct issue_request *request) {
   struct nested_placements *first = simulation->variants[0].nested;
   const int64_t earlier_ps = nested_first_ps(first);
   const int64_t answer_ps =
-      nested_charge(first, request, simulation->splits, before, simulation->arrival_ps);
+      nested_charge(first, request, simulation->splits, simulation->arrival_ps);
   count_first(simulation, request, nested_first_ps(first) - earlier_ps, answer_ps);
   for (uint64_t i = 1; i < simulation->variant_count; i++)
-    (void)nested_charge(simulation->variants[i].nested, request, simulation->splits, before,
+    (void)nested_charge(simulation->variants[i].nested, request, simulation->splits,
                         simulation->arrival_ps);
 }
 
@@ -304,12 +310,14 @@ static int64_t longest_ps(const struct tk_simulation *simulation,
   const struct tk_placement_cost *base = &simulation->worst.base;
   const struct tk_placement_cost *nvm = &simulation->worst.nvm;
   const int op = request->is_write;
-  const int64_t fixed_ps = base->latency_ps[op] + base->fua_ps + nvm->latency_ps[op] + nvm->fua_ps +
-                           simulation->longest_seek_ps;
+  const int64_t begin_ps = base->latency_ps[op] + base->fua_ps + simulation->longest_seek_ps;
+  int64_t begins_ps;
   int64_t longest;
   if (__builtin_mul_overflow(request->sectors, base->sector_ps[op] + nvm->sector_ps[op],
                              &longest) ||
-      __builtin_add_overflow(longest, fixed_ps, &longest))
+      __builtin_mul_overflow(block_steps_most_runs(request), begin_ps, &begins_ps) ||
+      __builtin_add_overflow(longest, begins_ps, &longest) ||
+      __builtin_add_overflow(longest, nvm->latency_ps[op] + nvm->fua_ps, &longest))
     return INT64_MAX;
   return longest;
 }
@@ -321,19 +329,12 @@ static int transfer(void *context, const struct issue_request *request) {
     error = find_splits(simulation, request);
   if (error)
     return error;
-
-  /* A request continues the one before on its device only within the same role. */
-  struct end *end = &simulation->ends[request->device];
-  const bool is_sequential = end->sector == request->sector && end->role == request->role;
-  charge(simulation, request, is_sequential ? end->point : NULL);
-  end->sector = request->sector + request->sectors;
-  end->role = request->role;
-  for (int order = 0; order < TK_ORDERS; order++)
-    end->point[order] = simulation->splits[order].last_point;
+  charge(simulation, request);
   simulation->totals.placement.requests[request->role]++;
   simulation->totals.responses++;
   if (simulation->setup.disk.half_turn_ps > 0)
-    simulation->totals.beyond += end->sector > simulation->setup.disk.capacity_sectors;
+    simulation->totals.beyond +=
+        request->sector + request->sectors > simulation->setup.disk.capacity_sectors;
   return 0;
 }
 
@@ -358,14 +359,15 @@ void tk_simulation_read(const struct tk_simulation *simulation, struct tk_simula
 void tk_simulation_free(struct tk_simulation *simulation) {
   if (simulation == NULL)
     return;
-  if (!simulation->is_twin)
+  if (!simulation->is_twin) {
     block_map_free(simulation->map);
+    nvm_layout_free(simulation->layout);
+  }
   for (uint64_t i = 0; simulation->variants != NULL && i < simulation->variant_count; i++)
     nested_free(simulation->variants[i].nested);
   free(simulation->variants);
   row_reader_free(&simulation->reader);
   for (int order = 0; order < TK_ORDERS; order++)
     device_split_free(&simulation->splits[order]);
-  free(simulation->ends);
   free(simulation);
 }

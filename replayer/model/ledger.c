@@ -11,32 +11,24 @@
 
 enum { BASE, ON_NVM };
 
-/* Where the previous request of a traced device ended. */
-struct joint {
-  int64_t sector;           /* one past its last; -1 before the first request */
-  int64_t head[TK_LEDGERS]; /* one past the last sector that the base device served; -1: none */
-  uint8_t role;
-  bool is_nvm; /* in the placement */
-};
-
 struct tk_ledger {
   struct tk_ledger_setup setup;
   struct block_map *map;
   struct tk_placement_device *devices;
-  struct joint *joints; /* one a device */
+  uint32_t *ranks; /* of blocks on NVM: how many lie there before it */
+  int64_t *heads;  /* TK_LEDGERS rows, of the base device by traced device: one past the last sector
+                      served, -1 before the first */
+  int64_t nvm_head; /* the same of NVM, in its sectors */
   struct row_reader reader;
   struct tk_ledger_counts counts[TK_LEDGERS];
   struct tk_wide *position_ps; /* TK_LEDGERS rows of disk_count */
   struct tk_placement_totals totals;
 };
 
-/* What of one request is where. */
-struct cut {
-  int64_t nvm_sectors;
-  int64_t base_first; /* its first sector on the base device, -1: none */
-  int64_t base_end;
-  bool is_first_nvm; /* its first block, and its last */
-  bool is_last_nvm;
+/* The part of a request that one device serves at once. */
+struct part {
+  int64_t first;
+  int64_t sectors; /* 0: none */
 };
 
 static bool is_setup_valid(const struct tk_ledger_setup *setup) {
@@ -52,14 +44,30 @@ static bool is_setup_valid(const struct tk_ledger_setup *setup) {
   return true;
 }
 
+/* Lays NVM out as nvm_layout.h says: role by role, each role's blocks by address. */
+static void rank_by_role(struct tk_ledger *ledger) {
+  const struct tk_ledger_setup *setup = &ledger->setup;
+  uint32_t counts[TK_ROLES + 1] = {0}; /* by what on_nvm says */
+  uint32_t next[TK_ROLES + 1] = {0};
+  for (uint32_t i = 0; i < setup->block_count; i++)
+    counts[setup->on_nvm[i]]++;
+  for (int role = 1; role < TK_ROLES; role++)
+    next[role + 1] = next[role] + counts[role];
+  for (uint32_t i = 0; i < setup->block_count; i++)
+    ledger->ranks[i] = next[setup->on_nvm[i]]++;
+}
+
 static int allocate(struct tk_ledger *ledger) {
   const struct tk_ledger_setup *setup = &ledger->setup;
   ledger->devices = malloc((setup->device_count + 1ul) * sizeof *ledger->devices);
-  ledger->joints = malloc((setup->device_count + 1ul) * sizeof *ledger->joints);
+  ledger->ranks = malloc((setup->block_count + 1ul) * sizeof *ledger->ranks);
+  ledger->heads = malloc(TK_LEDGERS * (setup->device_count + 1ul) * sizeof *ledger->heads);
   ledger->position_ps =
       calloc(TK_LEDGERS * (size_t)setup->disk_count + 1, sizeof *ledger->position_ps);
-  if (ledger->devices == NULL || ledger->joints == NULL || ledger->position_ps == NULL)
+  if (ledger->devices == NULL || ledger->ranks == NULL || ledger->heads == NULL ||
+      ledger->position_ps == NULL)
     return -ENOMEM;
+  rank_by_role(ledger);
   for (uint32_t i = 0; i < setup->device_count; i++)
     ledger->devices[i] = setup->devices[i];
   const int error = block_map_new(setup->keys, setup->block_count, &ledger->map);
@@ -90,31 +98,14 @@ void tk_ledger_restart(struct tk_ledger *ledger) {
   memset(ledger->position_ps, 0,
          TK_LEDGERS * (size_t)ledger->setup.disk_count * sizeof *ledger->position_ps);
   ledger->totals = (struct tk_placement_totals){.bad_request_id = -1};
-  for (uint32_t i = 0; i < ledger->setup.device_count; i++)
-    ledger->joints[i] = (struct joint){.sector = -1, .head = {-1, -1}};
+  for (size_t i = 0; i < TK_LEDGERS * (size_t)ledger->setup.device_count; i++)
+    ledger->heads[i] = -1;
+  ledger->nvm_head = -1;
 }
 
 static bool is_on_nvm(struct tk_ledger *ledger, uint32_t index, uint8_t role) {
   ledger->totals.missing_blocks += index == BLOCK_MAP_NONE;
   return index != BLOCK_MAP_NONE && ledger->setup.on_nvm[index] == role + 1;
-}
-
-static struct cut find_cut(struct tk_ledger *ledger, const struct issue_request *request) {
-  const struct tk_placement_device *device = &ledger->devices[request->device];
-  struct cut cut = {.base_first = -1, .base_end = -1};
-  struct block_steps steps = block_steps_of(ledger->map, device, request);
-  while (block_steps_next(&steps)) {
-    cut.is_last_nvm = is_on_nvm(ledger, steps.index, request->role);
-    if (steps.first == request->sector)
-      cut.is_first_nvm = cut.is_last_nvm;
-    if (cut.is_last_nvm) {
-      cut.nvm_sectors += steps.end - steps.first;
-    } else {
-      cut.base_first = cut.base_first < 0 ? steps.first : cut.base_first;
-      cut.base_end = steps.end;
-    }
-  }
-  return cut;
 }
 
 static void count_part(struct tk_ledger_counts *counts, int place,
@@ -126,38 +117,54 @@ static void count_part(struct tk_ledger_counts *counts, int place,
   counts->fua[place] += request->is_fua;
 }
 
-/* Brings the head of each disk over the part of a request, and leaves it where that ends. */
-static void seek(struct tk_ledger *ledger, int which, const struct issue_request *request,
-                 int64_t first, int64_t end) {
-  int64_t *head = &ledger->joints[request->device].head[which];
-  struct tk_wide *sums = ledger->position_ps + (size_t)which * ledger->setup.disk_count;
-  for (uint32_t i = 0; i < ledger->setup.disk_count; i++)
+/* Brings the base device's head over a part of a request, and leaves it where that ends. */
+static void serve_base(struct tk_ledger *ledger, int which, const struct issue_request *request,
+                       const struct part *part) {
+  if (part->sectors == 0)
+    return;
+  const struct tk_ledger_setup *setup = &ledger->setup;
+  int64_t *head = &ledger->heads[(size_t)which * setup->device_count + request->device];
+  struct tk_wide *sums = ledger->position_ps + (size_t)which * setup->disk_count;
+  count_part(&ledger->counts[which], BASE, request, part->sectors, *head == part->first);
+  for (uint32_t i = 0; i < setup->disk_count; i++)
     add_wide(&sums[i],
-             spindle_position_ps(&ledger->setup.disks[i], *head, first, request->is_write));
-  *head = end;
+             spindle_position_ps(&setup->disks[i], *head, part->first, request->is_write));
+  *head = part->first + part->sectors;
+}
+
+/* Serves what of a request is where: each run of sectors on the base device, and on NVM one. */
+static void serve_placed(struct tk_ledger *ledger, const struct issue_request *request) {
+  const struct tk_placement_device *device = &ledger->devices[request->device];
+  struct block_steps steps = block_steps_of(ledger->map, device, request);
+  struct part base = {0, 0};
+  struct part nvm = {0, 0};
+  while (block_steps_next(&steps)) {
+    const int64_t sectors = steps.end - steps.first;
+    if (!is_on_nvm(ledger, steps.index, request->role)) {
+      base.first = base.sectors > 0 ? base.first : steps.first;
+      base.sectors += sectors;
+      continue;
+    }
+    const int64_t first =
+        (int64_t)ledger->ranks[steps.index] * BLOCK_SECTORS + steps.first % BLOCK_SECTORS;
+    nvm.first = nvm.sectors > 0 ? nvm.first : first;
+    nvm.sectors += sectors;
+    serve_base(ledger, TK_LEDGER_PLACED, request, &base);
+    base.sectors = 0;
+  }
+  serve_base(ledger, TK_LEDGER_PLACED, request, &base);
+  if (nvm.sectors == 0)
+    return;
+  count_part(&ledger->counts[TK_LEDGER_PLACED], ON_NVM, request, nvm.sectors,
+             ledger->nvm_head == nvm.first);
+  ledger->nvm_head = nvm.first + nvm.sectors;
 }
 
 static int transfer(void *context, const struct issue_request *request) {
   struct tk_ledger *ledger = context;
-  struct joint *joint = &ledger->joints[request->device];
-  const bool continues = joint->sector == request->sector && joint->role == request->role;
-  const int64_t end = request->sector + request->sectors;
-  count_part(&ledger->counts[TK_LEDGER_ALONE], BASE, request, request->sectors, continues);
-  seek(ledger, TK_LEDGER_ALONE, request, request->sector, end);
-
-  const struct cut cut = find_cut(ledger, request);
-  struct tk_ledger_counts *placed = &ledger->counts[TK_LEDGER_PLACED];
-  if (cut.nvm_sectors < request->sectors) {
-    count_part(placed, BASE, request, request->sectors - cut.nvm_sectors,
-               continues && !joint->is_nvm && !cut.is_first_nvm);
-    seek(ledger, TK_LEDGER_PLACED, request, cut.base_first, cut.base_end);
-  }
-  if (cut.nvm_sectors > 0)
-    count_part(placed, ON_NVM, request, cut.nvm_sectors,
-               continues && joint->is_nvm && cut.is_first_nvm);
-  joint->sector = end;
-  joint->role = request->role;
-  joint->is_nvm = cut.is_last_nvm;
+  const struct part whole = {request->sector, request->sectors};
+  serve_base(ledger, TK_LEDGER_ALONE, request, &whole);
+  serve_placed(ledger, request);
   ledger->totals.requests[request->role]++;
   return 0;
 }
@@ -195,7 +202,8 @@ void tk_ledger_free(struct tk_ledger *ledger) {
   block_map_free(ledger->map);
   row_reader_free(&ledger->reader);
   free(ledger->devices);
-  free(ledger->joints);
+  free(ledger->ranks);
+  free(ledger->heads);
   free(ledger->position_ps);
   free(ledger);
 }

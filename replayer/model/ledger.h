@@ -30,11 +30,11 @@ struct tk_ledger_setup {
   uint8_t placed[TK_ROLES]; /* TK_PLACED_* */
 };
 
-/* Parts of requests; the first index is 0 for the base device, 1 for NVM, the second 0 for reads,
- * 1 for writes. */
+/* Parts of requests: on the base device each run of sectors, on NVM all. The first index is 0 for
+ * the base device, 1 for NVM, the second 0 for reads, 1 for writes. */
 struct tk_ledger_counts {
-  int64_t apart[2][2];  /* that do not continue the request before */
-  int64_t joined[2][2]; /* that do, on that device */
+  int64_t apart[2][2];  /* that begin elsewhere than where the last one on the device ended */
+  int64_t joined[2][2]; /* that continue it */
   int64_t sectors[2][2];
   int64_t fua[2];
   int64_t flushes[TK_PLACED_KINDS]; /* by where the blocks of their role are */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "model/block_steps.h"
 #include "model/nesting.h"
 
 /* The last position of a head that was worked out (of zeros: true, too); most have the same. */
@@ -15,22 +16,22 @@ struct positioned {
 
 struct nested_placements {
   const struct tk_simulation_setup *setup;
+  const struct nvm_layout *layout; /* NULL where no NVM has a head that matters */
   struct nesting *nestings;
   uint32_t count;
+  bool has_heads[2]; /* of base and NVM: what continues there costs less than what does not */
   struct positioned last;
 };
 
-/* A request as all nestings take it. */
+/* A request as all nestings take it. Pairs are of base and NVM. */
 struct job {
   const struct issue_request *request;
   int64_t arrival_ps;
   enum fcfs_part part;
-  uint32_t joined_base;   /* before this member it continues another on the base device */
-  uint32_t joined_nvm;    /* from this member on it does so on NVM */
-  int64_t on_base_ps;     /* of all of it, but for the head */
-  int64_t on_nvm_ps;      /* of all of it, joined to nothing */
-  int64_t joining_nvm_ps; /* added by continuing another on NVM */
-  int64_t first_ps;       /* answer of the first member of the first nesting */
+  int64_t apart_ps[2];  /* before its transfer there, where it continues nothing */
+  int64_t joined_ps[2]; /* where it does; on a disk always, beside what its head takes */
+  int64_t sector_ps[2];
+  int64_t first_ps; /* answer of the first member of the first nesting */
 };
 
 static int fill_set(struct nested_placements *set, uint32_t *last, uint32_t *chosen) {
@@ -59,12 +60,21 @@ static int fill_set(struct nested_placements *set, uint32_t *last, uint32_t *cho
   return error;
 }
 
-int nested_new(const struct tk_simulation_setup *setup, struct nested_placements **out) {
+bool nested_has_head(const struct tk_placement_cost *cost) {
+  return cost->sequential_ps[0] != cost->latency_ps[0] ||
+         cost->sequential_ps[1] != cost->latency_ps[1];
+}
+
+int nested_new(const struct tk_simulation_setup *setup, const struct nvm_layout *layout,
+               struct nested_placements **out) {
   struct nested_placements *set = calloc(1, sizeof *set);
   uint32_t *places = calloc(2ul * setup->scenario_count, sizeof *places);
   int error = -ENOMEM;
   if (set != NULL && places != NULL) {
     set->setup = setup;
+    set->layout = layout;
+    set->has_heads[0] = setup->disk.half_turn_ps > 0 || nested_has_head(&setup->placement.base);
+    set->has_heads[1] = layout != NULL && nested_has_head(&setup->placement.nvm);
     error = fill_set(set, places, places + setup->scenario_count);
   }
   free(places);
@@ -82,8 +92,10 @@ static uint32_t reached(const struct nested_placements *set, const struct nestin
   return nesting->reached[role][point < never ? point : never];
 }
 
-/* Books a piece of a job, which takes `ps` in all, in the placements of the piece. */
-static void book(struct nesting *nesting, struct job *job, const struct piece *piece, int64_t ps) {
+/* Books a piece of a job in its placements: its parts one after the other. */
+static void book(struct nesting *nesting, struct job *job, const struct piece *piece) {
+  const int64_t ps =
+      (piece->base_ps > 0 ? piece->base_ps : 0) + (piece->nvm_ps > 0 ? piece->nvm_ps : 0);
   nesting->steps_ps[piece->begin] += ps;
   nesting->steps_ps[piece->end] -= ps;
   if (nesting->queues == NULL)
@@ -94,170 +106,168 @@ static void book(struct nesting *nesting, struct job *job, const struct piece *p
     job->first_ps = answer_ps;
 }
 
-static void book_parts(struct nesting *nesting, struct job *job, const struct piece *piece) {
-  book(nesting, job, piece,
-       (piece->base_ps > 0 ? piece->base_ps : 0) + (piece->nvm_ps > 0 ? piece->nvm_ps : 0));
-}
-
-static int64_t position_ps(struct nested_placements *set, int64_t from, int64_t to, int is_write) {
-  struct positioned *last = &set->last;
-  if (last->from != from || last->to != to || last->is_write != is_write)
-    *last = (struct positioned){from, to, is_write,
-                                spindle_position_ps(&set->setup->disk, from, to, is_write)};
-  return last->ps;
-}
-
-/* Brings the heads of a piece's placements to `sector`, and books it with that. */
-static void seek(struct nested_placements *set, struct nesting *nesting, struct job *job,
-                 const struct piece *piece, int64_t sector) {
-  const struct issue_request *request = job->request;
-  struct heads *heads = &nesting->heads[request->device];
-  for (uint32_t begin = piece->begin; begin < piece->end;) {
-    const struct run *run = &heads->runs[heads->count - 1];
-    struct piece part = *piece;
-    part.begin = begin;
-    part.end = run->end < piece->end ? run->end : piece->end;
-    part.base_ps += position_ps(set, run->sector, sector, request->is_write);
-    heads->count -= run->end <= piece->end;
-    book_parts(nesting, job, &part);
-    begin = part.end;
-  }
-}
-
-/* Leaves the heads where each placement's part of the request ended. */
-static void leave(const struct nested_placements *set, struct nesting *nesting,
-                  const struct issue_request *request, const struct device_split *split) {
-  struct heads *heads = &nesting->heads[request->device];
-  for (uint32_t i = split->count; i-- > 0;) {
-    const uint32_t begin =
-        i > 0 ? reached(set, nesting, request->role, split->cuts[i - 1].point) : 0;
-    const uint32_t end = reached(set, nesting, request->role, split->cuts[i].point);
-    if (begin < end)
-      heads->runs[heads->count++] = (struct run){split->cuts[i].end, end};
-  }
-}
-
-/* Charges the placements from `begin` to `end`, in which the same sectors are on the base device
- * and the request continues another on the same devices. */
-static void charge_piece(struct nested_placements *set, struct nesting *nesting, struct job *job,
-                         uint32_t begin, uint32_t end, const struct split_cut *cut) {
-  const struct issue_request *request = job->request;
-  const struct tk_placement_cost *base = &set->setup->placement.base;
-  const struct tk_placement_cost *nvm = &set->setup->placement.nvm;
-  const int op = request->is_write;
-  const bool is_disk = set->setup->disk.half_turn_ps > 0;
-  const int64_t sectors = cut == NULL ? 0 : cut->sectors;
-  struct piece piece = {begin, end, -1, -1};
-  if (sectors > 0) {
-    const bool continues = is_disk || begin < job->joined_base;
-    piece.base_ps = (continues ? base->sequential_ps[op] : base->latency_ps[op]) +
-                    sectors * base->sector_ps[op] + (request->is_fua ? base->fua_ps : 0);
-  }
-  if (sectors < request->sectors) {
-    const bool continues = begin >= job->joined_nvm;
-    piece.nvm_ps = (continues ? nvm->sequential_ps[op] : nvm->latency_ps[op]) +
-                   (request->sectors - sectors) * nvm->sector_ps[op] +
-                   (request->is_fua ? nvm->fua_ps : 0);
-  }
-  if (is_disk && sectors > 0)
-    seek(set, nesting, job, &piece, cut->first);
-  else
-    book_parts(nesting, job, &piece);
-}
-
-/* All placements have the whole request on the base disk: the usual case by far, of placements that
- * do not reach its blocks. */
-static void charge_base(struct nested_placements *set, struct nesting *nesting,
-                        const struct job *job) {
-  const struct issue_request *request = job->request;
-  struct heads *heads = &nesting->heads[request->device];
-  uint32_t begin = 0;
-  for (uint32_t i = heads->count; i-- > 0;) {
-    const struct run *run = &heads->runs[i];
-    const int64_t ps =
-        job->on_base_ps + position_ps(set, run->sector, request->sector, request->is_write);
-    nesting->steps_ps[begin] += ps;
-    nesting->steps_ps[run->end] -= ps;
-    begin = run->end;
-  }
-  heads->runs[0] = (struct run){request->sector + request->sectors, nesting->count};
-  heads->count = 1;
-}
-
-/* All placements have the whole request on NVM. */
-static void charge_nvm(struct nesting *nesting, const struct job *job) {
-  nesting->steps_ps[0] += job->on_nvm_ps;
-  nesting->steps_ps[job->joined_nvm] += job->joining_nvm_ps;
-}
-
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-static void charge_one(struct nested_placements *set, struct nesting *nesting, struct job *job,
-                       const struct device_split *split) {
-  const bool is_disk = set->setup->disk.half_turn_ps > 0;
-  uint32_t begin = 0;
-  if (is_disk && nesting->queues == NULL) {
-    const uint8_t role = job->request->role;
-    if (reached(set, nesting, role, split->cuts[0].point) == nesting->count) {
-      charge_base(set, nesting, job);
-      return;
-    }
-    if (reached(set, nesting, role, split->cuts[split->count - 1].point) == 0) {
-      charge_nvm(nesting, job);
-      return;
-    }
-  }
-  for (uint32_t i = 0; i <= split->count && begin < nesting->count; i++) {
-    const struct split_cut *cut = i == split->count ? NULL : &split->cuts[i];
-    const uint32_t end =
-        cut == NULL ? nesting->count : reached(set, nesting, job->request->role, cut->point);
-    while (begin < end) {
-      uint32_t until = end;
-      if (begin < job->joined_base)
-        until = least(until, job->joined_base);
-      if (begin < job->joined_nvm)
-        until = least(until, job->joined_nvm);
-      charge_piece(set, nesting, job, begin, until, cut);
-      begin = until;
-    }
-  }
-  if (is_disk)
-    leave(set, nesting, job->request, split);
+static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* Returns what a request on the base device takes before its transfer. */
+static int64_t begin_ps(struct nested_placements *set, const struct job *job, int64_t head,
+                        int64_t sector) {
+  const int is_write = job->request->is_write;
+  if (set->setup->disk.half_turn_ps == 0)
+    return head == sector ? job->joined_ps[0] : job->apart_ps[0];
+  struct positioned *last = &set->last;
+  if (last->from != head || last->to != sector || last->is_write != is_write)
+    *last = (struct positioned){head, sector, is_write,
+                                spindle_position_ps(&set->setup->disk, head, sector, is_write)};
+  return job->joined_ps[0] + last->ps;
 }
 
-/* Works out what the request takes wholly on one device, the base device's head not counted. */
-static void price(const struct tk_simulation_setup *setup, struct job *job) {
+/* Begins at `sector` on the base device in the members from `begin` to before `end`. */
+static void begin_base(struct nested_placements *set, struct nesting *nesting,
+                       const struct job *job, uint32_t begin, uint32_t end, int64_t sector) {
+  if (!set->has_heads[0]) {
+    nesting_change(nesting, begin, job->apart_ps[0], 0);
+    nesting_change(nesting, end, -job->apart_ps[0], 0);
+    return;
+  }
+  const struct heads *heads = &nesting->heads[job->request->device];
+  for (uint32_t i = heads->count; begin < end;) {
+    const struct run *run = &heads->runs[--i];
+    if (run->member <= begin)
+      continue;
+    const uint32_t until = least(run->member, end);
+    const int64_t ps = begin_ps(set, job, run->sector, sector);
+    nesting_change(nesting, begin, ps, 0);
+    nesting_change(nesting, until, -ps, 0);
+    begin = until;
+  }
+}
+
+/* Returns the member before which a request at `sector` of NVM continues what ended at `head`:
+ * those in which no block between the two is on NVM. */
+static uint32_t joined_until(const struct nested_placements *set, const struct nesting *nesting,
+                             int64_t head, int64_t sector) {
+  if (head == sector)
+    return nesting->count;
+  if (head < 0 || head > sector || head % BLOCK_SECTORS != 0 || sector % BLOCK_SECTORS != 0)
+    return 0;
+  uint16_t lowest[TK_ROLES];
+  uint32_t until = nesting->count;
+  nvm_layout_between(set->layout, nesting->order, head, sector, lowest);
+  for (uint8_t role = 0; role < TK_ROLES; role++)
+    until = least(until, reached(set, nesting, role, lowest[role]));
+  return until;
+}
+
+/* Begins at `sector` on NVM in the members from `begin` to before `end`. */
+static void begin_nvm(const struct nested_placements *set, struct nesting *nesting,
+                      const struct job *job, uint32_t begin, uint32_t end, int64_t sector) {
+  nesting_change(nesting, begin, 0, job->apart_ps[1]);
+  nesting_change(nesting, end, 0, -job->apart_ps[1]);
+  if (!set->has_heads[1])
+    return;
+  const int64_t less_ps = job->apart_ps[1] - job->joined_ps[1];
+  const struct heads *heads = &nesting->heads[set->setup->placement.device_count];
+  for (uint32_t i = heads->count; begin < end;) {
+    const struct run *run = &heads->runs[--i];
+    if (run->member >= end)
+      continue;
+    const uint32_t from = most(run->member, begin);
+    const uint32_t until = least(end, joined_until(set, nesting, run->sector, sector));
+    if (from < until) {
+      nesting_change(nesting, from, 0, -less_ps);
+      nesting_change(nesting, until, 0, less_ps);
+    }
+    end = from;
+  }
+}
+
+/* Serves what was noted of a request piece by piece: the members that it takes the same in. On NVM
+ * are parts of it from `first_nvm` on, on the base device before `end_base`. */
+static void serve_changes(struct nesting *nesting, struct job *job, uint32_t first_nvm,
+                          uint32_t end_base) {
+  struct changes *changes = &nesting->changes;
+  struct piece piece = {0, 0, -1, -1};
+  int64_t base_ps = 0;
+  int64_t nvm_ps = 0;
+  for (uint32_t word = 0; word <= nesting->count / NESTING_WORD_BITS; word++) {
+    for (; changes->marks[word] != 0; changes->marks[word] &= changes->marks[word] - 1) {
+      const uint32_t bit = (uint32_t)__builtin_ctzll(changes->marks[word]);
+      piece.end = word * NESTING_WORD_BITS + bit;
+      if (piece.begin < piece.end)
+        book(nesting, job, &piece);
+      base_ps += changes->base_ps[piece.end];
+      nvm_ps += changes->nvm_ps[piece.end];
+      changes->base_ps[piece.end] = 0;
+      changes->nvm_ps[piece.end] = 0;
+      piece = (struct piece){piece.end, 0, piece.end < end_base ? base_ps : -1,
+                             piece.end >= first_nvm ? nvm_ps : -1};
+    }
+  }
+  piece.end = nesting->count;
+  if (piece.begin < piece.end)
+    book(nesting, job, &piece);
+}
+
+/* Serves a request part by part, in the order of addresses. A part that follows one on the same
+ * device goes on with it; in the members in which it does not, the device begins anew. */
+static void charge_one(struct nested_placements *set, struct nesting *nesting, struct job *job,
+                       const struct device_split *split) {
   const struct issue_request *request = job->request;
-  const struct tk_placement_cost *base = &setup->placement.base;
-  const struct tk_placement_cost *nvm = &setup->placement.nvm;
-  const int op = request->is_write;
-  job->on_base_ps = base->sequential_ps[op] + request->sectors * base->sector_ps[op] +
-                    (request->is_fua ? base->fua_ps : 0);
-  job->on_nvm_ps = nvm->latency_ps[op] + request->sectors * nvm->sector_ps[op] +
-                   (request->is_fua ? nvm->fua_ps : 0);
-  job->joining_nvm_ps = nvm->sequential_ps[op] - nvm->latency_ps[op];
+  struct heads *base = &nesting->heads[request->device];
+  struct heads *nvm = &nesting->heads[set->setup->placement.device_count];
+  const struct split_part whole = {request->sector, request->sector + request->sectors, 0, 0,
+                                   UINT16_MAX};
+  /* No placement reaches its blocks: the usual case by far. */
+  const bool is_whole = reached(set, nesting, request->role, split->lowest) == nesting->count;
+  const struct split_part *parts = is_whole ? &whole : split->parts;
+  const uint32_t count = is_whole ? 1 : split->count;
+  uint32_t before = 0;
+  uint32_t first_nvm = nesting->count;
+  uint32_t end_base = 0;
+  nesting_change(nesting, 0, request->sectors * job->sector_ps[0], 0);
+  for (const struct split_part *part = parts; part < parts + count; part++) {
+    const uint32_t moves = reached(set, nesting, request->role, part->point);
+    const int64_t sectors = part->end - part->first;
+    if (before < moves)
+      begin_base(set, nesting, job, before, moves, part->first);
+    if (moves < first_nvm)
+      begin_nvm(set, nesting, job, moves, first_nvm, part->nvm_first);
+    if (set->has_heads[0])
+      nesting_leave_base(base, moves, part->end);
+    if (moves < nesting->count) {
+      nesting_change(nesting, moves, -sectors * job->sector_ps[0], sectors * job->sector_ps[1]);
+      if (set->has_heads[1])
+        nesting_leave_nvm(nvm, moves, part->nvm_end);
+    }
+    before = moves;
+    first_nvm = least(first_nvm, moves);
+    end_base = most(end_base, moves);
+  }
+  if (nesting->queues != NULL)
+    serve_changes(nesting, job, first_nvm, end_base);
+}
+
+static void price(struct job *job, int place, const struct tk_placement_cost *cost) {
+  const int op = job->request->is_write;
+  const int64_t fua_ps = job->request->is_fua ? cost->fua_ps : 0;
+  job->apart_ps[place] = cost->latency_ps[op] + fua_ps;
+  job->joined_ps[place] = cost->sequential_ps[op] + fua_ps;
+  job->sector_ps[place] = cost->sector_ps[op];
 }
 
 int64_t nested_charge(struct nested_placements *set, const struct issue_request *request,
-                      const struct device_split splits[TK_ORDERS], const uint16_t *before,
-                      int64_t arrival_ps) {
+                      const struct device_split splits[TK_ORDERS], int64_t arrival_ps) {
   int64_t first_ps = 0;
   const enum fcfs_part whole = request->is_write ? FCFS_WRITE : FCFS_READ;
   const enum fcfs_part part = request->is_preflush ? FCFS_DATA : whole;
   struct job job = {.request = request, .arrival_ps = arrival_ps, .part = part};
-  price(set->setup, &job);
+  price(&job, 0, &set->setup->placement.base);
+  price(&job, 1, &set->setup->placement.nvm);
   for (uint32_t i = 0; i < set->count; i++) {
     struct nesting *nesting = &set->nestings[i];
-    const struct device_split *split = &splits[nesting->order];
-    job.joined_base = 0;
-    job.joined_nvm = nesting->count;
-    if (before != NULL) {
-      const uint16_t other = before[nesting->order];
-      const uint16_t first = split->first_point;
-      job.joined_base = reached(set, nesting, request->role, first < other ? first : other);
-      job.joined_nvm = reached(set, nesting, request->role, first > other ? first : other);
-    }
-    charge_one(set, nesting, &job, split);
+    charge_one(set, nesting, &job, &splits[nesting->order]);
     first_ps = i == 0 ? job.first_ps : first_ps;
   }
   return first_ps;
@@ -278,9 +288,7 @@ int64_t nested_flush(struct nested_placements *set, const struct issue_request *
     struct job job = {.request = request, .arrival_ps = arrival_ps, .part = part};
     for (int piece = 0; piece < 3; piece++)
       if (pieces[piece].begin < pieces[piece].end)
-        book(nesting, &job, &pieces[piece],
-             pieces[piece].base_ps > pieces[piece].nvm_ps ? pieces[piece].base_ps
-                                                          : pieces[piece].nvm_ps);
+        book(nesting, &job, &pieces[piece]);
     first_ps = i == 0 ? job.first_ps : first_ps;
   }
   return first_ps;

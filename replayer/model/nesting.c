@@ -42,6 +42,17 @@ static int fill_reached(struct nesting *nesting, const struct tk_simulation_setu
   return 0;
 }
 
+static int fill_changes(struct nesting *nesting) {
+  const size_t members = nesting->count + 1ul;
+  nesting->changes =
+      (struct changes){calloc(members, sizeof(int64_t)), calloc(members, sizeof(int64_t)),
+                       calloc(members / NESTING_WORD_BITS + 1, sizeof(uint64_t))};
+  return nesting->changes.base_ps != NULL && nesting->changes.nvm_ps != NULL &&
+                 nesting->changes.marks != NULL
+             ? 0
+             : -ENOMEM;
+}
+
 int nesting_fill(struct nesting *nesting, const struct tk_simulation_setup *setup) {
   const uint32_t devices = setup->placement.device_count;
   nesting->order = setup->scenarios[nesting->scenarios[0]].order;
@@ -50,26 +61,30 @@ int nesting_fill(struct nesting *nesting, const struct tk_simulation_setup *setu
   if (nesting->steps_ps == NULL || nesting->heads == NULL)
     return -ENOMEM;
 
-  /* Before the first request every placement has its head at the same unknown place: one run. */
-  for (uint32_t i = 0; setup->disk.half_turn_ps > 0 && i < devices; i++) {
-    nesting->heads[i].runs = malloc((nesting->count + 1ul) * sizeof *nesting->heads[i].runs);
-    if (nesting->heads[i].runs == NULL)
+  /* Before the first request every placement has its heads at the same unknown place: one run. */
+  for (uint32_t i = 0; i <= devices; i++) {
+    struct heads *heads = &nesting->heads[i];
+    heads->runs = malloc((nesting->count + 1ul) * sizeof *heads->runs);
+    if (heads->runs == NULL)
       return -ENOMEM;
-    nesting->heads[i].runs[0] = (struct run){-1, nesting->count};
-    nesting->heads[i].count = 1;
+    heads->runs[heads->count++] = (struct run){-1, i < devices ? nesting->count : 0};
   }
-  if (setup->is_open && fcfs_new(nesting->count, devices, setup->servers, &nesting->queues))
+  if (setup->is_open && (fill_changes(nesting) ||
+                         fcfs_new(nesting->count, devices, setup->servers, &nesting->queues)))
     return -ENOMEM;
   return fill_reached(nesting, setup);
 }
 
 void nesting_free(struct nesting *nesting, uint32_t device_count) {
-  for (uint32_t device = 0; nesting->heads != NULL && device < device_count; device++)
-    free(nesting->heads[device].runs);
+  for (uint32_t i = 0; nesting->heads != NULL && i <= device_count; i++)
+    free(nesting->heads[i].runs);
   for (int role = 0; role < TK_ROLES; role++)
     free(nesting->reached[role]);
   free(nesting->scenarios);
   free(nesting->heads);
   free(nesting->steps_ps);
+  free(nesting->changes.base_ps);
+  free(nesting->changes.nvm_ps);
+  free(nesting->changes.marks);
   fcfs_free(nesting->queues);
 }

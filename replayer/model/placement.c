@@ -9,26 +9,10 @@
 #include "model/block_steps.h"
 #include "model/row_reader.h"
 
-/* Where the previous request of a device ended. */
-struct joint {
-  int64_t sector; /* one past its last; -1 before the first request */
-  uint16_t point[TK_ORDERS];
-  uint8_t role;
-};
-
-/* The capacity points of one request's blocks in one order. */
-struct span {
-  uint16_t first;   /* of its first block */
-  uint16_t last;    /* of its last block */
-  uint16_t lowest;  /* where NVM begins to serve it */
-  uint16_t highest; /* where the base device ceases to serve it */
-};
-
 struct tk_placement {
   struct block_map *map;
   const struct tk_placement_block *blocks;
   struct tk_placement_device *devices;
-  struct joint *joints; /* one a device */
   struct row_reader reader;
   int64_t *steps_ps; /* TK_CURVES rows of point_count + 1: the last column is "never" */
   uint16_t never;    /* the number of points */
@@ -40,13 +24,12 @@ struct tk_placement {
 
 static uint16_t min_point(uint16_t a, uint16_t b) { return a < b ? a : b; }
 
-static uint16_t max_point(uint16_t a, uint16_t b) { return a > b ? a : b; }
-
+/* With a cost that depends on the request before, steps would not add up. */
 static bool is_cost_valid(const struct tk_placement_cost *cost) {
   bool is_valid = cost->fua_ps >= 0;
   for (int i = 0; i < 2; i++)
-    is_valid = is_valid && cost->latency_ps[i] >= 0 && cost->sequential_ps[i] >= 0 &&
-               cost->sequential_ps[i] <= cost->latency_ps[i] && cost->sector_ps[i] >= 0;
+    is_valid = is_valid && cost->latency_ps[i] >= 0 &&
+               cost->sequential_ps[i] == cost->latency_ps[i] && cost->sector_ps[i] >= 0;
   return is_valid;
 }
 
@@ -66,13 +49,10 @@ static int allocate(struct tk_placement *kernel, const struct tk_placement_setup
   const size_t columns = setup->point_count + 1ul;
   kernel->steps_ps = calloc(TK_CURVES * columns, sizeof *kernel->steps_ps);
   kernel->devices = malloc((setup->device_count + 1ul) * sizeof *kernel->devices);
-  kernel->joints = malloc((setup->device_count + 1ul) * sizeof *kernel->joints);
-  if (kernel->steps_ps == NULL || kernel->devices == NULL || kernel->joints == NULL)
+  if (kernel->steps_ps == NULL || kernel->devices == NULL)
     return -ENOMEM;
-  for (uint32_t i = 0; i < setup->device_count; i++) {
+  for (uint32_t i = 0; i < setup->device_count; i++)
     kernel->devices[i] = setup->devices[i];
-    kernel->joints[i].sector = -1;
-  }
   const int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
   if (error)
     return error;
@@ -124,66 +104,68 @@ static uint16_t point_of(const struct tk_placement *kernel, const struct tk_plac
 /* Rejects a request with which a sum could leave 64 bits: every step is a part of this bound. */
 static int raise_bound(struct tk_placement *kernel, const struct issue_request *request) {
   const int op = request->is_write;
-  const int64_t fixed = kernel->base.latency_ps[op] + kernel->base.fua_ps +
-                        kernel->nvm.latency_ps[op] + kernel->nvm.fua_ps;
+  const int64_t begin_ps = kernel->base.latency_ps[op] + kernel->base.fua_ps;
+  const int64_t nvm_ps = kernel->nvm.latency_ps[op] + kernel->nvm.fua_ps;
   int64_t transfer;
+  int64_t begins_ps;
   if (__builtin_mul_overflow(request->sectors,
                              kernel->base.sector_ps[op] + kernel->nvm.sector_ps[op], &transfer) ||
+      __builtin_mul_overflow(block_steps_most_runs(request), begin_ps, &begins_ps) ||
       __builtin_add_overflow(kernel->bound_ps, transfer, &kernel->bound_ps) ||
-      __builtin_add_overflow(kernel->bound_ps, fixed, &kernel->bound_ps)) {
+      __builtin_add_overflow(kernel->bound_ps, begins_ps, &kernel->bound_ps) ||
+      __builtin_add_overflow(kernel->bound_ps, nvm_ps, &kernel->bound_ps)) {
     kernel->totals.bad_request_id = request->request_id;
     return -EOVERFLOW;
   }
   return 0;
 }
 
-static void widen(struct span *span, uint16_t point, bool is_first) {
-  if (is_first)
-    *span = (struct span){point, point, point, point};
-  span->last = point;
-  span->lowest = min_point(span->lowest, point);
-  span->highest = max_point(span->highest, point);
-}
+/* What each step of a request is. */
+struct step_costs {
+  int64_t base_ps;   /* before a transfer on the base device */
+  int64_t nvm_ps;    /* before that on NVM */
+  int64_t change_ps; /* of a sector that moves from base to NVM */
+};
 
-/* Moves each block's transfer from base to NVM at its point, and notes where its points lie. */
-static void charge_transfer(struct tk_placement *kernel, const struct issue_request *request,
-                            struct span spans[TK_ORDERS]) {
-  const struct tk_placement_device *device = &kernel->devices[request->device];
-  const int op = request->is_write;
-  const int64_t change_ps = kernel->nvm.sector_ps[op] - kernel->base.sector_ps[op];
-  int64_t *curves[TK_ORDERS] = {NULL};
-  for (int order = first_order(request->role); order < TK_ORDERS; order++)
-    curves[order] = curve_of(kernel, order, request->role);
-
-  struct block_steps steps = block_steps_of(kernel->map, device, request);
-  while (block_steps_next(&steps)) {
-    const bool is_known = steps.index != BLOCK_MAP_NONE;
-    kernel->totals.missing_blocks += !is_known;
-    for (int order = first_order(request->role); order < TK_ORDERS; order++) {
-      const uint16_t point =
-          point_of(kernel, is_known ? &kernel->blocks[steps.index] : NULL, order, request->role);
-      curves[order][point] += (steps.end - steps.first) * change_ps;
-      widen(&spans[order], point, steps.first == request->sector);
-    }
+/* Adds the steps of a block: what it moves, and the run of the base device that begins with it
+ * from where the block before it has moved until it does so itself. */
+static void step(int64_t *curve, const struct step_costs *costs, int64_t sectors, uint16_t before,
+                 uint16_t point) {
+  curve[point] += sectors * costs->change_ps;
+  if (before < point) {
+    curve[before] += costs->base_ps;
+    curve[point] -= costs->base_ps;
   }
 }
 
-/* A request continues the previous one on a device only while that device holds both sides of
- * the joint: from `both_nvm` on NVM does, below `one_nvm` the base device does. */
-static void charge_latency(struct tk_placement *kernel, const struct issue_request *request,
-                           const struct span *span, int order, const struct joint *previous) {
-  int64_t *curve = curve_of(kernel, order, request->role);
-  const int op = request->is_write;
-  const int64_t base_fua_ps = request->is_fua ? kernel->base.fua_ps : 0;
-  const int64_t nvm_fua_ps = request->is_fua ? kernel->nvm.fua_ps : 0;
-  curve[span->lowest] += kernel->nvm.latency_ps[op] + nvm_fua_ps;
-  curve[span->highest] -= kernel->base.latency_ps[op] + base_fua_ps;
-  if (previous == NULL)
-    return;
-  const uint16_t one_nvm = min_point(previous->point[order], span->first);
-  const uint16_t both_nvm = max_point(previous->point[order], span->first);
-  curve[one_nvm] += kernel->base.latency_ps[op] - kernel->base.sequential_ps[op];
-  curve[both_nvm] -= kernel->nvm.latency_ps[op] - kernel->nvm.sequential_ps[op];
+/* Charges the blocks in each order. NVM begins with the first block to move. */
+static void charge_blocks(struct tk_placement *kernel, const struct issue_request *request,
+                          const struct step_costs *costs) {
+  const struct tk_placement_device *device = &kernel->devices[request->device];
+  const int first = first_order(request->role);
+  int64_t *curves[TK_ORDERS] = {NULL};
+  uint16_t before[TK_ORDERS] = {0};
+  uint16_t lowest[TK_ORDERS];
+  for (int order = first; order < TK_ORDERS; order++) {
+    curves[order] = curve_of(kernel, order, request->role);
+    lowest[order] = kernel->never;
+  }
+  struct block_steps steps = block_steps_of(kernel->map, device, request);
+  for (bool is_first = true; block_steps_next(&steps); is_first = false) {
+    const bool is_known = steps.index != BLOCK_MAP_NONE;
+    kernel->totals.missing_blocks += !is_known;
+    for (int order = first; order < TK_ORDERS; order++) {
+      const uint16_t point =
+          point_of(kernel, is_known ? &kernel->blocks[steps.index] : NULL, order, request->role);
+      step(curves[order], costs, steps.end - steps.first, is_first ? point : before[order], point);
+      if (is_first)
+        curves[order][point] -= costs->base_ps;
+      before[order] = point;
+      lowest[order] = min_point(lowest[order], point);
+    }
+  }
+  for (int order = first; order < TK_ORDERS; order++)
+    curves[order][lowest[order]] += costs->nvm_ps;
 }
 
 static int charge(void *context, const struct issue_request *request) {
@@ -191,24 +173,14 @@ static int charge(void *context, const struct issue_request *request) {
   const int error = raise_bound(kernel, request);
   if (error)
     return error;
-  struct joint *joint = &kernel->joints[request->device];
-  const bool is_sequential = joint->sector == request->sector && joint->role == request->role;
   const int op = request->is_write;
-
-  struct span spans[TK_ORDERS];
-  charge_transfer(kernel, request, spans);
-  for (int order = first_order(request->role); order < TK_ORDERS; order++) {
-    charge_latency(kernel, request, &spans[order], order, is_sequential ? joint : NULL);
-    joint->point[order] = spans[order].last;
-  }
-  joint->sector = request->sector + request->sectors;
-  joint->role = request->role;
-
-  const int64_t latency_ps =
-      is_sequential ? kernel->base.sequential_ps[op] : kernel->base.latency_ps[op];
-  kernel->totals.base_ps[request->role] += latency_ps +
-                                           (request->is_fua ? kernel->base.fua_ps : 0) +
-                                           request->sectors * kernel->base.sector_ps[op];
+  const struct tk_placement_cost *base = &kernel->base;
+  const struct tk_placement_cost *nvm = &kernel->nvm;
+  const struct step_costs costs = {base->latency_ps[op] + (request->is_fua ? base->fua_ps : 0),
+                                   nvm->latency_ps[op] + (request->is_fua ? nvm->fua_ps : 0),
+                                   nvm->sector_ps[op] - base->sector_ps[op]};
+  charge_blocks(kernel, request, &costs);
+  kernel->totals.base_ps[request->role] += costs.base_ps + request->sectors * base->sector_ps[op];
   kernel->totals.requests[request->role]++;
   return 0;
 }
@@ -246,7 +218,6 @@ void tk_placement_free(struct tk_placement *kernel) {
   block_map_free(kernel->map);
   row_reader_free(&kernel->reader);
   free(kernel->devices);
-  free(kernel->joints);
   free(kernel->steps_ps);
   free(kernel);
 }

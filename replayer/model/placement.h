@@ -1,10 +1,13 @@
-/* Elapsed time against NVM capacity for several orders of placing blocks, in one pass.
+/* Elapsed time against NVM capacity for several orders of placing blocks, in one pass, for devices
+ * on which no request costs less for continuing the one before.
  *
- * A request is served by the base device and by NVM in turn: each device that holds some of its
- * blocks costs its latency once and the transfer of the sectors it holds. As capacity grows, blocks
- * move to NVM one after the other, so each request adds a step function of capacity to the total,
- * with its steps where its blocks move. The kernel sums the steps at given capacity points: exact
- * at every point, in integer picoseconds, for any number of points. */
+ * A request is served by the base device and by NVM in turn: the base device's latency counts for
+ * each run of sectors that it holds, NVM's once, for its blocks are neighbours there, and both take
+ * the transfer of the sectors they hold. As capacity grows, blocks move to NVM one after the other,
+ * so each request adds a step function of capacity to the total, with its steps where its blocks
+ * move. The kernel sums the steps at given capacity points: exact at every point, in integer
+ * picoseconds, for any number of points. Where a request's time depends on the one before,
+ * event_simulation.h has the same for given placements. */
 #ifndef TRACEKIT_MODEL_PLACEMENT_H
 #define TRACEKIT_MODEL_PLACEMENT_H
 
@@ -26,7 +29,7 @@ enum { TK_ACTION_READ, TK_ACTION_WRITE, TK_ACTION_FLUSH, TK_ACTION_UNCHARGED };
 /* What a device costs, in picoseconds; index 0 reads, 1 writes. */
 struct tk_placement_cost {
   int64_t latency_ps[2];    /* before the transfer */
-  int64_t sequential_ps[2]; /* before the transfer, when the request continues the previous one */
+  int64_t sequential_ps[2]; /* before the transfer, where the device's last one ended */
   int64_t sector_ps[2];     /* transfer of 512 bytes */
   int64_t fua_ps;           /* added to a forced unit access */
 };
@@ -88,7 +91,8 @@ struct tk_placement_totals {
 
 struct tk_placement;
 
-/* Makes a kernel. Returns 0, -EINVAL when the setup contradicts itself, or -ENOMEM. */
+/* Makes a kernel. Returns 0, -EINVAL when the setup contradicts itself or what continues costs
+ * less, or -ENOMEM. */
 TK_EXPORT int tk_placement_new(const struct tk_placement_setup *setup,
                                struct tk_placement **kernel);
 

@@ -32,6 +32,7 @@ BENCHES: dict[str, dict[str, Any]] = {
     "samples": {"references": 50_000, "pages": 10_000, "samples": (1_000,), "repeats": 2},
     "tiers": {"extents": 2_000},
     "placement": {"requests": 20_000},
+    "one_disk": {"samples": "browser", "devices": "hdd-7200"},
     "profiles": {"requests": 50_000, "rounds": 1},
     "arrivals": {"requests": 2_000, "repeats": 1},
     "replay": {"requests": (5_000,), "rounds": 1},

@@ -90,38 +90,44 @@ def write_trace(folder: Path, requests: int) -> None:
     pq.write_table(pa.Table.from_batches([batch]), folder / "blocks.parquet")
 
 
+def served_ps(first: Array, end: Array, op: Array, cost: Cost) -> int:
+    """Charge a device's requests, of blocks from `first` to before `end`, one after the other."""
+    joined = np.append(False, first[1:] == end[:-1])[: len(first)]
+    fixed = np.where(joined, np.array(cost.sequential_ps)[op], np.array(cost.latency_ps)[op])
+    return int(fixed.sum() + ((end - first) * 8 * np.array(cost.sector_ps)[op]).sum())
+
+
 def direct_ps(loaded: Chunk, rank: Array, *, capacity: int, costs: tuple[Cost, Cost]) -> int:
-    """Charge every request with the blocks of the lowest ranks on NVM and return ps."""
-    first = np.concatenate([[0], loaded["blocks"].cumsum()[:-1]])
-    touched = np.repeat(loaded["block"] - first, loaded["blocks"]) + np.arange(
-        loaded["blocks"].sum()
-    )
-    on_nvm = np.add.reduceat((rank[touched] < capacity).astype(np.int64), first)
-    ends = loaded["block"] + loaded["blocks"]
-    joined = np.concatenate(
-        [
-            [False],
-            (ends[:-1] == loaded["block"][1:]) & (loaded["role"][1:] == loaded["role"][:-1]),
-        ]
-    )
-    starts_nvm = rank[loaded["block"]] < capacity
-    before_nvm = np.concatenate([[False], (rank[ends - 1] < capacity)[:-1]])
-    total = 0
-    for which, cost in enumerate(costs):
-        held = on_nvm if which else loaded["blocks"] - on_nvm
-        continues = joined & (starts_nvm == bool(which)) & (before_nvm == bool(which))
-        for op in (0, 1):
-            mine = (loaded["is_write"] == bool(op)) & (held > 0)
-            total += int(np.count_nonzero(mine & ~continues)) * cost.latency_ps[op]
-            total += int(np.count_nonzero(mine & continues)) * cost.sequential_ps[op]
-            total += int(held[mine].sum()) * 8 * cost.sector_ps[op]
-    return total
+    """Charge every request with the blocks of the lowest ranks on NVM and return ps.
+
+    The base device has each run of blocks apart, NVM has those of a request together.
+    """
+    count = loaded["blocks"]
+    op = loaded["is_write"].astype(np.int64)
+    request = np.repeat(np.arange(len(count)), count)
+    before = np.cumsum(count) - count
+    touched = np.arange(len(request)) + np.repeat(loaded["block"] - before, count)
+    on_nvm = rank[touched] < capacity
+    is_start = np.append(True, (np.diff(request) != 0) | (np.diff(on_nvm) != 0))
+    begin = np.flatnonzero(is_start)
+    last = np.append(begin[1:], len(request)) - 1
+    begin, last = begin[~on_nvm[begin]], last[~on_nvm[begin]]
+    base_ps = served_ps(touched[begin], touched[last] + 1, op[request[begin]], costs[0])
+    place = np.cumsum(rank < capacity) - 1
+    mine = np.flatnonzero(on_nvm)
+    first = mine[np.diff(request[mine], prepend=-1) != 0]
+    held = np.bincount(request[mine], minlength=1)[request[first]]
+    start = place[touched[first]]
+    return base_ps + served_ps(start, start + held, op[request[first]], costs[1])
 
 
 def compare(
     out: Bench, folder: Path, requests: int, curves: Curves, devices: tuple[Profile, Profile]
 ) -> None:
-    """Charge the trace with numpy at some capacities of the optimal order: the same time."""
+    """Charge the trace with numpy at some capacities of the optimal order: the same time.
+
+    Heads and all: `curves` are of the sweep, or of a walk as queued.
+    """
     parts = list(chunks(requests))
     loaded = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     touched = read_blocks(folder / "blocks.parquet")
@@ -136,7 +142,7 @@ def compare(
         charge = partial(direct_ps, loaded, rank, capacity=capacity, costs=costs)
         expected, used = timed(charge)
         if expected != curves.base_total_ps + curves.optimal_ps[index]:
-            raise SystemExit(f"the sweep differs from numpy at {capacity} blocks")
+            raise SystemExit(f"the model differs from numpy at {capacity} blocks")
         seconds.append(used.wall_s)
     each = sum(seconds) / len(seconds)
     out.row("numpy", equal_at=COMPARED, one_capacity_s=each, for_64_of_7_orders_s=each * 64 * 7)
@@ -145,7 +151,7 @@ def compare(
 def measure(
     out: Bench, folder: Path, devices: tuple[Profile, Profile], *, is_walk: bool, is_other: bool
 ) -> Curves:
-    """Time one sweep: as issued or as queued; or a walk, one after the other or with queues."""
+    """Time one sweep: as issued or as queued; or a walk as queued, serial or with queues."""
 
     def work() -> tuple[Curves, int, int]:
         touched = read_blocks(folder / "blocks.parquet")
@@ -155,13 +161,13 @@ def measure(
             curves = sweep(replace(trace, is_issued=not is_other), grid.fine)
             return curves, len(touched.keys), len(grid.fine) * 7
         points = only_shown(grid).fine
-        curves = simulate_curves(replace(trace, is_issued=True, is_open=is_other), points)
+        curves = simulate_curves(replace(trace, is_open=is_other), points)
         return curves, len(touched.keys), len(points) * (len(curves.simulated) - 1)
 
     (curves, blocks, placements), used = timed(work)
     name = ("one after the other", "with queues") if is_walk else ("as issued", "as queued")
     figures = {"wall_s": used.wall_s, "cpu_s": used.cpu_s, "peak_mib": peak_mib()}
-    case = f"{'walk' if is_walk else 'sweep'} {name[is_other]}"
+    case = f"{'walk' if is_walk else 'sweep'} {name[is_other]}, {devices[0].name}"
     out.row(case, blocks=blocks, placements=placements, **figures)
     return curves
 
@@ -169,16 +175,19 @@ def measure(
 def bench_placement(out: Bench, *, requests: int = 2_000_000, only_sweep: bool = False) -> None:
     """Sweep all capacities of seven block orders in one pass; numpy does one capacity in a pass.
 
-    numpy's arrays are in memory, and it must give the same time. The walks place the shown
-    capacities on a disk with a head.
+    numpy's arrays are in memory, and it must give the same time, of the sweep and of the walk. The
+    walks place the shown capacities on a disk with a head.
     """
     folder = out.input(f"placement-{requests}", partial(write_trace, requests=requests))
     profiles = load_profiles()
-    plain = (profiles["hdd-7200"], profiles["dax-pcm"])
+    plain = (profiles["ssd-sata"], profiles["dax-pcm"])
+    disk = (profiles["hdd-7200"], profiles["dax-pcm"])
     seeking = (profiles["hdd-7200-seek"], profiles["dax-pcm"])
     measure(out, folder, plain, is_walk=False, is_other=False)
-    curves = measure(out, folder, plain, is_walk=False, is_other=True)
+    swept = measure(out, folder, plain, is_walk=False, is_other=True)
+    walked = measure(out, folder, disk, is_walk=True, is_other=False)
     for is_open in (False, True):
         measure(out, folder, seeking, is_walk=True, is_other=is_open)
     if not only_sweep:
-        compare(out, folder, requests, curves, plain)
+        compare(out, folder, requests, swept, plain)
+        compare(out, folder, requests, walked, disk)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
-from tests.simulate.placement_models import Block, Request, elapsed_ps, hottest_first
+from tests.simulate.placement_models import Block, Request, hottest_first, model
 from tests.traces import written
 from tracekit.devices import BUILT_IN, choose_profile, device_cost, load_profiles, picoseconds
 from tracekit.errors import InputError, UsageError
@@ -246,8 +246,6 @@ def least_ns(requests: list[Request], held: tuple[str, ...], *, capacity: int) -
     """Try every division of a capacity in blocks between the roles, and return the least time."""
     known = load_profiles(DEVICES)
     devices = (known["disk"], known["nvm"])
-    costs = (device_cost(devices[0]), device_cost(devices[1]))
-    flush_ps = (picoseconds(devices[0].flush_us), picoseconds(devices[1].flush_us))
     orders = [hottest_first(requests, role) for role in held]
     times = []
     for shares in itertools.product(*(range(len(order) + 1) for order in orders)):
@@ -255,7 +253,7 @@ def least_ns(requests: list[Request], held: tuple[str, ...], *, capacity: int) -
             placed: set[Block] = set()
             for order, share in zip(orders, shares, strict=True):
                 placed.update(order[:share])
-            times.append(elapsed_ps(requests, placed, costs=costs, flush_ps=flush_ps))
+            times.append(model(requests, placed, devices).service)
     return int(to_ns(min(times)))
 
 

@@ -1,8 +1,6 @@
 """The emulated engine: when a device that exists as its service times is done."""
 
 import math
-import shutil
-import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +21,7 @@ from tests.replay.program import (
     run_first,
     stop_in_the_run,
 )
+from tests.replay.timeless import Devices
 from tests.replay.trace import ROWS, trace
 from tests.traces import json_of
 from tracekit.devices import mean_of
@@ -165,26 +164,11 @@ Served = Callable[[str, list[Record], list[int]], list[int]]
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     """Return what serves requests on the program's own device, without a clock."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    program = tmp_path_factory.mktemp("device") / "device"
-    sources = ["play/emulated_device.c", "play/quantiles.c", "play/number.c", "model/spindle.c"]
-    here, native = Path(__file__).parent, Path(__file__).parents[2] / "replayer"
-    files = [here / "emulated_device.c", *(native / source for source in sources)]
-    options = ["-std=c11", "-D_GNU_SOURCE", "-O1", f"-I{native}", "-o", str(program)]
-    command: list[str | Path] = [compiler, *options, *files, "-lm"]
-    subprocess.run(command, check=True)
+    devices = Devices(tmp_path_factory.mktemp("device"))
 
     def serve(spec: str, rows: list[Record], submits_ns: list[int]) -> list[int]:
-        lines = [
-            f"{submit_ns} {number} {row[1] * 512} {row[3] * 512} {row[4]} {row[5]}\n"
-            for number, (row, submit_ns) in enumerate(zip(rows, submits_ns, strict=True))
-        ]
-        done = subprocess.run(
-            [program, spec], input="".join(lines), capture_output=True, text=True, check=True
-        )
-        return [int(line) for line in done.stdout.split()]
+        named = [(number, row[1], row[3], row[4], row[5]) for number, row in enumerate(rows)]
+        return devices.serve(spec, named, submits_ns)
 
     return serve
 

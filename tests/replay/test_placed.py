@@ -82,11 +82,14 @@ def expected(requests: list[Request], shares: dict[str, int]) -> Iterator[tuple[
         for sector in range(request.sector, request.sector + request.sectors):
             slot = slots.get((request.role, (request.device, sector // 8)))
             places.append((slot is not None, sector if slot is None else slot * 8 + sector % 8))
-        pieces = [list(group) for _, group in groupby(places, key=lambda one: one[0])]
+        runs = [list(group) for _, group in groupby(places, key=lambda one: one[0])]
+        on_nvm = [place for run in runs for place in run if place[0]]
+        pieces = [run for run in runs if not run[0][0] or run[0] == on_nvm[0]]
+        pieces = [on_nvm if run[0][0] else run for run in pieces]
         seen = {piece[0][0] for piece in pieces}
         if request.is_preflush:
             yield from ((number, n, None, 0, FLUSH, 0) for n in devices if n not in seen)
-        flushed: set[bool] = set()
+        flushed = {False, True} - {*devices}
         operation = READ if request.operation == "read" else WRITE
         for piece in pieces:
             is_nvm, sector = piece[0]

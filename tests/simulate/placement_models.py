@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from tests.traces import filled, write_folder
-from tracekit._native.placement import Cost
 from tracekit.devices import DevicePair, Profile
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.placement import ChargedTrace, Curves, sweep
-from tracekit.tables import BLOCKS
+from tracekit.model.placement import ChargedTrace, Curves, curves_at
+from tracekit.tables import BLOCKS, ROLES
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
@@ -82,36 +81,6 @@ def hottest_first(requests: Iterable[Request], role: str | None = None) -> list[
     return sorted(touches, key=lambda block: (-touches[block], block))
 
 
-def elapsed_ps(
-    requests: Sequence[Request],
-    on_nvm: set[Block],
-    *,
-    costs: tuple[Cost, Cost],
-    flush_ps: tuple[int, int],
-) -> int:
-    """Charge each request in the order given, with these blocks on NVM: the model in ten lines."""
-    total, ends = 0, dict[str, tuple[Request, Block]]()
-    owned = blocks_by_role(requests)
-    for request in requests:
-        if request.operation == "flush" or request.is_preflush:
-            total += _flush(owned[request.role], on_nvm, flush_ps)
-        if not request.is_transfer:
-            continue
-        op = int(request.operation == "write")
-        on = (request.sectors - request.sectors_on(on_nvm), request.sectors_on(on_nvm))
-        before, last = ends.get(request.device, (None, None))
-        joins = before and (before.sector + before.sectors, before.role)
-        for which, (sectors, cost) in enumerate(zip(on, costs, strict=True)):
-            if not sectors:
-                continue
-            sides = {last in on_nvm, request.blocks[0] in on_nvm}
-            continues = joins == (request.sector, request.role) and sides == {bool(which)}
-            latency_ps = cost.sequential_ps if continues else cost.latency_ps
-            total += latency_ps[op] + sectors * cost.sector_ps[op] + request.is_fua * cost.fua_ps
-        ends[request.device] = (request, request.blocks[-1])
-    return total
-
-
 def blocks_by_role(requests: Iterable[Request]) -> defaultdict[str, set[Block]]:
     """All blocks that each role touches."""
     found: defaultdict[str, set[Block]] = defaultdict(set)
@@ -120,19 +89,11 @@ def blocks_by_role(requests: Iterable[Request]) -> defaultdict[str, set[Block]]:
     return found
 
 
-def _flush(blocks: set[Block], on_nvm: set[Block], flush_ps: tuple[int, int]) -> int:
-    if not blocks & on_nvm:
-        return flush_ps[0]
-    return flush_ps[1] if blocks <= on_nvm else max(flush_ps)
-
-
-def swept(folder: Path, devices: tuple[Profile, Profile], *, is_issued: bool = False) -> Curves:
-    """Sweep a trace at every capacity from nothing to all of its blocks."""
+def curves_of(folder: Path, devices: tuple[Profile, Profile], **options: Any) -> Curves:
+    """Return the curves of a trace at every capacity from nothing to all of its blocks."""
     touched = read_blocks(folder / "blocks.parquet")
-    points = np.arange(len(touched.keys) + 1)
-    pair = DevicePair(*devices)
-    trace = ChargedTrace(folder / "requests.parquet", touched, pair, is_issued=is_issued)
-    return sweep(trace, points)
+    trace = ChargedTrace(folder / "requests.parquet", touched, DevicePair(*devices), **options)
+    return curves_at(trace, np.arange(len(touched.keys) + 1))
 
 
 US = 1_000_000
@@ -175,17 +136,20 @@ def model(
     on_nvm: set[Block],
     devices: tuple[Profile, Profile],
     *,
-    level: str,
+    level: str = "queued",
     trace: Sequence[Request] | None = None,
+    is_by_address: bool = False,
 ) -> WalkResult:
     """Serve each request in the order given, which is that of arrival; `level` dates them.
 
-    Data end no earlier than if begun after their own flush. A role's blocks are those of `trace`,
-    where `requests` are a window of it.
+    Each device has a head: the base disk of each traced device, and the NVM, on which blocks lie
+    role by role, or over all roles by address. Data end no earlier than if begun after their own
+    flush. A role's blocks are those of `trace`, where `requests` are a window of it.
     """
-    result, ends = WalkResult(0, [], 0), dict[str, tuple[int, str, Block]]()
-    heads, clock, start, servers = dict[str, int](), 0, None, Servers(devices)
+    result, heads = WalkResult(0, [], 0), dict[str, int]()
+    clock, start, servers = 0, None, Servers(devices)
     owned = blocks_by_role(trace or requests)
+    places = _places(owned, on_nvm, is_by_address=is_by_address)
     for request in requests:
         is_flush = request.operation == "flush" or request.is_preflush
         if not (is_flush or request.is_transfer):
@@ -198,11 +162,11 @@ def model(
         if is_flush:
             jobs.append(_flush_parts(request, owned, on_nvm, devices))
         if request.is_transfer:
-            jobs.append(_transfer(request, on_nvm, devices, heads, ends))
+            jobs.append(_transfer(request, places, devices, heads))
         done = 0
         for job in jobs:
             together = is_flush and job is jobs[0]
-            result.service += max(job.values()) if together else sum(job.values())
+            result.service += sum(job.values())
             least = done + max(job.values()) if done else clock
             part = "flush" if together else "data" if is_flush else request.operation
             parts = [servers.serve(place, took, clock, part, done) for place, took in job.items()]
@@ -210,6 +174,14 @@ def model(
             result.makespan = max(result.makespan, done)
         result.responses.append(done - clock)
     return result
+
+
+def _places(
+    owned: dict[str, set[Block]], on_nvm: set[Block], *, is_by_address: bool
+) -> dict[Block, int]:
+    """Return where each block lies on NVM: one after the other."""
+    by_role = [block for role in ROLES for block in sorted(owned.get(role, set()) & on_nvm)]
+    return {block: n for n, block in enumerate(sorted(on_nvm) if is_by_address else by_role)}
 
 
 class Servers:
@@ -259,39 +231,50 @@ def _flush_parts(
 
 def _transfer(
     request: Request,
-    on_nvm: set[Block],
+    places: dict[Block, int],
     devices: tuple[Profile, Profile],
     heads: dict[str, int],
-    ends: dict[str, tuple[int, str, Block]],
 ) -> dict[str, int]:
-    sectors = range(request.sector, request.sector + request.sectors)
-    held = {
-        False: [s for s in sectors if (request.device, s // 8) not in on_nvm],
-        True: [s for s in sectors if (request.device, s // 8) in on_nvm],
-    }
-    before = ends.get(request.device)
-    joins = before is not None and before[:2] == (request.sector, request.role)
-    sides = {before[2] in on_nvm if before else None, request.blocks[0] in on_nvm}
-    job = {}
-    for which, device in zip((False, True), devices, strict=True):
-        if not held[which]:
-            continue
-        name = "write" if request.operation == "write" else "read"
-        latency = getattr(device, f"{name}_setup_us")
-        if joins and sides == {which} and device.sequential_setup_us is not None:
-            latency = device.sequential_setup_us
-        took = round(latency * US)
-        if device.has_head:
-            head, first = heads.get(request.device), held[which][0]
-            took = round((device.sequential_setup_us or 0) * US)
-            took += position_ps(device, head, first, is_write=name == "write")
-            heads[request.device] = held[which][-1] + 1
-        rate = getattr(device, f"{name}_mib_s")
-        took += len(held[which]) * round(512 / (1 << 20) / rate * 1e12)
-        took += round(device.fua_us * US) if request.is_fua else 0
-        job["NVM" if which else request.device] = took
-    ends[request.device] = (sectors.stop, request.role, request.blocks[-1])
+    """Serve each run of sectors on the base disk, then what is on NVM, which is one run there."""
+    base: list[list[int]] = []
+    nvm: list[int] = []
+    for sector in range(request.sector, request.sector + request.sectors):
+        place = places.get((request.device, sector // 8))
+        if place is not None:
+            nvm.append(place * 8 + sector % 8)
+        elif base and base[-1][-1] == sector - 1:
+            base[-1].append(sector)
+        else:
+            base.append([sector])
+    job: dict[str, int] = {}
+    for name, device, runs in (
+        (request.device, devices[0], base),
+        ("NVM", devices[1], [nvm] if nvm else []),
+    ):
+        for run in runs:
+            assert run == list(range(run[0], run[0] + len(run)))
+            took = _part(request, device, run, heads.get(name), is_base=name != "NVM")
+            job[name] = job.get(name, 0) + took
+            heads[name] = run[-1] + 1
     return job
+
+
+def _part(
+    request: Request, device: Profile, run: list[int], head: int | None, *, is_base: bool
+) -> int:
+    """Return what a device takes for a run of sectors."""
+    name = "write" if request.operation == "write" else "read"
+    setup_us: float = getattr(device, f"{name}_setup_us")
+    position = 0
+    if device.has_head and is_base:
+        setup_us = device.sequential_setup_us or 0
+        position = position_ps(device, head, run[0], is_write=name == "write")
+    elif head == run[0] and device.sequential_setup_us is not None:
+        setup_us = device.sequential_setup_us
+    rate: float = getattr(device, f"{name}_mib_s")
+    transfer = len(run) * round(512 / (1 << 20) / rate * 1e12)
+    fua = round(device.fua_us * US) if request.is_fua else 0
+    return round(setup_us * US) + position + transfer + fua
 
 
 # A disk of 0.001 GB, 1,953,125 sectors, so that the traces' distances matter; one turn is 8 ms.

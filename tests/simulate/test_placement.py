@@ -1,4 +1,4 @@
-"""The one-pass sweep against a brute-force model, its bad input, splits, ledger and chains."""
+"""Placements at every capacity against a brute-force model, its bad input, splits, ledger and chains."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.simulate import placement_models
-from tests.simulate.placement_models import DISK, HEAD, NVM, Block, Request, swept, write_trace
+from tests.simulate.placement_models import (
+    DISK,
+    HEAD,
+    NVM,
+    Block,
+    Request,
+    curves_of,
+    model,
+    write_trace,
+)
 from tracekit._native.placement import Ledger
 from tracekit.devices import DevicePair, Profile, device_cost
 from tracekit.errors import InputError
@@ -24,22 +33,26 @@ from tracekit.model.placement import (
     ChargedTrace,
     Curves,
     best_splits,
+    curves_at,
     distinct,
     running_best,
-    sweep,
 )
 
+PLAIN = dataclasses.replace(DISK, sequential_setup_us=None)
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 
 
 def charged(
-    requests: list[Request], order: list[Block], devices: tuple[Profile, Profile], *, count: int
+    requests: list[Request],
+    order: list[Block],
+    devices: tuple[Profile, Profile],
+    *,
+    count: int,
+    is_by_address: bool = False,
 ) -> list[int]:
     """Charge the trace at each capacity up to `count` blocks, in the order given."""
-    costs = (device_cost(devices[0]), device_cost(devices[1]))
-    flush_ps = (round(devices[0].flush_us * 1e6), round(devices[1].flush_us * 1e6))
     return [
-        placement_models.elapsed_ps(requests, set(order[:capacity]), costs=costs, flush_ps=flush_ps)
+        model(requests, set(order[:capacity]), devices, is_by_address=is_by_address).service
         for capacity in range(count + 1)
     ]
 
@@ -55,20 +68,29 @@ def assert_equals_brute_force(
             "start": sorted(set(placement_models.hottest_first(hot, role))),
         }
         for coverage, order in orders.items():
+            if not order:
+                continue
             expected = charged(requests, order, devices, count=count)
             found = curves.base_total_ps + curves.change_ps[coverage, role]
             assert found.tolist() == expected, (role, coverage)
-    expected = charged(requests, placement_models.hottest_first(hot), devices, count=count)
+    every = placement_models.hottest_first(hot)
+    expected = charged(requests, every, devices, count=count, is_by_address=True)
     assert (curves.base_total_ps + curves.optimal_ps).tolist() == expected
 
 
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(requests=placement_models.traces(), nvm=st.sampled_from([NVM, SLOW_NVM]))
-def test_capacities_are_brute_force(requests: list[Request], nvm: Profile, tmp_path: Path) -> None:
-    curves = swept(write_trace(tmp_path, requests), (DISK, nvm))
-    assert_equals_brute_force(curves, requests, (DISK, nvm), requests)
+@given(
+    requests=placement_models.traces(),
+    base=st.sampled_from([DISK, PLAIN, HEAD]),
+    nvm=st.sampled_from([NVM, SLOW_NVM]),
+)
+def test_capacities_are_brute_force(
+    requests: list[Request], base: Profile, nvm: Profile, tmp_path: Path
+) -> None:
+    curves = curves_of(write_trace(tmp_path, requests), (base, nvm))
+    assert_equals_brute_force(curves, requests, (base, nvm), requests)
 
 
 @pytest.mark.parametrize(("seed", "count"), [(1, 1), (2, 40), (3, 40), (4, 300)])
@@ -76,7 +98,7 @@ def test_merged_requests_are_charged_as_issued(seed: int, count: int, tmp_path: 
     # GIVEN requests of which most were merged, and that were issued in another order
     queued, issued = placement_models.as_issued(seed, count)
     folder = write_trace(tmp_path, queued)
-    curves = swept(folder, (DISK, NVM), is_issued=True)
+    curves = curves_of(folder, (DISK, NVM), is_issued=True)
     # THEN each costs what the whole that reached the device costs
     assert sum(curves.totals.requests) == count
     assert curves.totals.orphan_merges == 0
@@ -91,23 +113,26 @@ def test_many_pending_requests_leave_in_issue_order(tmp_path: Path) -> None:
         for number in range(count)
     ]
     # WHEN they are charged as issued, on a disk where only a continued request is free of seeks
-    curves = swept(write_trace(tmp_path, queued), (DISK, NVM), is_issued=True)
+    curves = curves_of(write_trace(tmp_path, queued), (DISK, NVM), is_issued=True)
     # THEN none continues the one before it, while as queued all but the first do
     cost = device_cost(DISK)
     transfer_ps = count * 8 * cost.sector_ps[1]
     assert curves.base_total_ps == count * cost.latency_ps[1] + transfer_ps
-    as_queued = swept(tmp_path, (DISK, NVM))
+    as_queued = curves_of(tmp_path, (DISK, NVM))
     assert as_queued.base_total_ps == cost.latency_ps[1] + transfer_ps
 
 
-def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("devices", [(DISK, NVM), (PLAIN, SLOW_NVM)])
+def test_coarse_capacities_are_exact(devices: tuple[Profile, Profile], tmp_path: Path) -> None:
     requests, _ = placement_models.as_issued(7, 60)
     folder = write_trace(tmp_path, requests)
-    every = swept(folder, (DISK, NVM))
+    every = curves_of(folder, devices)
+    assert bool(every.simulated) == (devices[0] is DISK)
     touched = read_blocks(folder / "blocks.parquet")
     points = np.array([0, 3, 4, 20, 1000])
-    few = sweep(ChargedTrace(folder / "requests.parquet", touched, DevicePair(DISK, NVM)), points)
-    # THEN the values are those of the sweep over every block, and constant above the footprint
+    trace = ChargedTrace(folder / "requests.parquet", touched, DevicePair(*devices))
+    few = curves_at(trace, points)
+    # THEN the values are those of every block, and constant above the footprint
     last = len(every.points) - 1
     for key, change_ps in every.change_ps.items():
         assert few.change_ps[key].tolist() == change_ps[[0, 3, 4, 20, last]].tolist()
@@ -116,7 +141,7 @@ def test_coarse_capacities_are_exact(tmp_path: Path) -> None:
 
 def test_orders_agree_at_both_ends(tmp_path: Path) -> None:
     requests, _ = placement_models.as_issued(8, 60)
-    curves = swept(write_trace(tmp_path, requests), (DISK, NVM))
+    curves = curves_of(write_trace(tmp_path, requests), (DISK, NVM))
     # WHEN nothing or the whole role is on NVM, THEN the order in which it moved does not matter
     for role in curves.placed_roles:
         hottest, start = (curves.change_ps[coverage, role] for coverage in ("hottest", "start"))
@@ -132,11 +157,11 @@ def test_blocks_far_apart_are_found(tmp_path: Path) -> None:
         for device in ("sdb", "sda")
         for block in places
     ]
-    curves = swept(write_trace(tmp_path, requests), (DISK, NVM))
+    curves = curves_of(write_trace(tmp_path, requests), (DISK, NVM))
     # THEN every request is served there
     assert curves.totals.missing_blocks == 0
     nvm = device_cost(NVM)
-    at_once = 8  # blocks 1, 2, 2^20 + 1 and 2^48 on each device
+    at_once = 2 * (len(places) - 1)  # there nothing is between them
     elapsed = (
         (len(requests) - at_once) * nvm.latency_ps[0]
         + at_once * nvm.sequential_ps[0]
@@ -152,7 +177,7 @@ def test_an_unknown_carrier_is_counted(tmp_path: Path) -> None:
         Request("fs", 8, queue_ns=9, merged_into=0),
         Request("fs", 64, queue_ns=10),
     ]
-    curves = swept(write_trace(tmp_path, requests), (DISK, NVM), is_issued=True)
+    curves = curves_of(write_trace(tmp_path, requests), (DISK, NVM), is_issued=True)
     # THEN the first is charged on its own, the second left out, and both are counted
     assert (curves.totals.orphan_merges, curves.totals.not_issued) == (1, 1)
     assert sum(curves.totals.requests) == 2
@@ -164,12 +189,12 @@ def test_blocks_that_were_not_classified_stay_on_base(tmp_path: Path) -> None:
     blocks = (tmp_path / "blocks.parquet").read_bytes()
     write_trace(tmp_path, [Request("fs", 0, 24)])
     (tmp_path / "blocks.parquet").write_bytes(blocks)
-    curves = swept(tmp_path, (DISK, NVM))
-    # THEN two blocks are counted as missing and still cost the disk's time
+    curves = curves_of(tmp_path, (DISK, NVM))
+    # THEN two blocks are counted as missing and still cost the disk's time, each its own
     assert curves.totals.missing_blocks == 2
     disk, nvm = device_cost(DISK), device_cost(NVM)
     assert curves.base_total_ps + curves.change_ps["hottest", "fs"][-1] == (
-        disk.latency_ps[1] + 16 * disk.sector_ps[1] + nvm.latency_ps[1] + 8 * nvm.sector_ps[1]
+        2 * disk.latency_ps[1] + 16 * disk.sector_ps[1] + nvm.latency_ps[1] + 8 * nvm.sector_ps[1]
     )
 
 
@@ -178,7 +203,7 @@ def test_impossible_requests_are_counted(sector: int, sectors: int, tmp_path: Pa
     good = [Request("fs", 0), Request("fs", 80)]
     write_trace(tmp_path, good)
     blocks = (tmp_path / "blocks.parquet").read_bytes()
-    expected = swept(tmp_path, (DISK, NVM))
+    expected = curves_of(tmp_path, (DISK, NVM))
     write_trace(tmp_path, [good[0], Request("fs", sector, sectors, "discard"), good[1]])
     table = pq.read_table(tmp_path / "requests.parquet")
     writes = pa.array(["write"] * 3).dictionary_encode()
@@ -187,7 +212,7 @@ def test_impossible_requests_are_counted(sector: int, sectors: int, tmp_path: Pa
         table.set_column(place, table.schema.field(place), writes), tmp_path / "requests.parquet"
     )
     (tmp_path / "blocks.parquet").write_bytes(blocks)
-    found = swept(tmp_path, (DISK, NVM))
+    found = curves_of(tmp_path, (DISK, NVM))
     assert found.totals.impossible == 1
     assert found.base_total_ps == expected.base_total_ps
 
@@ -199,7 +224,7 @@ def test_a_request_seen_twice_is_named(tmp_path: Path) -> None:
     ids = pa.array([7, 7], pa.int64())
     pq.write_table(table.set_column(0, table.schema.field(0), ids), file)
     with pytest.raises(InputError, match="request 7 appears twice"):
-        swept(tmp_path, (DISK, NVM), is_issued=True)
+        curves_of(tmp_path, (DISK, NVM), is_issued=True)
 
 
 def test_times_beyond_64_bits_are_rejected(tmp_path: Path) -> None:
@@ -207,7 +232,7 @@ def test_times_beyond_64_bits_are_rejected(tmp_path: Path) -> None:
     slow = dataclasses.replace(DISK, read_latency_us=5e12)
     requests = [Request("fs", 0, operation="read")]
     with pytest.raises(InputError, match="request 1 brings the modelled time above 106 days"):
-        swept(write_trace(tmp_path, requests * 2), (slow, NVM))
+        curves_of(write_trace(tmp_path, requests * 2), (slow, NVM))
 
 
 CHANGES = st.integers(-50, 20)
@@ -333,13 +358,8 @@ def test_one_count_prices_every_changed_device(
     found = priced(folder, shares, pairs)
     # THEN each price is what the placement takes on those devices, request by request
     for pair, (alone, placed) in zip(pairs, found, strict=True):
-        assert alone == placement_models.model(requests, set(), pair, level="queued").service
-        assert (
-            placed
-            == placement_models.model(
-                requests, on_nvm(requests, shares), pair, level="queued"
-            ).service
-        )
+        assert alone == model(requests, set(), pair, level="queued").service
+        assert placed == model(requests, on_nvm(requests, shares), pair, level="queued").service
 
 
 @pytest.mark.parametrize("base", [DISK, HEAD])
@@ -348,10 +368,8 @@ def test_merged_requests_are_counted_as_they_were_issued(base: Profile, tmp_path
     shares = {"fs": 9, "journal": 40, "swap": 2}
     folder = write_trace(tmp_path, queued)
     ((alone, placed),) = priced(folder, shares, [DevicePair(base, NVM)], is_issued=True)
-    assert alone == placement_models.model(issued, set(), (base, NVM), level="issued").service
-    expected = placement_models.model(
-        issued, on_nvm(queued, shares), (base, NVM), level="issued"
-    ).service
+    assert alone == model(issued, set(), (base, NVM), level="issued").service
+    expected = model(issued, on_nvm(queued, shares), (base, NVM), level="issued").service
     assert placed == expected
 
 

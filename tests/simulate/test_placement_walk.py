@@ -23,6 +23,8 @@ from tracekit.model.placement import (
     thread_partition,
 )
 
+NO_HEAD: dict[str, Any] = {"sequential_setup_us": None}
+PLAIN = replace(DISK, **NO_HEAD)
 TWO = replace(NVM, parallelism=2.0)
 LANES = replace(DISK, parallelism=3.0)
 
@@ -71,7 +73,8 @@ def assert_every_placement(
     orders["hottest", ("optimal",)] = placement_models.hottest_first(hot)
     for key, order in orders.items():
         for capacity in {*range(0, len(curves.points), 3), len(curves.points) - 1}:
-            expected = model(requests, set(order[:capacity]), devices, level=level)
+            placed, is_by_address = set(order[:capacity]), key[1] == ("optimal",)
+            expected = model(requests, placed, devices, level=level, is_by_address=is_by_address)
             found = curves.simulated[key]
             assert found.service_ps[capacity] == expected.service, (key, capacity)
             if found.response_ps is None or found.makespan_ps is None:
@@ -89,8 +92,9 @@ QUIET = settings(
 @QUIET
 @given(requests=traces())
 def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_path: Path) -> None:
-    folder = write_trace(tmp_path, requests)
-    curves, sweep = (walked(folder, (DISK, NVM)), placement_models.swept(folder, (DISK, NVM)))
+    folder, devices = write_trace(tmp_path, requests), (PLAIN, replace(NVM, **NO_HEAD))
+    curves, sweep = walked(folder, devices), placement_models.curves_of(folder, devices)
+    assert not sweep.simulated
     # THEN every curve, and every role's part of the base, is that of the one-pass sweep
     assert curves.base_ps.tolist() == sweep.base_ps.tolist()
     for key, change in sweep.change_ps.items():
@@ -101,10 +105,12 @@ def test_without_head_or_queue_a_walk_is_the_sweep(requests: list[Request], tmp_
 
 
 @QUIET
-@given(requests=traces())
-def test_a_disk_with_a_head_equals_brute_force(requests: list[Request], tmp_path: Path) -> None:
+@given(requests=traces(), devices=st.sampled_from([(HEAD, NVM), (DISK, NVM), (PLAIN, DISK)]))
+def test_heads_equal_brute_force(
+    requests: list[Request], devices: tuple[Profile, Profile], tmp_path: Path
+) -> None:
     folder = write_trace(tmp_path, requests)
-    assert_every_placement(walked(folder, (HEAD, NVM)), requests, (HEAD, NVM))
+    assert_every_placement(walked(folder, devices), requests, devices)
 
 
 @QUIET
@@ -177,7 +183,9 @@ def test_a_journal_on_nvm_spares_the_file_system_its_seeks(tmp_path: Path) -> No
         level="queued",
     ).service
     assert curves.base_total_ps + curves.change_ps["hottest", "journal"][4] == journal
-    nvm_ps = 4 * (round(NVM.write_setup_us * 1e6) + 8 * round(512 / (1 << 20) / 300 * 1e12))
+    # AND on NVM, where its blocks are neighbours, each goes on where the one before it ended
+    nvm_ps = round(NVM.write_setup_us * 1e6) + 3 * 4 * 10**6
+    nvm_ps += 32 * round(512 / (1 << 20) / 300 * 1e12)
     first_ps = (8500 + 500 + 4000) * 10**6
     base_ps = first_ps + 4 * (120 * 10**6 + 8 * round(512 / (1 << 20) / 0.25 * 1e12))
     assert journal == base_ps + nvm_ps

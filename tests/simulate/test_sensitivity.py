@@ -106,12 +106,7 @@ def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> fl
         for role in ("fs", "journal")
         for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
     }
-    costs = (device_cost(profiles[0]), device_cost(profiles[1]))
-    flush_ps = tuple(round(profile.flush_us * PS_PER_US) for profile in profiles)
-    total = placement_models.elapsed_ps(
-        requests(), blocks, costs=costs, flush_ps=(flush_ps[0], flush_ps[1])
-    )
-    return total / 1000
+    return placement_models.model(requests(), blocks, profiles).service / 1000
 
 
 def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: Path) -> None:

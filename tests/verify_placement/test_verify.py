@@ -13,9 +13,9 @@ from typer.testing import Result
 
 from tests.command_line import invoke, refused
 from tests.replay.program import stop_in_the_run
-from tests.simulate.placement_models import Request, elapsed_ps, hottest_first, write_trace
+from tests.simulate.placement_models import Request, hottest_first, model, write_trace
 from tests.traces import json_of
-from tracekit.devices import Profile, device_cost, load_profiles
+from tracekit.devices import Profile, load_profiles
 from tracekit.errors import BudgetError, InputError, TracekitError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import check_answer, recommend
@@ -27,7 +27,6 @@ from tracekit.report.section import Section
 from tracekit.report.sections.placement import bars, verification
 from tracekit.store import TraceFolder
 from tracekit.tables import VERIFICATION
-from tracekit.units import PS_PER_US
 
 MS = 1_000_000
 COUNT = 300
@@ -77,10 +76,7 @@ def result_of(folder: TraceFolder) -> dict[str, Any]:
 
 
 def brute_force_ns(on_nvm: set[Any], profiles: tuple[Profile, Profile]) -> float:
-    costs = (device_cost(profiles[0]), device_cost(profiles[1]))
-    flush_ps = tuple(round(profile.flush_us * PS_PER_US) for profile in profiles)
-    total = elapsed_ps(requests(), on_nvm, costs=costs, flush_ps=(flush_ps[0], flush_ps[1]))
-    return total / 1000
+    return model(requests(), on_nvm, profiles).service / 1000
 
 
 def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
@@ -131,12 +127,22 @@ def test_what_depends_on_order_is_simulated(folder: TraceFolder, base: str, queu
     assert title.startswith("Mean response" if is_open else "Elapsed")
 
 
-def test_heads_of_several_devices_cannot_be_one(tmp_path: Path) -> None:
+def test_heads_of_several_devices_are_apart(tmp_path: Path) -> None:
     found = [replace(one, device="sdb" if one.role == "fs" else "sda") for one in requests()]
     path = write_trace(tmp_path / "trace", found, counts={"requests": COUNT}, source={"files": []})
     made = TraceFolder(path)
-    recommend(made, Recommend(base="hdd-7200-seek", nvm="dax-pcm"))
-    refused(verify(made), "the trace is of 2 devices")
+    recommend(made, Recommend(base="hdd-7200-seek", nvm="dax-pcm", capacities_bytes=(44 << 12,)))
+    assert ends_with_a_verdict(verify(made, "--repeat", "1", "--duration", "1s", *BUSY))
+    # THEN each has an emulated disk, and all of them take what the model says, NVM included
+    for name, key in (("base", "base_ns"), ("placement", "placed_ns")):
+        summary = json_of(path / "replays" / f"verify-{name}" / "summary.json")
+        devices = summary["emulation"]["devices"]
+        assert len(devices) == 2
+        took = sum(one["modelled_sum_ns"] for one in devices)
+        assert took == pytest.approx(result_of(made)["predicted"][key], rel=1e-3)
+    # AND real devices have to be as many
+    files = ("--target", f"{tmp_path}/base", "--target", f"nvm={tmp_path}/nvm")
+    refused(verify(made, *files), "sda and sdb would share a target")
 
 
 def test_the_replays_and_their_table_are_kept(folder: TraceFolder) -> None:

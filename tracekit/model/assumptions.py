@@ -36,21 +36,24 @@ JOURNAL = ROLES.index("journal")
 def assumptions(trace: ChargedTrace, curves: Curves, *, coverage: str) -> list[str]:
     """Return how requests were charged, and what of them was not."""
     base, nvm = trace.devices
-    continued = [
+    joined = [
         device.name
         for device in trace.devices
         if device.sequential_setup_us is not None and not device.has_head
     ]
-    rule = f"; on {' and '.join(continued)} it then costs its transfer" if continued else ""
+    rule = (
+        f"; what begins where the last one ended, whichever role's, costs {' and '.join(joined)}"
+        " less; blocks of a role lie on NVM in the order of their addresses"
+    )
     return [
         f"the base device is {base.name} ({base.about}), the NVM {nvm.name} ({nvm.about})",
         *_times(curves, trace.devices),
-        f"{LEVELS['issued' if trace.is_issued else 'queued']}; each device that holds blocks of a"
-        " request costs its latency once",
-        f"a request continues the previous one where that ended on the same device and role{rule}",
+        f"{LEVELS['issued' if trace.is_issued else 'queued']}; of a request that is on both devices"
+        " the base device's latency counts for each run of sectors there, NVM's once"
+        f"{rule if joined else ''}",
         f"{COVERED[coverage]}; capacity counts whole 4 KiB blocks that the trace touched",
-        "flushes and preflushes are charged as queued: the base device's while the role is wholly"
-        " there, the longer of both while it is on both, NVM's once all its blocks are on NVM",
+        "flushes and preflushes are charged as queued: the base device's while the role has blocks"
+        " there, NVM's while it has some on it",
         f"a split between roles is recommended from where it saves {WORTH_RATIO:.0%} of the base"
         " device's time over the best single role; smaller changes of the answer are not listed,"
         f" nor are answers that hold for less than {LASTING_RATIO - 1:.0%} more capacity",

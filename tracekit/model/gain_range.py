@@ -199,8 +199,8 @@ class Placed:
         """Return what counted requests take on devices, to the picosecond.
 
         Each part of a request costs its device's latency, or what continuing costs it, and its
-        transfer; a flush of a role that is on both devices the longer of both. A disk's head costs
-        its positions, and every part on it what continuing does.
+        transfer; a flush of a role that is on both devices costs both. A moving head costs its
+        positions, and every part on that disk what continuing does.
         """
         total = 0
         for which, cost in enumerate((base_cost(devices.base), device_cost(devices.nvm))):
@@ -213,7 +213,7 @@ class Placed:
             total += counts.fua[which] * cost.fua_ps
         base_ps, nvm_ps = devices.flush_ps
         total += counts.flushes[PLACED_NONE] * base_ps + counts.flushes[PLACED_ALL] * nvm_ps
-        total += counts.flushes[PLACED_SOME] * max(base_ps, nvm_ps)
+        total += counts.flushes[PLACED_SOME] * (base_ps + nvm_ps)
         disk = disk_of(devices.base)
         return total + (0 if disk is None else counts.position_ps[self.disks.index(disk)])
 

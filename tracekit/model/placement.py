@@ -1,14 +1,15 @@
 """Elapsed time against NVM capacity for each way to place the blocks of a trace (Kim & Bahn 2017).
 
-Elapsed time is the sum of the service times of all requests, one after the other. Each device that
-has some blocks of a request costs its fixed cost once and the transfer of the sectors it has.
-A flush costs the base device's flush while a role is wholly there, the longer of both devices'
-while it is on both, and NVM's once all its blocks are on NVM.
+Elapsed time is the sum of the service times of all requests, one after the other. A request that
+both devices have blocks of is cut as a replay cuts it: the base device serves each run of sectors
+that it has, NVM all of its part at once, for there they are neighbours. A flush costs the base
+device's flush while the role has blocks there, and NVM's while it has some on it.
 
-Where a time depends on the order of requests on a device, each placement is simulated request by
-request: on a disk whose head moves, and with queueing. With the latter, requests come at their
-traced times, each traced device and the NVM serve them first come, first served, and the time that
-counts is the mean from arrival to completion. See `replayer/model/event_simulation.h`.
+Each device has a head: where its last request ended. Where one costs less for going on there, as on
+a disk, or requests queue, a time depends on the order of requests on a device, so each placement is
+simulated request by request (`replayer/model/event_simulation.h`). With queueing, requests come at
+their traced times, each traced device and the NVM serve them first come, first served, and the time
+that counts is the mean from arrival to completion.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ChargedTrace:
     @property
     def needs_events(self) -> bool:
         """Whether a time depends on the order of requests on a device."""
-        return self.is_open or self.devices.base.has_head
+        return self.is_open or self.devices.have_heads
 
     def rows(self) -> Iterator[Rows]:
         """Yield the rows of requests.parquet as the kernels take them."""
@@ -247,7 +248,7 @@ class Curves:
 def sweep(trace: ChargedTrace, points: Integers) -> Curves:
     """Return the elapsed time at each capacity point (blocks, ascending from 0) in one pass.
 
-    For devices on which no request's time depends on another's.
+    For devices on which no request's time depends on the one before.
     """
     ordered = order_blocks(trace.touched, points)
     with native.PlacementKernel(trace.setup(ordered)) as kernel:
@@ -297,9 +298,8 @@ def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
 def _flush_change(moved: Integers, blocks: int, flush_ps: tuple[int, int]) -> Integers:
     """Return how much longer one flush takes with `moved` of the role's `blocks` on NVM."""
     on_base, on_nvm = flush_ps
-    split = max(flush_ps) - on_base
     whole = on_nvm - on_base
-    return np.where(moved == 0, 0, np.where(moved < blocks, split, whole)).astype(np.int64)
+    return np.where(moved == 0, 0, np.where(moved < blocks, on_nvm, whole)).astype(np.int64)
 
 
 def nested_chains(scenarios: NDArray[np.void]) -> list[list[int]]:

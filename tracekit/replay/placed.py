@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -93,8 +93,8 @@ class Placed:
     """The blocks of a placement, each with its place on NVM.
 
     A block is on NVM for the requests of its role. Blocks of one role and device lie there in the
-    order of their addresses, so neighbours stay neighbours. A flush goes to each device that holds
-    blocks of its role.
+    order of their addresses without gaps, so what a request has there is one piece. A flush goes to
+    each device that holds blocks of its role.
     """
 
     moved: Mapping[tuple[str, str], _Moved]
@@ -113,8 +113,8 @@ class Placed:
             return together([data, flushes])
         on_nvm = replace(flushes, is_nvm=np.ones(len(flushes.row), bool))
         if state == "all":
-            return together([data, on_nvm])
-        return together([*_flushed_on_both(data), flushes, on_nvm])
+            return together([*_flushed(data, (True,)), on_nvm])
+        return together([*_flushed(data, (False, True)), flushes, on_nvm])
 
     def _split_data(self, device: str, role: str, pieces: Pieces) -> Pieces:
         moved = self.moved.get((device, role), NOTHING)
@@ -134,22 +134,27 @@ class Placed:
         return together([whole, *parts])
 
 
-def _flushed_on_both(data: Pieces) -> list[Pieces]:
-    """Return what flushes the device that a write with a flush before it does not go to, and data.
+def _flushed(data: Pieces, devices: Sequence[bool]) -> Iterator[Pieces]:
+    """Yield the flushes of writes with a flush before them on devices that they do not go to, data.
 
-    Of the pieces of such a write on one device only the first flushes it.
+    `devices` (True: NVM) are flushed, each once: by the write's first piece there, if it has one.
     """
-    first_of = np.zeros(len(data.row), bool)
-    for on_nvm in (False, True):
-        mine = np.flatnonzero(data.is_nvm == on_nvm)
-        first_of[mine[np.append(True, data.row[mine][1:] != data.row[mine][:-1])[: len(mine)]]] = 1
     has_flush = (data.flags & PREFLUSH) != 0
-    flags = np.where(has_flush & ~first_of, data.flags & ~PREFLUSH, data.flags)
-    firsts = np.bincount(data.row, first_of, minlength=1)
-    missing = data.take(has_flush & first_of & (firsts[data.row] == 1))
-    zeroes = np.zeros(len(missing.row), np.int64)
-    other = Pieces(missing.row, zeroes, zeroes, zeroes + FLUSH, zeroes, ~missing.is_nvm)
-    return [other, replace(data, flags=flags)]
+    flushes = np.zeros(len(data.row), bool)
+    for on_nvm in devices:
+        there = _firsts(data.row, has_flush & (data.is_nvm == on_nvm))
+        flushes[there] = True
+        missing = data.take(_firsts(data.row, has_flush & ~np.isin(data.row, data.row[there])))
+        zeroes = np.zeros(len(missing.row), np.int64)
+        is_nvm = np.full(len(missing.row), on_nvm)
+        yield Pieces(missing.row, zeroes, zeroes, zeroes + FLUSH, zeroes, is_nvm)
+    yield replace(data, flags=np.where(flushes, data.flags, data.flags & ~PREFLUSH))
+
+
+def _firsts(row: Integers, chosen: npt.NDArray[np.bool_]) -> Integers:
+    """Return the positions of each request's first piece among the chosen ones."""
+    positions = np.flatnonzero(chosen)
+    return positions[np.diff(row[positions], prepend=-1) != 0]
 
 
 def _chunks(rows: Integers, blocks: Integers) -> Iterator[Integers]:
@@ -173,12 +178,24 @@ def _cut(moved: _Moved, pieces: Pieces) -> Pieces:
     behind = np.append(begin[1:], len(block)) - 1
     found = pieces.take(request[begin])
     shift = np.where(is_nvm[begin], (moved.slot + place[begin] - block[begin]) * BLOCK_SECTORS, 0)
-    return replace(
+    parts = replace(
         found,
         sector=np.maximum(block[begin] * BLOCK_SECTORS, found.sector) + shift,
         end=np.minimum((block[behind] + 1) * BLOCK_SECTORS, found.end) + shift,
         is_nvm=is_nvm[begin],
     )
+    return _joined(parts, request[begin])
+
+
+def _joined(parts: Pieces, request: Integers) -> Pieces:
+    """Join what each request has on NVM: there it is one after the other."""
+    firsts = _firsts(request, parts.is_nvm)
+    sectors = np.bincount(request, (parts.end - parts.sector) * parts.is_nvm).astype(np.int64)
+    end = parts.end.copy()
+    end[firsts] = parts.sector[firsts] + sectors[request[firsts]]
+    is_kept = ~parts.is_nvm
+    is_kept[firsts] = True
+    return replace(parts, end=end).take(is_kept)
 
 
 def place(touched: TouchedBlocks, coverage: str, *, blocks: Mapping[str, int]) -> Placed:

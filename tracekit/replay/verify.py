@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -37,7 +38,9 @@ from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import check_answer
 from tracekit.repeats import LEVEL, in_turn, paired_ratio
+from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.replay.partial_results import SUMMARY
+from tracekit.replay.placed import place_answer
 from tracekit.replay.player import EMULATED, PlayerOptions, Schedule
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import ReplayOptions, replay
@@ -72,18 +75,8 @@ class Prediction(Record):
 def predict(
     folder: TraceFolder, advice: Recommendation, *, answer: RoleSet, rival: RoleSet | None = None
 ) -> Prediction:
-    """Return the time of a folder's requests, without NVM and with a placement's blocks on it.
-
-    Raise UsageError where devices of the trace that the model has apart would be emulated as one.
-    """
+    """Return the time of a folder's requests, without NVM and with a placement's blocks on it."""
     trace = charged_trace(folder, advice)
-    names = trace.touched.device_names
-    if trace.needs_events and len(names) > 1:
-        raise UsageError(
-            f"the trace is of {len(names)} devices, each with a head or queue of its own in the"
-            " model, and the replay has one base device",
-            hint="run recommend with a base without rpm, and --queueing serial",
-        )
     base_ps, placed_ps = placement_ps(trace, answer.blocks, coverage=advice.coverage)
     if base_ps <= 0:
         raise InputError(
@@ -109,6 +102,35 @@ def _role_ns(trace: ChargedTrace) -> dict[str, int]:
     plan = trace.simulation(order_blocks(trace.touched, np.zeros(1, np.int64)), nothing)
     times_ps = native.simulate(plan, trace.rows()).role_service_ps
     return {role: to_ns(ps) for role, ps in zip(ROLES, times_ps, strict=True) if ps}
+
+
+def bases(
+    part: TraceFolder, advice: Recommendation, options: VerifyOptions, *, placement: str | None
+) -> tuple[str, ...]:
+    """Return the emulated base devices as `--device` takes them, each traced device by itself.
+
+    Raise UsageError where real targets would have one device in place of several that the model
+    has apart, each with a head or queue.
+    """
+    trace = charged_trace(part, advice)
+    names = trace.touched.device_names
+    if not trace.needs_events or len(names) < 2:
+        return (advice.base_profile,)
+    if options.engine == EMULATED:
+        placed = None if placement is None else place_answer(part, placement)
+        with TemporaryDirectory(prefix=f".{part.path.name}.", dir=part.path.parent) as scratch:
+            plan = PlanOptions(advice.level, placed=placed)
+            extents = compile_plan(part, Path(scratch) / "plan", options=plan).extents
+        found = dict.fromkeys(one["device"] for one in extents if one["device"])
+        return tuple(f"{name}={advice.base_profile}" for name in found)
+    missing = [name for name in names if not any(t.startswith(f"{name}=") for t in options.targets)]
+    if missing:
+        raise UsageError(
+            f"the trace is of {len(names)} devices, each with a head or queue in the model, and"
+            f" {' and '.join(missing)} would share a target",
+            hint=f"give each a target, such as --target {missing[0]}=PATH",
+        )
+    return (advice.base_profile,)
 
 
 def span_ns(requests: Path) -> int:
@@ -163,7 +185,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
     if result["cut_requests"]:
         found.append(
             f"{result['cut_requests']:,} requests were on both devices and replayed in"
-            f" {result['pieces']:,} pieces, one by one; the model charges each device once."
+            f" {result['pieces']:,} pieces, one by one, as the model charges them."
         )
     return [*found, *_of_emulation(result)]
 
@@ -466,13 +488,14 @@ def _replayed(
     def used(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(text for text in texts if is_placed or not text.startswith(f"{NVM}="))
 
-    devices = used((advice.base_profile, f"{NVM}={advice.nvm_profile}"))
-    placements = {BASE: None, PLACED: options.placement, RIVAL: RUNNER_UP}
+    placement = {BASE: None, PLACED: options.placement, RIVAL: RUNNER_UP}[name]
+    apart = bases(part, advice, options, placement=placement)
+    devices = used((*apart, f"{NVM}={advice.nvm_profile}"))
     run = ReplayOptions(
         name=name,
         level=advice.level,
         player=replace(player, target=used(options.targets)),
-        placement=placements[name],
+        placement=placement,
         devices=devices if options.engine == EMULATED else (),
         profiles=options.profiles,
         overwrite=True,

@@ -1,0 +1,97 @@
+"""One rule of heads: what the model says a placement takes is what emulated devices take for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.one_disk import SAMPLES, made
+from tests.command_line import invoke
+from tests.replay.timeless import Devices
+from tests.replay.trace import compiled
+from tests.simulate.placement_models import Request, write_trace
+from tests.traces import json_of
+from tracekit.devices import DevicePair, load_profiles
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.gain_range import placement_ps
+from tracekit.model.placement import ChargedTrace
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.replay.placed import place
+from tracekit.replay.routes import DEFAULT, NVM
+from tracekit.store import TraceFolder
+
+PAIRS = (
+    ("hdd-7200", "dax-pcm"),
+    ("hdd-7200-seek", "ssd-optane"),
+    ("ssd-sata", "hdd-15k"),  # as NVM it has a head, too
+    ("network-storage", "ssd-nvme"),
+)
+# Times of the program are whole nanoseconds.
+ROUNDED = 2e-3
+ROLES = ("fs", "journal", "swap")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Devices:
+    return Devices(tmp_path_factory.mktemp("device"))
+
+
+@pytest.mark.parametrize("sample", ["browser", "oltp", "sysbench"])
+def test_samples_take_on_emulated_devices_what_the_model_says(
+    sample: str, program: Devices, tmp_path: Path
+) -> None:
+    made(tmp_path / "t", sample=sample)
+    folder = TraceFolder(tmp_path / "t")
+    touched = read_blocks(folder.table("blocks"))
+    known = load_profiles()
+    for level, coverage, share in (("issued", "hottest", 3), ("queued", "start", 2)):
+        blocks = {role: int(touched.role_blocks()[n]) // share for n, role in enumerate(ROLES)}
+        alone = compiled(folder, level=level)
+        placed = compiled(folder, level=level, placed=place(touched, coverage, blocks=blocks))
+        assert placed[1].cut_requests > 0 or level == "queued"
+        for names in PAIRS:
+            pair = DevicePair(*(known[name] for name in names))
+            trace = ChargedTrace(folder.table("requests"), touched, pair, level == "issued")
+            told = placement_ps(trace, blocks, coverage=coverage)
+            devices = {DEFAULT: pair.base, NVM: pair.nvm}
+            took = [program.elapsed_ns(*plan, devices) for plan in (alone, placed)]
+            assert [ns * 1000 for ns in took] == pytest.approx(told, rel=ROUNDED)
+
+
+TOML = """
+[disk]
+about = "a disk of a fiftieth of the time"
+read_latency_us = 254.0
+write_latency_us = 274.0
+read_mib_s = 7450.0
+write_mib_s = 7450.0
+sequential_setup_us = 1.0
+flush_us = 167.0
+fua_us = 167.0
+price_per_gb = 1.0
+"""
+
+
+def test_the_engine_itself_takes_it(tmp_path: Path) -> None:
+    # GIVEN a file system written in sequence, and a journal write after each few of its requests
+    rows: list[Request] = []
+    for number in range(120):
+        rows.append(Request("fs", 64 * number, 64, queue_ns=number))
+        if number % 3 == 0:
+            sector = 1_000_000 + 8 * number
+            rows.append(Request("journal", sector, is_preflush=True, is_fua=True, queue_ns=number))
+    counts: dict[str, Any] = {"counts": {"requests": len(rows)}, "source": {"files": []}}
+    folder = TraceFolder(write_trace(tmp_path / "t", rows, **counts))
+    (tmp_path / "own.toml").write_text(TOML)
+    options = {"base": "disk", "nvm": "dax-pcm", "profiles": tmp_path / "own.toml"}
+    recommend(folder, RecommendOptions(**options, capacities_bytes=(40 << 12,)))
+    # WHEN it is replayed on emulated devices, THEN they take what was predicted, however late
+    invoke("verify-placement", folder.path, "--repeat", "1", "--profiles", tmp_path / "own.toml")
+    told = json_of(folder.path / "verification.json")["predicted"]
+    for name in ("base", "placement"):
+        summary = json_of(folder.path / "replays" / f"verify-{name}" / "summary.json")
+        took = sum(one["modelled_sum_ns"] for one in summary["emulation"]["devices"])
+        expected = told["base_ns" if name == "base" else "placed_ns"]
+        assert took == pytest.approx(expected, rel=ROUNDED)
+    # AND with the journal on NVM the file system is one stream
+    assert told["placed_ns"] < told["base_ns"] / 3
