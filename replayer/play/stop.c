@@ -16,15 +16,17 @@
 #define BY_ITSELF_NS 300000000U /* in which a thread that does not hang has reached its end */
 #define LOOK_NS 10000000U       /* between two looks at whether it has */
 #define SECOND_NS UINT64_C(1000000000)
-#define PARTIAL 3     /* exit code */
-#define WAKE SIGRTMIN /* ends a sleep of the main thread */
+#define PARTIAL 3           /* exit code */
+#define WAKE SIGRTMIN       /* ends a sleep of the main thread */
+#define ORPHANED (WAKE + 1) /* the parent has ended: it comes once for each of its threads */
 
 /* The only global: signals are of the whole program. */
 static struct {
   uint32_t parent;
   pthread_t main;  /* thread: woken when the end is asked for */
   sigset_t set;    /* of the signals that ask for it */
-  int from_parent; /* how many it sent, or its end did; of the signal thread, as the next */
+  int from_parent; /* how many it sent, its end being the first; of the signal thread, as the next
+                    */
   int from_others;
   _Atomic bool is_requested;
   _Atomic bool is_forced; /* by a second signal, or because the first is too long ago */
@@ -33,6 +35,11 @@ static struct {
   void (*end)(void *argument);
   void *argument;
 } stop;
+
+/* Where a thread that is watched is. */
+enum { OUTSIDE, INSIDE, ABANDONED };
+
+static _Thread_local struct stop_watch *watched; /* of the calling thread; NULL: it is not */
 
 bool stop_requested(void) { return atomic_load_explicit(&stop.is_requested, memory_order_relaxed); }
 
@@ -51,6 +58,8 @@ static bool is_main(void) { return pthread_equal(pthread_self(), stop.main) != 0
 
 void stop_go_inside(void) {
   int from = STOP_RUN;
+  if (watched != NULL)
+    atomic_store(&watched->place, INSIDE);
   if (!is_main())
     return;
   (void)atomic_compare_exchange_strong(&stop.phase, &from,
@@ -59,10 +68,21 @@ void stop_go_inside(void) {
 
 void stop_come_out(void) {
   int from = STOP_INSIDE;
+  int inside = INSIDE;
+  if (watched != NULL && !atomic_compare_exchange_strong(&watched->place, &inside, OUTSIDE))
+    for (;;)
+      (void)pause(); /* until the program has ended without this thread */
   if (!is_main())
     return;
   if (!atomic_compare_exchange_strong(&stop.phase, &from, STOP_RUN) && from == STOP_TAKEN)
     stop_enter(STOP_RUN);
+}
+
+void stop_watch_me(struct stop_watch *watch) { watched = watch; }
+
+bool stop_abandon(struct stop_watch *watch) {
+  int inside = INSIDE;
+  return atomic_compare_exchange_strong(&watch->place, &inside, ABANDONED);
 }
 
 void stop_on_hang(void (*end)(void *argument), void *argument) {
@@ -98,7 +118,10 @@ static void take_signal(uint64_t timeout_ns) {
   if (sigtimedwait(&stop.set, &info, &timeout) <= 0)
     return;
   bool is_parent = stop.parent != 0 && info.si_pid == (pid_t)stop.parent;
-  *(is_parent ? &stop.from_parent : &stop.from_others) += 1;
+  if (info.si_signo != ORPHANED)
+    *(is_parent ? &stop.from_parent : &stop.from_others) += 1;
+  else if (stop.from_parent == 0)
+    stop.from_parent = 1;
   atomic_store(&stop.is_requested, true);
   if (is_second())
     atomic_store(&stop.is_forced, true);
@@ -155,6 +178,7 @@ static int choose_signals(void) {
   (void)sigemptyset(&stop.set);
   (void)sigaddset(&stop.set, SIGINT);
   (void)sigaddset(&stop.set, SIGTERM);
+  (void)sigaddset(&stop.set, ORPHANED);
   if (sigaction(SIGHUP, NULL, &before) != 0 || sigaction(WAKE, &wake, NULL) != 0 ||
       sigaction(SIGXFSZ, &ignore, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0)
     return -errno;
@@ -167,9 +191,9 @@ static int choose_signals(void) {
 static int follow_parent(void) {
   if (stop.parent == 0)
     return 0;
-  if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0)
+  if (prctl(PR_SET_PDEATHSIG, ORPHANED, 0, 0, 0) != 0)
     return -errno;
-  return getppid() != (pid_t)stop.parent && kill(getpid(), SIGTERM) != 0 ? -errno : 0;
+  return getppid() != (pid_t)stop.parent && kill(getpid(), ORPHANED) != 0 ? -errno : 0;
 }
 
 int stop_install(uint32_t parent) {

@@ -37,11 +37,24 @@ bool stop_is_forced(void);
 /* Says where the program is. Does not return where the end was taken over. Main thread only. */
 void stop_enter(enum stop_phase phase);
 
-/* Around a call of the run that may hang: in it the end can be taken over. They do nothing before
- * the run, and in other threads than the main one. The second does not return where the end was
- * taken over. */
+/* Around a call of the run that may hang: in it the end can be taken over, of the main thread, or
+ * the thread be abandoned, of one that is watched. They do nothing before the run, and in all other
+ * threads. The second does not return where either has happened. */
 void stop_go_inside(void);
 void stop_come_out(void);
+
+/* Whether a thread is in such a call, as the thread says it; all zeroes: it is not. */
+struct stop_watch {
+  _Atomic int place;
+};
+
+/* Lets `watch` show where the calling thread is, which is not the main one, for as long as it
+ * lives. */
+void stop_watch_me(struct stop_watch *watch);
+
+/* Leaves the thread for good if it hangs in such a call; returns whether. If it does not, it goes
+ * on, and ends by itself. Any thread. */
+bool stop_abandon(struct stop_watch *watch);
 
 /* Lets `end` be called with `argument` by another thread when the end is forced while the main
  * thread hangs in STOP_INSIDE: it saves the results and ends the program. */

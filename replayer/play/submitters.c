@@ -11,7 +11,7 @@
 #include "play/stop.h"
 
 #define START_DELAY_NS 2000000U /* until all look at the clock */
-#define PATIENCE_NS 1000000000U /* for one that hangs when the end is forced */
+#define PATIENCE_NS 300000000U  /* for all that hang when the end is forced */
 #define LOOK_NS 200000U         /* between looks at others that end */
 
 enum state { OPENING, READY, DONE };
@@ -21,6 +21,7 @@ struct submitter {
   struct block_run_config config;
   struct lane lane;
   struct block_run_hang hang;
+  struct stop_watch watch;
   struct engine_report report;
   pthread_t thread;
   bool has_thread;
@@ -48,6 +49,7 @@ static void *submit(void *argument) {
   struct block_run_config *config = &submitter->config;
   uint64_t slipped_ns;
   clock_exact_timers();
+  stop_watch_me(&submitter->watch);
   submitter->error = config->ops->open(&config->engine, all->rules.engine);
   atomic_store_explicit(&submitter->state, READY, memory_order_release);
   while (!atomic_load_explicit(&all->may_go, memory_order_acquire))
@@ -130,13 +132,15 @@ void submitters_go(struct submitters *submitters, struct block_run_config *confi
   atomic_store_explicit(&submitters->may_go, true, memory_order_release);
 }
 
-/* Returns whether it has ended, or hangs and what it has in flight was given up. */
-static void await(struct submitter *submitter) {
-  uint64_t forced_ns = 0;
+/* Waits until it has ended, or hangs and what it has in flight was given up. *forced_ns is when the
+ * end was forced, as all see it, 0: it is not. One that is only late is waited for: what it counts
+ * and logs is its own. */
+static void await(struct submitter *submitter, uint64_t *forced_ns) {
   while (atomic_load_explicit(&submitter->state, memory_order_acquire) != DONE) {
     uint64_t now_ns = clock_now_ns();
-    forced_ns = forced_ns == 0 && stop_is_forced() ? now_ns : forced_ns;
-    if (forced_ns != 0 && now_ns > forced_ns + PATIENCE_NS) {
+    *forced_ns = *forced_ns == 0 && stop_is_forced() ? now_ns : *forced_ns;
+    bool is_over = *forced_ns != 0 && now_ns > *forced_ns + PATIENCE_NS;
+    if (is_over && stop_abandon(&submitter->watch)) {
       submitter->outcome = BLOCK_RUN_INTERRUPTED;
       submitter->hang.give_up(submitter->hang.run);
       return;
@@ -149,15 +153,17 @@ static void await(struct submitter *submitter) {
 
 static void add_report(struct engine_report *report, const struct engine_report *other) {
   report->resubmitted += other->resubmitted;
+  report->retried += other->retried;
   report->unpolled += other->unpolled;
   report->wakes += other->wakes;
 }
 
 enum block_run_outcome submitters_end(struct submitters *submitters, enum block_run_outcome outcome,
                                       int *error) {
+  uint64_t forced_ns = 0;
   for (uint32_t i = 1; i < submitters->rules.count; i++) {
     struct submitter *submitter = &submitters->others[i];
-    await(submitter);
+    await(submitter, &forced_ns);
     block_stats_merge(submitters->stats, submitter->config.stats);
     add_report(submitters->rules.report, &submitter->report);
     bool is_worse = submitter->outcome > outcome;

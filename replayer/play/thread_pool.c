@@ -71,6 +71,9 @@ static void watch(struct file_run *run, struct timeline *timeline) {
     uint64_t tick = now + TICK_NS;
     clock_sleep_until(next_row < tick ? next_row : tick);
   }
+  /* Two signals in one tick force the end before the first was seen. */
+  if (stop_requested())
+    worker_end_run(run, RUN_END_SIGNAL);
   uint64_t now = clock_now_ns();
   struct timeline_row last = sums(run, now);
   if (now > run->measure_ns)
@@ -129,6 +132,7 @@ static void close_workers(struct file_run *run) {
 
 static void sum_up(struct file_run *run, struct thread_pool_report *report) {
   uint64_t last_ns = run->measure_ns;
+  bool is_whole = true;
   report->cycles = UINT64_MAX;
   for (uint32_t i = 0; i < run->plan->thread_count; i++) {
     const struct worker *worker = &run->workers[i];
@@ -136,12 +140,15 @@ static void sum_up(struct file_run *run, struct thread_pool_report *report) {
     last_ns = worker->last_end_ns > last_ns ? worker->last_end_ns : last_ns;
     if (run->plan->threads[i].count > 0 && worker->cycle < report->cycles)
       report->cycles = worker->cycle;
+    is_whole = is_whole && worker->is_done;
   }
   report->cycles = report->cycles == UINT64_MAX ? 0 : report->cycles;
   if (run->end == RUN_END_TIME && last_ns < run->limit_ns)
     last_ns = run->limit_ns; /* it was waited for */
   report->elapsed_ns = last_ns - run->measure_ns;
-  report->end = run->end == RUN_END_NONE ? RUN_END_PLAN : (enum run_end)run->end;
+  /* A signal that came with the last operation has interrupted nothing. */
+  bool is_at_end = run->end == RUN_END_NONE || (run->end == RUN_END_SIGNAL && is_whole);
+  report->end = is_at_end ? RUN_END_PLAN : (enum run_end)run->end;
 }
 
 int thread_pool_run(struct file_run *run, struct timeline *timeline,

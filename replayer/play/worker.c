@@ -189,7 +189,8 @@ void *worker_run(void *argument) {
   if (wait_until(worker, run->start_ns))
     while (run_cycle(worker)) {
       worker->cycle++;
-      if (worker->cycle == repeats || worker->cycle == UINT32_MAX)
+      worker->is_done = worker->cycle == repeats || worker->cycle == UINT32_MAX;
+      if (worker->is_done)
         break;
     }
   results_flush(run->results, worker->block);

@@ -60,6 +60,7 @@ struct worker {
   uint32_t number;                   /* of the plan's thread */
   uint32_t cycle;
   uint64_t last_end_ns;             /* clock */
+  bool is_done;                     /* it has reached the end of the plan, as often as asked */
   _Atomic int place;                /* enum worker_place */
   const struct file_record *record; /* under way */
   _Atomic uint64_t begun_ns;        /* of it, clock */

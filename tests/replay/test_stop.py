@@ -4,6 +4,7 @@ import errno
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from tests.replay.disk import image, loop, mounted, needs_root
 from tests.replay.failing import SIZE_BYTES, failing_file
+from tests.replay.processes import await_true
 from tests.replay.program import Ran, Record, Replay, command, device, record, write_plan
 from tests.replay_files import program as of_files
 from tests.replay_files.program import OWN, do
@@ -24,6 +26,16 @@ from tracekit.plans.file_plan import Setting
 
 pytestmark = [needs_root, pytest.mark.root]
 BLOCKS = SIZE_BYTES // 4096
+PARENT = """
+import ctypes, os, subprocess, sys, threading, time
+for number in range(8):
+    threading.Thread(target=time.sleep, args=(1.0 + number / 100,), daemon=True).start()
+threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+child = subprocess.Popen([*sys.argv[1:], "--parent", str(os.getpid())])
+time.sleep(0.99)
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
+"""Whose threads end one by one, the first of which is the main one."""
 ENDS_S = 2.0
 """A second, and as much again for a machine that has other things to do."""
 ENGINES: dict[str, dict[str, Any]] = {
@@ -94,6 +106,42 @@ def test_a_second_signal_ends_what_hangs(tmp_path: Path, engine: str) -> None:
     assert ran.counts["submitted"] + ran.counts["not_reached"] == ran.counts["planned"]
 
 
+@pytest.mark.parametrize("engine", ["threads", "io_uring"])
+@pytest.mark.parametrize("hung", [0, 1])
+def test_a_second_signal_ends_several_submitters_of_which_one_hangs(
+    tmp_path: Path, hung: int, engine: str
+) -> None:
+    # GIVEN two targets, one for each of two submitters, the first or the other of which hangs
+    rows = [
+        record((WRITE, READ)[n % 2], 8 * (n % BLOCKS), 8, at_ns=n // 2 * 1000, target=n % 2)
+        for n in range(2000)
+    ]
+    plan = write_plan(tmp_path / "plan", rows, labels=("zero", "one"))
+    (tmp_path / "quick").write_bytes(bytes(SIZE_BYTES))
+    with failing_file(tmp_path / "fs", hangs_after=100) as hanging:
+        files = [tmp_path / "quick"] * 2
+        files[hung] = hanging
+        words = [f"{label}={file}" for label, file in zip(("zero", "one"), files, strict=True)]
+        line = command(plan, target=words, write_to=files, engine=engine, submitters=2, depth=64)
+        # WHEN it gets two signals
+        took_s, said = stopped(line, [signal.SIGINT, signal.SIGTERM])
+    # THEN it has ended, what the one has in flight is unknown, and the other's is done
+    assert took_s < ENDS_S, said
+    ran = Ran(3, json.loads(plan.with_suffix(".json").read_text()), said, plan.with_suffix(".done"))
+    done, counts = ran.rows(), ran.counts
+    unknown = done[done["status"] == 7]
+    assert len(done) == len({*done["request_id"]}) == counts["submitted"]
+    assert (counts["done"], counts["unknown"]) == (len(done) - len(unknown), len(unknown))
+    assert 0 < counts["unknown"] <= 32
+    assert {*unknown["target"]} == {hung}
+    assert counts["submitted"] + counts["not_reached"] == counts["planned"]
+    # AND where it goes on is not behind any of them
+    reached = ran.summary["window"]["next"]
+    assert reached <= min(unknown["request_id"])
+    assert set(range(reached)) <= set(done["request_id"].tolist())
+    assert ran.summary["outcome"] == "interrupted"
+
+
 def test_the_first_signal_waits_for_what_is_in_flight(tmp_path: Path) -> None:
     # GIVEN requests that take 400 ms each
     plan = write_plan(tmp_path / "plan", [record(READ, 8 * n, 8, at_ns=n) for n in range(100)])
@@ -118,8 +166,8 @@ def frozen(place: Path) -> Iterator[None]:
 
 
 def test_a_second_signal_ends_file_operations_that_hang(tmp_path: Path) -> None:
-    # GIVEN a thread that makes files, and one that only looks
-    looks = [do("stat", "new", expected_error=errno.ENOENT)] * 3
+    # GIVEN a thread that makes files, and one that only looks for one that nobody makes
+    looks = [do("stat", "none", expected_error=errno.ENOENT)] * 3
     plan = of_files.write_plan(
         tmp_path / "plan", [LOOP, looks], setting=Setting(is_repeatable=True)
     )
@@ -144,6 +192,40 @@ def test_a_second_signal_ends_file_operations_that_hang(tmp_path: Path) -> None:
         again = of_files.run(plan, place)
         assert (again.code, again.summary["directory"]["replaced"]) == (0, "killed run")
         assert [path.name for path in place.iterdir()] == ["lost+found"]
+
+
+def test_two_signals_at_once_end_file_operations(tmp_path: Path) -> None:
+    # GIVEN runs of a minute that hang nowhere
+    plan = of_files.write_plan(tmp_path / "plan", [LOOP], setting=Setting(is_repeatable=True))
+    line = of_files.command(plan, tmp_path, "--repeat", "0", "--duration-ns", str(60 * 10**9))
+    for _ in range(5):
+        with subprocess.Popen(line, stderr=subprocess.PIPE) as running:
+            await_true(lambda: [*tmp_path.glob("*.part")])
+            time.sleep(0.3)
+            # WHEN two signals come before the first is seen, THEN it ends all the same
+            for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+                running.send_signal(number)
+            assert running.wait(ENDS_S) == 3
+        assert json.loads(plan.with_suffix(".json").read_text())["outcome"] == "interrupted"
+
+
+@pytest.mark.parametrize("kind", ["blocks", "files"])
+def test_the_end_of_a_parent_of_many_threads_is_one_signal(tmp_path: Path, kind: str) -> None:
+    # GIVEN a run that its parent, which has threads, started
+    if kind == "blocks":
+        words = {"engine": "emulated", "emulate": device(read_setup_ns=200_000_000, lanes=8)}
+        plan = write_plan(tmp_path / "plan", [record(READ, 8 * n, 8) for n in range(1000)])
+        line = command(plan, depth=8, **words)
+    else:
+        plan = of_files.write_plan(tmp_path / "plan", [LOOP], setting=Setting(is_repeatable=True))
+        line = of_files.command(plan, tmp_path, "--repeat", "0", "--duration-ns", str(60 * 10**9))
+    # WHEN these end one after the other, as when it is killed
+    with subprocess.Popen([sys.executable, "-c", PARENT, *line]) as parent:
+        await_true(plan.with_suffix(".json").exists)
+        parent.kill()
+    # THEN the run ends in good order: what is in flight is waited for
+    told = json.loads(plan.with_suffix(".json").read_text())
+    assert (told["outcome"], told["counts"]["unknown"]) == ("interrupted", 0)
 
 
 @pytest.mark.parametrize(("again", "code"), [(50, 0), (1 << 30, 3)])
