@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.replay import disk as disks
+from tests.replay.failing import SIZE_BYTES, failing_file
 from tracekit.capture.layout import (
     Mount,
     Signature,
     by_device,
     disks_below,
+    find_disk,
+    read_again,
+    read_layout,
     read_mounts,
     read_signature,
 )
@@ -140,3 +145,27 @@ def test_nothing_known(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "image"
     path.write_bytes(content)
     assert read_signature(path) is None
+
+
+@disks.needs_root
+@pytest.mark.root
+def test_a_disk_that_cannot_be_read_keeps_what_was_read_before(tmp_path: Path) -> None:
+    # GIVEN a loop device that cannot be read, as between its detachment and its removal
+    faults = {"bad_from": 0, "bad_end": SIZE_BYTES, "is_cached": 1}
+    with failing_file(tmp_path / "fs", **faults) as bad, disks.loop(bad) as device:
+        disk = find_disk(str(device))
+        # WHEN it is read, THEN its layout says why, and another reading changes nothing
+        now = read_layout([disk], [])
+        assert read_again(now, [disk], mounts=[]) == (now, [])
+        # AND what was read before it went away is kept
+        (entry,) = now["partitions"]
+        before = now | {"partitions": [entry | {"role": "swap", "evidence": "a signature"}]}
+        assert read_again(before, [disk], mounts=[]) == (before, [disk.name])
+    evidence = "no mount, and its content cannot be read: Input/output error"
+    assert (entry["role"], entry["evidence"]) == ("unknown", evidence)
+    # AND so it is when it has no bytes, and when it is gone
+    detached = tmp_path / disk.name
+    assert read_again(before, [detached], mounts=[]) == (before, [disk.name])
+    detached.mkdir()
+    (detached / "size").write_text("0\n")
+    assert read_again(before, [detached], mounts=[]) == (before, [disk.name])

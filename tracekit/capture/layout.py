@@ -212,23 +212,39 @@ def read_layout(
     disks: Sequence[Path], mounts: list[Mount], *, reads_content: bool = True
 ) -> dict[str, Any]:
     """Return the parts of layout.json that describe the disks; signatures are in their content."""
+    return _read(disks, mounts, reads_content=reads_content)[0]
+
+
+def _read(
+    disks: Sequence[Path], mounts: list[Mount], *, reads_content: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the layout, and why the content of a disk could not be read, by its name."""
     folders = [(disk, folder) for disk in disks for folder in _parts_of(disk)]
     # Of all disks: the journal of a file system may lie on another one.
-    names = [folder.name for _, folder in folders]
-    read = read_signature if reads_content else lambda _device: None
-    signatures = {name: read(Path("/dev") / name) for name in names}
+    signatures: dict[str, Signature | None] = {}
+    unread: dict[str, str] = {}
+    for disk, folder in folders:
+        signatures[folder.name] = None
+        try:
+            if reads_content:
+                signatures[folder.name] = read_signature(Path("/dev") / folder.name)
+        except OSError as error:
+            unread[disk.name] = f"its content cannot be read: {error.strerror}"
     mounted, swaps = by_device(mounts), active_swaps()
     partitions: list[dict[str, Any]] = []
     for disk, folder in folders:
         whole = _partition(folder, signatures, mounted.get(_numbers(folder)), swaps)
+        if whole["role"] == "unknown" and disk.name in unread:
+            whole["evidence"] = f"no mount, and {unread[disk.name]}"
         whole = {"device": disk.name, **whole}
         partitions += [whole, *_journal_pieces(whole, signatures[folder.name])]
-    return {
+    layout = {
         "layout_version": LAYOUT_VERSION,
         "kernel": platform.release(),
         "devices": [_describe_disk(disk) for disk in disks],
         "partitions": partitions,
     }
+    return layout, unread
 
 
 def read_again(
@@ -237,14 +253,43 @@ def read_again(
     *,
     mounts: list[Mount],
     reads_content: bool = True,
-) -> dict[str, Any]:
-    """Return the layout as it is now; a disk that went away keeps what was read before."""
-    there = [disk for disk in disks if disk.is_dir()]
-    now = read_layout(there, mounts, reads_content=reads_content)
-    names = [disk.name for disk in there]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the layout as it is now, and the disks that went away, which keep what was before.
+
+    A loop device that is detached goes step by step: it cannot be read, has no bytes, is not there.
+    """
+    while True:
+        there = [disk for disk in disks if _has_bytes(disk)]
+        try:
+            now, unread = _read(there, mounts, reads_content=reads_content)
+        except OSError:
+            if all(map(_has_bytes, there)):
+                raise
+            continue  # one went away meanwhile
+        break
+    known = {disk.name for disk in there if disk.name not in unread and _has_bytes(disk)}
+    gone = []
+    for disk in disks:
+        kept, found = (_entries(layout, disk.name) for layout in (before, now))
+        if disk.name not in known and kept != found:
+            gone.append(disk.name)
     for key in ("devices", "partitions"):
-        now[key] += [entry for entry in before[key] if entry["device"] not in names]
-    return now
+        now[key] = [entry for entry in now[key] if entry["device"] not in gone]
+        now[key] += [entry for entry in before[key] if entry["device"] in gone]
+    return now, gone
+
+
+def _entries(layout: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
+    """Return what a layout has of a disk."""
+    entries = [*layout["devices"], *layout["partitions"]]
+    return [entry for entry in entries if entry["device"] == device]
+
+
+def _has_bytes(disk: Path) -> bool:
+    try:
+        return _number(disk / "size") > 0
+    except OSError:
+        return False
 
 
 def _parts_of(disk: Path) -> list[Path]:

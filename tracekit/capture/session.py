@@ -230,8 +230,9 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             started_s = time.monotonic()
             recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
             duration_s = time.monotonic() - started_s
-        layout = read_again(layout, disks, mounts=[*mounts, *read_mounts()], reads_content=content)
-        for device in (one for one, disk in zip(devices, disks, strict=True) if not disk.is_dir()):
+        mounts += read_mounts()
+        layout, gone = read_again(layout, disks, mounts=mounts, reads_content=content)
+        for device in (one for one, disk in zip(devices, disks, strict=True) if disk.name in gone):
             notes.append(f"{device} went away during the capture: its layout is that of before")
         overhead = _overhead(ran, untraced_s)
         layout["counters"] = to_builtins(counters)
