@@ -21,6 +21,7 @@ from tests.replay_files.program import OWN, RESULT, command, do, table, write_pl
 from tests.replay_files.test_captured import directory
 from tracekit._native.players import read_results
 from tracekit.errors import UsageError
+from tracekit.plans.file_plan import Medium, Setting
 from tracekit.store import TraceFolder
 
 GAP_NS = 5_000_000
@@ -228,11 +229,48 @@ def test_the_command_is_interrupted_while_files_are_made(
 
 
 def test_the_command_is_interrupted(folder: TraceFolder, target: Path) -> None:
+    # GIVEN a whole replay, and one of the same name that is interrupted
+    words = ("replay", folder.path, "--files", target)
+    succeed(*words, "--pace", "fast")
     running, _ = started(folder, target)
     running.send_signal(signal.SIGTERM)
     _, said = running.communicate(timeout=20)
+    # THEN it says that it is not complete, and where what it did is: not under the name
+    part = folder.path / "replays/latest.unfinished"
     assert (running.returncode, b"not complete: interrupted" in said) == (3, True)
-    done = json.loads((folder.path / "replays/latest/file_summary.json").read_text())
-    table = pq.read_table(folder.path / "replays/latest/file_completions.parquet")
-    assert 50 < len(table) == done["counts"]["operations"] < COUNT
+    assert f"what was done is in {part}" in " ".join(said.decode().split())
+    assert "replay again" in said.decode()
+    done = json.loads((part / "file_summary.json").read_text())
+    ids = kept(folder, "interrupted after")
+    assert 50 < len(ids) == done["counts"]["operations"] < COUNT
     assert list(target.iterdir()) == []
+    # AND the whole one is as it was; the next one of the name leaves what there is of the other
+    whole = folder.path / "replays/latest/file_completions.parquet"
+    assert len(pq.read_table(whole)) == COUNT
+    succeed(*words, "--pace", "fast")
+    assert kept(folder, "interrupted after") == ids
+    assert (part / "file_summary.json").exists()
+    assert {path.name for path in part.iterdir()} == {
+        "file_completions.parquet",
+        "file_summary.json",
+        "plan.bin",
+        "unfinished.json",
+    }
+
+
+@pytest.mark.parametrize(("more", "outcome"), [(0, "finished"), (1, "interrupted")])
+def test_a_signal_amid_the_last_operation_has_interrupted_nothing(
+    tmp_path: Path, more: int, outcome: str
+) -> None:
+    # GIVEN a plan whose last operation, or the last but one, takes a second
+    write = do("write", "new", handle=0, length=64 * 1000)
+    operations = [do("create", "new", handle=0), write, *[do("stat", "new")] * more]
+    plan = write_plan(tmp_path / "plan", [operations], setting=Setting(medium=Medium(0, 1_000_000)))
+    running = subprocess.Popen(command(plan, tmp_path))
+    # WHEN a signal comes amid it, THEN the run is whole only if there was nothing more to do
+    await_true((tmp_path / OWN / "run/new").exists)
+    running.send_signal(signal.SIGTERM)
+    code = running.wait(20)
+    told = json.loads(plan.with_suffix(".json").read_text())
+    assert (code, told["outcome"]) == (3 * more, outcome)
+    assert told["counts"]["operations"] == 2

@@ -320,11 +320,12 @@ class Replay(Result):
         """
         counts, outcome = self.summary.get("counts", {}), self.summary["outcome"]
         if self.is_partial and self.is_of_files:
-            is_whole = outcome == "finished"
+            is_whole, is_interrupted = outcome == "finished", outcome == "interrupted"
             raise PartialError(
                 ("" if is_whole else f"the replay is not complete: {outcome}, ")
                 + f"{counts['failed']:,} operations did not end as in the trace;"
-                f" what was done is in {self.path}"
+                f" what was done is in {self.path}",
+                hint="file operations cannot be gone on with: replay again" * is_interrupted,
             )
         result = self.summary.get("certificate")
         if self.is_partial and (outcome != "finished" or result is None):

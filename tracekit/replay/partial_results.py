@@ -20,7 +20,14 @@ import pyarrow.parquet as pq
 from tracekit import store
 from tracekit._native.players import Outcome
 from tracekit.durable import exchange, rename_aside, rename_new, sync
-from tracekit.errors import InputError, StoppedError, TracekitError, UsageError, foreign_error
+from tracekit.errors import (
+    InputError,
+    PartialError,
+    StoppedError,
+    TracekitError,
+    UsageError,
+    foreign_error,
+)
 from tracekit.escapes import shell_word
 from tracekit.metadata import Count, Record, read_object, validate
 from tracekit.plans import block_plan
@@ -274,6 +281,14 @@ class PartialRun(Record):
     replaces: bool = False
 
 
+class KeptError(PartialError):
+    """A run that was interrupted and cannot be gone on with; what it did is in `place`."""
+
+    def __init__(self, message: str, place: Path, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.place = place
+
+
 @contextmanager
 def keeping(results: Path, run: StartedRun) -> Iterator[None]:
     """Keep the results of a run when its program fails, or the block before its end.
@@ -281,8 +296,8 @@ def keeping(results: Path, run: StartedRun) -> Iterator[None]:
     They then are in `results`.unfinished: the plan, unfinished.json (`PartialRun`) and a table, or
     the program's own files where there is no time or space for a table. The table of a block
     replay is unfinished.parquet, and another run can resume the plan; that of file operations is
-    file_completions.parquet. The error is raised again, and names the folder. The results of a
-    process of tracekit that was killed, `rescue` finds.
+    file_completions.parquet. The error is raised again, and names the folder; a PartialError
+    becomes a KeptError. The results of a process of tracekit that was killed, `rescue` finds.
     """
     place = _free_place(results.with_name(f"{results.name}{SUFFIX}"))
     about = run.folder / ABOUT
@@ -296,7 +311,10 @@ def keeping(results: Path, run: StartedRun) -> Iterator[None]:
         about.rename(run.folder / MARK)
     except BaseException as error:
         os.truncate(about, len(text))
-        kept = _kept(place, run, error)
+        try:
+            kept = _kept(place, run, error)
+        except KeyboardInterrupt as stopped:  # a signal while it was kept: that is done quickly
+            kept = _kept(place, run, stopped)
         if kept is error:
             raise
         raise kept from error
@@ -331,6 +349,8 @@ def _kept(place: Path, run: StartedRun, error: BaseException) -> BaseException:
         code = getattr(error, "code", None)
         code = code if isinstance(code, int) else 128 + signal.SIGINT
         return StoppedError(kept, exit_code=code, hint=hint)
+    if isinstance(error, PartialError):
+        return KeptError(kept, place, hint=hint)
     return TracekitError(kept, hint=hint)
 
 
@@ -516,6 +536,8 @@ def _keep(
         if rows is None:
             _move(part, folder / (FILE_RECORDS if run.is_of_files else RECORDS))
         _move(run.plan, folder / PLAN)
+        if _is_plain(run.folder / FILE_SUMMARY):
+            _move(run.folder / FILE_SUMMARY, folder / FILE_SUMMARY)
         if found is not None:
             write_done(folder, found.done)
         about = PartialRun(
@@ -580,8 +602,8 @@ def resumed(replays: Path, name: str) -> tuple[Path, PlanReport, Reached]:
 def _reached_before(folder: Path, summary: ReplaySummary, name: str) -> Reached:
     """Return how far an earlier run came, its own start included.
 
-    In a closed loop, and where requests are unknown, some behind the first one that is left were
-    done. Raises UsageError when it was not interrupted.
+    In a closed loop, of several submitters, and where requests are unknown, some behind the first
+    one that is left were done. Raises UsageError when it was not interrupted.
     """
     counts, window = summary.counts, summary.window
     if ABSENT in (counts, window, summary.compiled):
@@ -595,7 +617,8 @@ def _reached_before(folder: Path, summary: ReplaySummary, name: str) -> Reached:
     if window.next is ABSENT:
         return Reached(window.first + counts.planned - counts.not_reached)
     table = folder / WHOLE
-    if (counts.unknown or summary.pace == "closed") and table.is_file():
+    is_in_order = not counts.unknown and summary.pace != "closed" and summary.submitters == 1
+    if not is_in_order and table.is_file():
         ended, done = _ended_in_table(table), read_done(folder)
         return reached(folder / PLAN, ended, begin=window.first, done=done)
     return Reached(window.next)

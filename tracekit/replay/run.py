@@ -459,34 +459,52 @@ class FileReplayOptions(KeepOptions):
 def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[str, Any], bool]:
     """Replay the file operations of a trace; return the summary and whether only a part was done.
 
-    Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`. Raises
-    PartialError, and keeps nothing, when it was interrupted before the first operation.
+    Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`, or, of
+    a run that was interrupted and so cannot be gone on with, in `replays/<name>.unfinished`: a name
+    is that of a whole run. Raises PartialError, and keeps nothing, when it was interrupted before
+    the first operation.
     """
     checked_program()
     replays = folder.subfolder("replays")
     rescued = partial_results.rescue(replays, {options.name})
-    with _place(replays, options, FILE_SUMMARY) as (place, waiting):
-        plan, results = place / PLAN, place / partial_results.FILE_RECORDS
-        compiled = asdict(compile_files(folder, plan, limit=options.limit))
-        arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
-        arguments += ["--keep"] if options.keeps_files else []
-        arguments += ["--replace"] if options.overwrite else []
-        arguments += ["--results", str(results)]
-        run = StartedRun(
-            plan, results, compiled, context=_common(options), replaces=options.replaces
-        )
-        told = place / PROGRAM_SUMMARY
-        with partial_results.keeping(replays / options.name, run):
-            began = Reading()
-            outcome = run_files(plan, options.directory, summary=told, arguments=arguments)
-            waiting.begin(outcome)
-            machine = began.until(Reading())
-            if "counts" not in outcome.summary:
-                raise PartialError("interrupted while the files were made: nothing was replayed")
-            summary = run.summary(outcome, machine=machine)
-            summary.warnings += find_rescued(rescued)
-            run.write_results()
-            content = run.write_summary(summary)
-            waiting.raises = False
-        run.remove_natives()
+    content: dict[str, Any] = {}
+    try:
+        with _place(replays, options, FILE_SUMMARY) as (place, waiting):
+            run, arguments = _prepare_files(folder, options, place)
+            told = place / PROGRAM_SUMMARY
+            with partial_results.keeping(replays / options.name, run):
+                began = Reading()
+                outcome = run_files(run.plan, options.directory, summary=told, arguments=arguments)
+                waiting.begin(outcome)
+                machine = began.until(Reading())
+                if "counts" not in outcome.summary:
+                    raise PartialError(
+                        "interrupted while the files were made: nothing was replayed"
+                    )
+                summary = run.summary(outcome, machine=machine)
+                summary.warnings += find_rescued(rescued)
+                if summary.outcome != "interrupted":
+                    run.write_results()
+                content = run.write_summary(summary)
+                if summary.outcome == "interrupted":
+                    done = summary.counts["operations"] + summary.counts["untimed"]
+                    raise PartialError(f"interrupted after {done:,} operations")
+                waiting.raises = False
+            run.remove_natives()
+    except partial_results.KeptError as kept:
+        return content | {"name": kept.place.name}, True
     return content, outcome.is_partial
+
+
+def _prepare_files(
+    folder: TraceFolder, options: FileReplayOptions, place: Path
+) -> tuple[StartedRun, list[str]]:
+    """Make the plan; return the run, and the program's arguments."""
+    plan, results = place / PLAN, place / partial_results.FILE_RECORDS
+    compiled = asdict(compile_files(folder, plan, limit=options.limit))
+    arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
+    arguments += ["--keep"] if options.keeps_files else []
+    arguments += ["--replace"] if options.overwrite else []
+    arguments += ["--results", str(results)]
+    context, replaces = _common(options), options.replaces
+    return StartedRun(plan, results, compiled, context=context, replaces=replaces), arguments
