@@ -1,5 +1,6 @@
 """Plans written by hand, and the replay program run on them."""
 
+import functools
 import json
 import os
 import shutil
@@ -183,17 +184,23 @@ def compiled(folder: Path, driver: str, *units: str) -> Path:
     return folder / "driver"
 
 
-def pattern(offset_bytes: int, length_bytes: int) -> Bytes:
-    """Return what the program must have written at a place, by the formula of INTERFACE.md."""
+@functools.cache
+def _period() -> Bytes:
     with np.errstate(over="ignore"):
         n = np.arange(PERIOD_BYTES // 8, dtype=np.uint64) + np.uint64(1)
         value = n * np.uint64(0x9E3779B97F4A7C15)
         value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         value = value ^ (value >> np.uint64(31))
-    period = value.astype("<u8").view(np.uint8)
-    places = (offset_bytes + np.arange(length_bytes)) % PERIOD_BYTES
-    return period[places]
+    return value.astype("<u8").view(np.uint8)
+
+
+def pattern(offset_bytes: int, length_bytes: int) -> Bytes:
+    """Return what the program must have written at a place, by the formula of INTERFACE.md."""
+    first = offset_bytes % PERIOD_BYTES
+    times = -(-(first + length_bytes) // PERIOD_BYTES)
+    whole = _period() if times == 1 else np.tile(_period(), times)
+    return whole[first : first + length_bytes]
 
 
 def expected_content(records: Sequence[Record], size_bytes: int) -> Bytes:

@@ -18,12 +18,11 @@ import pytest
 
 from tests.command_line import invoke, succeed
 from tests.replay.disk import needs_root, small_file_system
-from tests.replay.kills import COUNT, WORDS, make_trace, run
+from tests.replay.kills import COUNT, OPERATIONS, WORDS, make_trace, run
 from tracekit.errors import StoppedError, TracekitError
 from tracekit.replay import completions
 from tracekit.store import TraceFolder, write_batches
 
-OPERATIONS = 5 * COUNT + 1
 Act = Callable[[], None]
 
 
@@ -53,7 +52,7 @@ def late(monkeypatch: pytest.MonkeyPatch, act: Act) -> None:
 def words_of(kind: str, folder: TraceFolder, place: Path) -> list[Any]:
     place.mkdir(exist_ok=True)
     own = [word.format(place=place) for word in WORDS[kind]]
-    return ["replay", folder.path, *own, "--name", "a"]
+    return ["replay", folder.path, *own, "--name", "a", "--pace", "fast"]
 
 
 @pytest.fixture
