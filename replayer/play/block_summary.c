@@ -36,8 +36,11 @@ static void write_device(struct json *json, const struct device_spec *spec) {
   if (spec->read_setup.count > 0 || spec->write_setup.count > 0) {
     json_number(json, "read_setup_quantiles", spec->read_setup.count);
     json_number(json, "write_setup_quantiles", spec->write_setup.count);
-    json_number(json, "seed", spec->seed);
   }
+  if (spec->cells != NULL)
+    json_number(json, "cells", latency_cells(spec->cells, spec->cells_length));
+  if (spec->read_setup.count > 0 || spec->write_setup.count > 0 || spec->cells != NULL)
+    json_number(json, "seed", spec->seed);
   json_close(json, '}');
 }
 

@@ -16,6 +16,7 @@
 #define RATE_MAX_BYTES_S (UINT64_C(1) << 50)
 #define VALUE_CHARS 24U
 #define SECTORS_MAX (UINT64_C(1) << 50)
+#define RECENT 64U                          /* requests whose mix counts */
 #define PS 1000                             /* in a nanosecond */
 #define GOLDEN UINT64_C(0x9E3779B97F4A7C15) /* the step of SplitMix64 */
 
@@ -28,7 +29,10 @@ struct device {
   uint64_t next_bytes; /* where the request before ended */
   uint64_t written_ns; /* when the last of the writes so far is done */
   struct tk_spindle spindle;
-  uint64_t lane_ns[]; /* a heap by time: when each lane is free */
+  struct latency_table *cells; /* NULL: there is none */
+  uint64_t recent;             /* a bit for each of the last reads and writes, 1: it wrote */
+  uint32_t recent_count;       /* how many these are, up to RECENT */
+  uint64_t lane_ns[];          /* a heap by time: when each lane is free */
 };
 
 enum need { ALWAYS, NEVER, FOR_DISK };
@@ -89,6 +93,17 @@ static struct quantiles *find_quantiles(const char *name, size_t length, struct 
   return NULL;
 }
 
+/* Checks a table and keeps its text. */
+static int take_cells(const char *text, size_t length, struct device_spec *spec) {
+  struct latency_table *table;
+  if (spec->cells != NULL || latency_table_parse(text, length, TIME_MAX_NS, &table) != 0)
+    return -EINVAL;
+  latency_table_free(table);
+  spec->cells = text;
+  spec->cells_length = length;
+  return 0;
+}
+
 /* Reads one "KEY=VALUE" of `length` characters. */
 static int take(const char *text, size_t length, struct device_spec *spec, bool *seen) {
   const char *equals = memchr(text, '=', length);
@@ -98,6 +113,9 @@ static int take(const char *text, size_t length, struct device_spec *spec, bool 
     return quantiles->count > 0 ? -EINVAL
                                 : quantiles_parse(equals + 1, length - (size_t)(equals + 1 - text),
                                                   TIME_MAX_NS, quantiles);
+  static const char cells[] = "cells=";
+  if (strncmp(text, cells, sizeof cells - 1) == 0)
+    return take_cells(equals + 1, length - (sizeof cells - 1), spec);
   size_t key = equals == NULL ? KEYS : find(text, (size_t)(equals - text));
   if (key == KEYS || seen[key])
     return -EINVAL;
@@ -138,7 +156,7 @@ static bool is_whole(const struct device_spec *spec, const bool *seen) {
     if (!seen[i] && (keys[i].need == ALWAYS || (is_disk && keys[i].need == FOR_DISK)))
       return false;
   struct tk_spindle spindle = spindle_of(spec);
-  bool is_drawn = spec->read_setup.count > 0 || spec->write_setup.count > 0;
+  bool is_drawn = spec->read_setup.count > 0 || spec->write_setup.count > 0 || spec->cells;
   return !is_disk || (spec->lanes == 1 && !is_drawn && spindle_is_valid(&spindle));
 }
 
@@ -162,6 +180,11 @@ struct device *device_new(const struct device_spec *spec) {
   device->spec = *spec;
   device->spindle = spindle_of(spec);
   device->next_bytes = UINT64_MAX; /* the first request continues nothing */
+  if (spec->cells != NULL &&
+      latency_table_parse(spec->cells, spec->cells_length, TIME_MAX_NS, &device->cells) != 0) {
+    free(device);
+    return NULL;
+  }
   return device;
 }
 
@@ -200,8 +223,47 @@ static bool writes_data(const struct request *request) {
   return request->operation == BLOCK_WRITE || request->operation == BLOCK_ZONE_APPEND;
 }
 
-/* Returns how long a lane is busy with the request. */
-static uint64_t service_ns(struct device *device, const struct request *request) {
+/* Returns the cell that a request draws from; NULL for one that goes on, where that has a setup of
+ * its own, and without a table. */
+static const struct latency_cell *cell_of(struct device *device, const struct request *request,
+                                          uint64_t start_ns) {
+  bool goes_on = request->offset_bytes == device->next_bytes;
+  if (device->cells == NULL || request->length_bytes == 0 ||
+      (goes_on && device->spec.sequential_setup_ns != UINT64_MAX))
+    return NULL;
+  uint64_t depth = 1;
+  for (uint64_t lane = 0; lane < device->spec.lanes; lane++)
+    depth += device->lane_ns[lane] > start_ns;
+  double writes = 0;
+  for (uint64_t bits = device->recent; bits != 0; bits &= bits - 1)
+    writes++;
+  struct latency_place place = {.is_read = request->operation == BLOCK_READ,
+                                .length_bytes = request->length_bytes,
+                                .depth = depth,
+                                .write_ratio = writes / device->recent_count};
+  return latency_table_find(device->cells, &place);
+}
+
+/* Keeps whether a request wrote, for the mix of those that follow. */
+static void remember(struct device *device, bool wrote) {
+  device->recent = device->recent << 1 | wrote;
+  device->recent_count += device->recent_count < RECENT;
+}
+
+/* Returns a time of the cell, with what the request is longer or shorter than it at the rate. */
+static uint64_t drawn_ns(const struct device *device, const struct latency_cell *cell,
+                         const struct request *request, uint64_t rate) {
+  uint64_t time_ns = quantiles_draw_ns(&cell->times, random_of(device->spec.seed, request));
+  uint64_t length = cell->place.length_bytes;
+  if (request->length_bytes >= length)
+    return time_ns + transfer_ns(request->length_bytes - length, rate);
+  uint64_t less_ns = transfer_ns(length - request->length_bytes, rate);
+  return time_ns > less_ns ? time_ns - less_ns : 1;
+}
+
+/* Returns how long a lane is busy with the request, which begins at begin_ns. */
+static uint64_t service_ns(struct device *device, const struct request *request,
+                           uint64_t begin_ns) {
   const struct device_spec *spec = &device->spec;
   bool is_read = request->operation == BLOCK_READ;
   if (request->operation == BLOCK_FLUSH)
@@ -209,12 +271,16 @@ static uint64_t service_ns(struct device *device, const struct request *request)
   /* What moves no data costs nothing, as in the placement model. */
   if (!is_read && !writes_data(request))
     return 0;
-  uint64_t setup_ns = start_ns(device, request, is_read);
-  device->next_bytes = request->offset_bytes + request->length_bytes;
   uint64_t rate = is_read ? spec->read_bytes_s : spec->write_bytes_s;
+  remember(device, !is_read);
+  const struct latency_cell *cell = cell_of(device, request, begin_ns);
+  uint64_t moved_ns =
+      cell != NULL ? drawn_ns(device, cell, request, rate)
+                   : start_ns(device, request, is_read) + transfer_ns(request->length_bytes, rate);
+  device->next_bytes = request->offset_bytes + request->length_bytes;
   uint64_t forced_ns = (request->flags & BLOCK_FUA) != 0 ? spec->fua_ns : 0;
   uint64_t flush_ns = (request->flags & BLOCK_PREFLUSH) != 0 ? spec->flush_ns : 0;
-  return setup_ns + transfer_ns(request->length_bytes, rate) + forced_ns + flush_ns;
+  return moved_ns + forced_ns + flush_ns;
 }
 
 static uint64_t max_ns(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -239,11 +305,16 @@ uint64_t device_serve(struct device *device, const struct request *request, uint
     start_ns = max_ns(start_ns, device->written_ns);
     lane = free_last(device, start_ns);
   }
-  uint64_t done_ns = start_ns + service_ns(device, request);
+  uint64_t done_ns = start_ns + service_ns(device, request, start_ns);
   lanes_sink(device->lane_ns, device->spec.lanes, lane, done_ns);
   if (writes_data(request))
     device->written_ns = max_ns(device->written_ns, done_ns);
   return done_ns;
 }
 
-void device_free(struct device *device) { free(device); }
+void device_free(struct device *device) {
+  if (device == NULL)
+    return;
+  latency_table_free(device->cells);
+  free(device);
+}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "play/latency_table.h"
 #include "play/quantiles.h"
 
 #define DEVICE_LANES_MAX 1024U
@@ -33,6 +34,10 @@ struct device_spec {
   /* In place of the setups, which are their means, where they are given; a disk has none. */
   struct quantiles read_setup;
   struct quantiles write_setup;
+  /* In place of all that, where a request of this operation is in it; NULL: there is none. The text
+   * was checked and lives as long as the device. */
+  const char *cells;
+  size_t cells_length;
   uint64_t seed; /* of what is drawn from them, a function of it, of target and request id */
 };
 
@@ -41,7 +46,8 @@ struct device; /* a spec and what it is doing */
 
 /* Reads "KEY=VALUE,..." with the names of the fields above, each once, all but
  * sequential_setup_ns, lanes (1), those of a disk and what is drawn needed; of a disk's all or
- * none. The quantiles are called read_setup_quantiles and write_setup_quantiles. Returns 0; -EINVAL
+ * none. The quantiles are called read_setup_quantiles and write_setup_quantiles, the table cells.
+ * Returns 0; -EINVAL
  * after *fault was set to the place that cannot be read, or to the end of the text where a key is
  * missing. */
 int device_spec_parse(const char *text, struct device_spec *spec, const char **fault);

@@ -62,12 +62,12 @@ def mixed_bits(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def drawn_ns(number: int, seed: int = 0) -> int:
+def drawn_ns(number: int, seed: int = 0, form: Quantiles = FORM) -> int:
     """Say what a request of the first target draws, from the words of INTERFACE.md."""
     golden = 0x9E3779B97F4A7C15
     sequence = mixed_bits((seed + golden) % 2**64)
     unit = (mixed_bits((sequence + (number + 1) * golden) % 2**64) >> 11) / 2**53
-    (p, low), (q, high) = next(pair for pair in pairwise(FORM) if unit < pair[1][0])
+    (p, low), (q, high) = next(pair for pair in pairwise(form) if unit < pair[1][0])
     return int(low * math.pow(high / low, (unit - p) / (q - p)) + 0.5)
 
 
@@ -183,6 +183,85 @@ def test_a_device_is_an_explicit_queue_event_by_event(
     spec = device(**(SPEC | {"lanes": lanes} | (DRAWN if is_drawn else {})))
     expected = modelled_ns(rows, submits_ns, lanes=lanes, is_drawn=is_drawn)
     assert served(spec, rows, submits_ns) == expected
+
+
+Cell = tuple[str, int, int, float, Quantiles]
+CELLS: list[Cell] = [
+    (operation, length, depth, share, [(0, base), (0.9, 2 * base), (1, 9 * base)])
+    for operation, shares in (("r", (0, 0.5)), ("w", (0.5, 1)))
+    for length in (4096, 65536)
+    for depth in (1, 4, 16)
+    for share in shares
+    for base in [round((20_000 if operation == "r" else 90_000) * depth + length + 1000 * share)]
+]
+
+
+def cells_text(cells: list[Cell]) -> str:
+    return ";".join(
+        f"{op}/{length}/{depth}/{share}/" + "+".join(f"{p}@{ns}" for p, ns in quantiles)
+        for op, length, depth, share, quantiles in cells
+    )
+
+
+def nearest(cells: list[Cell], wanted: tuple[str, int, int, float]) -> Cell:
+    """Say which cell a request draws from, from the words of INTERFACE.md."""
+    op, length, depth, share = wanted
+    return min(
+        (cell for cell in cells if cell[0] == op),
+        key=lambda c: (
+            abs(math.log2(c[1] / length)) + abs(math.log2(c[2] / depth)) + 4 * abs(c[3] - share)
+        ),
+    )
+
+
+def with_cells_ns(rows: list[Record], submits_ns: list[int], *, lanes: int) -> list[int]:
+    """Say when each read and write is done on a device of which CELLS were measured."""
+    free, end, done, kinds = [0] * lanes, None, [], ""
+    for number, (row, submit_ns) in enumerate(zip(rows, submits_ns, strict=True)):
+        lane = min(range(lanes), key=free.__getitem__)
+        start = max(free[lane], submit_ns)
+        length, word = row[3] * 512, "read" if row[4] == READ else "write"
+        kinds = (kinds + word[0])[-64:]
+        depth = 1 + sum(one > start for one in free)
+        rate = SPEC[f"{word}_bytes_s"]
+        if row[1] == end:
+            cost = SPEC["sequential_setup_ns"] + length * 10**9 // rate
+        else:
+            cell = nearest(CELLS, (word[0], length, depth, kinds.count("w") / len(kinds)))
+            more = abs(length - cell[1]) * 10**9 // rate
+            cost = drawn_ns(number, form=cell[4])
+            cost = cost + more if length >= cell[1] else max(cost - more, 1)
+        free[lane] = start + cost + (SPEC["fua_ns"] if row[5] & FUA else 0)
+        end = row[1] + row[3]
+        done.append(free[lane])
+    return done
+
+
+@pytest.mark.parametrize("gap_ns", [3_000, 60_000, 900_000])
+def test_a_device_of_measured_cells_draws_from_the_nearest(served: Served, gap_ns: int) -> None:
+    chance = np.random.default_rng(gap_ns)
+    rows = [
+        record(
+            READ if chance.random() < (0.9 if number < 1500 else 0.3) else WRITE,
+            int(chance.integers(0, 10**6)), int(chance.choice([1, 8, 40, 128, 500])),
+            flags=int(chance.choice([0, 0, FUA])),
+        )
+        for number in range(3000)
+    ]  # fmt: skip
+    rows[7:9] = [record(READ, 80, 8), record(READ, 88, 8)]
+    submits_ns = np.cumsum(chance.integers(0, gap_ns, len(rows))).tolist()
+    spec = device(**SPEC, lanes=16, cells=cells_text(CELLS))
+    assert served(spec, rows, submits_ns) == with_cells_ns(rows, submits_ns, lanes=16)
+
+
+def test_cells_are_in_the_summary_and_checked(replay: Replay) -> None:
+    rows = [record(READ, 8 * number, 8) for number in range(20)]
+    ran = replay(rows, **emulated(lanes=4, cells=cells_text(CELLS)))
+    assert ran.summary["targets"][0]["device"]["cells"] == len(CELLS)
+    for wrong in ("x/4096/1/0/0@1+1@2", "r/0/1/0/0@1+1@2", "r/4096/1/2/0@1+1@2", "r/4096/1/0/0@1",
+                  "r/4096/1/0", cells_text(CELLS) + ";"):  # fmt: skip
+        refused = replay(rows, **emulated(lanes=4, cells=wrong))
+        refused.refused("--emulate: cells=", code=2, lines=2)
 
 
 def test_what_is_drawn_has_the_distribution(served: Served) -> None:

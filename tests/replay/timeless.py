@@ -16,7 +16,10 @@ from tracekit.plans import Records
 from tracekit.replay.compiler import PlanReport
 from tracekit.replay.player import device_spec
 
-SOURCES = ("play/emulated_device.c", "play/quantiles.c", "play/number.c", "model/spindle.c")
+SOURCES = (
+    *(f"play/{name}.c" for name in ("emulated_device", "latency_table", "quantiles", "number")),
+    "model/spindle.c",
+)
 
 
 class Devices:

@@ -17,7 +17,7 @@ from tracekit.choices import (
     check_choice,
 )
 from tracekit.devices import Profile, Quantiles, choose_profile, disk_of, load_profiles
-from tracekit.errors import UsageError
+from tracekit.errors import InputError, UsageError
 from tracekit.replay.compiler import PlanReport
 from tracekit.units import MIB, NS_PER_MS, format_duration, parse_duration
 
@@ -229,8 +229,8 @@ def device_spec(profile: Profile) -> str:
     }
     if profile.sequential_setup_us is not None:
         values["sequential_setup_ns"] = profile.sequential_setup_us * 1e3
-    if profile.parallelism is not None:
-        values["lanes"] = profile.parallelism
+    if lanes := max((cell.depth for cell in profile.distributions), default=profile.parallelism):
+        values["lanes"] = lanes
     quantiles = "".join(
         f",{name}_setup_quantiles={_quantiles(found)}"
         for name in ("read", "write")
@@ -248,7 +248,31 @@ def device_spec(profile: Profile) -> str:
             "track_sectors": disk.track_sectors,
             "capacity_sectors": disk.capacity_sectors,
         }
-    return ",".join(f"{key}={round(value)}" for key, value in values.items()) + quantiles
+    return (
+        ",".join(f"{key}={round(value)}" for key, value in values.items())
+        + quantiles
+        + _cells(profile)
+    )
+
+
+SPEC_CHARS = 100_000
+"""Of the distributions in an argument, of which the kernel takes 128 KiB."""
+
+
+def _cells(profile: Profile) -> str:
+    """Return the distributions as the program reads them."""
+    cells = ";".join(
+        f"{one.operation[0]}/{one.length_bytes}/{one.depth}/{one.write_ratio:.6g}"
+        f"/{_quantiles(one.quantiles_us)}"
+        for one in profile.distributions
+    )
+    if len(cells) > SPEC_CHARS:
+        raise InputError(
+            f"profile [{profile.name}]: its {len(profile.distributions)} distributions are"
+            f" {len(cells):,} characters, of which {SPEC_CHARS:,} can be given to the program",
+            hint="leave out depths or shares of writes that are close to others",
+        )
+    return f",cells={cells}" if cells else ""
 
 
 def _quantiles(quantiles: Quantiles) -> str:
