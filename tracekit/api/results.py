@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -259,6 +259,22 @@ class Endurance(Result):
     section = "endurance"
     main = "endurance"
     wear = Table("endurance", "Writes of a page by role and by placement.")
+
+
+class Purchase(Result):
+    """Which device to buy, or that none is worth it."""
+
+    @property
+    def chosen(self) -> str | None:
+        """The profile of the device to buy; None: buy none."""
+        name: str | None = self.summary["chosen"]
+        return name
+
+    @property
+    def offers(self) -> Sequence[Mapping[str, Any]]:
+        """What each device gains, costs and bears, with the verdict."""
+        offers: Sequence[Mapping[str, Any]] = self.summary["offers"]
+        return offers
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tracekit import choices
 from tracekit.api import results, values
@@ -205,6 +206,36 @@ class Simulate:
         with step_progress("simulate endurance") as on_step:
             summary = simulate_endurance(self.trace.folder, options, on_step=on_step)
         return results.Endurance(self.trace, self.trace.kept(summary, "simulations/endurance.json"))
+
+    @keeps_words
+    @writes
+    def purchase(
+        self,
+        *,
+        nvm: Texts = "",
+        budget: float | None = None,
+        growth: float = 1.0,
+        capacity: Size = "",
+        share: Texts | None = None,
+        profiles: PathLike | None = None,
+    ) -> results.Purchase:
+        """Say which device to buy, or none: gain, price and lifetime; how traces share one NVM.
+
+        `share` are other trace folders; `growth` is the factor of the load a year.
+        """
+        from tracekit.model.purchase import PurchaseOptions, simulate_purchase
+
+        options = PurchaseOptions(
+            tuple(values.parts(nvm)),
+            budget,
+            growth,
+            values.maybe_bytes(capacity, option="--capacity"),
+            values.maybe_path(profiles),
+            tuple(Path(one) for one in values.texts(share)),
+        )
+        with step_progress("simulate purchase") as on_step:
+            summary = simulate_purchase(self.trace.folder, options, on_step=on_step)
+        return results.Purchase(self.trace, self.trace.kept(summary, "simulations/purchase.json"))
 
 
 def _factor(text: str) -> float:

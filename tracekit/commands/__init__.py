@@ -45,6 +45,7 @@ GROUPS = {
         "buffer": "What would row buffers of an NVRAM hit?",
         "sensitivity": "Does the recommendation hold?",
         "endurance": "How long does the NVM last, and what does it cost?",
+        "purchase": "Which device is worth its price, if any?",
     },
 }
 """Commands that are groups, and their sub-commands."""

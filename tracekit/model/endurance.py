@@ -14,12 +14,13 @@ from msgspec import structs, to_builtins
 
 from tracekit import query
 from tracekit.arrow import Integers, name_codes, numbers, read_columns, regular_file
-from tracekit.devices import choose_profile, load_profiles
+from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
     PLACED_BYTES,
+    Answer,
     Recommendation,
     choose_answer,
     placement_name,
@@ -159,6 +160,16 @@ class Endurance(Record):
     price: float | None
     duration_ns: int
     headline: list[str]
+    rated_cycles: float | None = None
+    """Writes of the whole device within its warranty, as its maker states them."""
+    device_bytes: int | None = None
+    """Of the devices that hold the capacity, over all of which the writes are spread."""
+    warranty_years: float | None = None
+
+    @property
+    def bears(self) -> bool:
+        """Whether it is known what the device bears."""
+        return self.endurance_cycles is not None or self.rated_cycles is not None
 
 
 def headline(result: Endurance, rows: Sequence[WearRow]) -> list[str]:
@@ -176,7 +187,7 @@ def headline(result: Endurance, rows: Sequence[WearRow]) -> list[str]:
     chosen = [row for row in rows if row.kind == "placement"]
     if not chosen:
         return [*found, "No NVM is recommended, so none wears."]
-    if result.endurance_cycles is None:
+    if not result.bears:
         chosen = [row for row in chosen if row.name == result.placement]
     return [*found, *(_lifetime(result, row) for row in chosen), _price_words(result)]
 
@@ -193,20 +204,36 @@ def _written(row: WearRow) -> str:
 def _lifetime(result: Endurance, row: WearRow) -> str:
     device = result.device
     start = f"{format_size(result.capacity_bytes)} of {device} for {placement_name(row.name)}"
-    if result.endurance_cycles is None:
+    if not result.bears:
         return (
             f"{start}: the lifetime is not known, because {device} has no endurance_cycles; give"
             f" it in the profile or in a what-if's [endurance_cycles]."
         )
-    if row.ideal_days is None or row.unlevelled_days is None:
+    if row.ideal_days is None:
         return (
             f"{start}: the wear is not known, because nothing is written or no duration is known."
         )
+    if result.endurance_cycles is None or row.unlevelled_days is None:
+        return _rated(result, row.ideal_days, start)
     return (
         f"{start}, {result.endurance_cycles:,.0f} writes a cell: lasts"
         f" {lasting(row.ideal_days)} with ideal wear levelling and"
         f" {lasting(row.unlevelled_days)} with none."
     )
+
+
+def _rated(result: Endurance, days: float, start: str) -> str:
+    """Return how long the maker's rating lasts, and whether that is longer than the warranty."""
+    size_bytes = result.device_bytes or result.capacity_bytes
+    terabytes = (result.rated_cycles or 0) * size_bytes / 1e12
+    words = (
+        f"{start}, rated for {terabytes:,.4g} TB written to {format_size(size_bytes)}: lasts"
+        f" {lasting(days)}"
+    )
+    years = result.warranty_years
+    if years is not None and days < years * DAYS_A_YEAR:
+        return f"{words}, within its warranty of {years:g} years: do not buy it for this."
+    return f"{words}."
 
 
 def lasting(days: float) -> str:
@@ -270,8 +297,14 @@ def _row(kind: str, name: str, writes: Integers, **values: Any) -> WearRow:
 def _placement_row(result: Endurance, row: Mapping[str, Any], writes: Integers) -> WearRow:
     """Return the wear of the NVM by the writes to the blocks that a placement has there."""
     found = _row("placement", row["placement"], writes, elapsed_ns=row["elapsed_ns"])
-    bearer = Bearer(result.capacity_bytes, result.endurance_cycles, result.write_amplification)
+    bearer = Bearer(
+        result.device_bytes or result.capacity_bytes,
+        result.endurance_cycles or result.rated_cycles,
+        result.write_amplification,
+    )
     ideal, unlevelled = lifetimes(found, bearer, duration_ns=result.duration_ns)
+    if result.endurance_cycles is None:
+        unlevelled = None  # a rating is of a device that levels
     found.ideal_days, found.unlevelled_days = ideal, unlevelled
     found.bytes_a_day = a_day(found.page_writes * BLOCK_BYTES, result.duration_ns)
     found.capacity_bytes, found.price = result.capacity_bytes, result.price
@@ -289,6 +322,8 @@ def _device(folder: TraceFolder, advice: Recommendation, options: EnduranceOptio
     name = options.device or recommended.name
     device = what_if.devices.get(name) or choose_profile(profiles, name)
     cycles = None if isinstance(device, Tier) else device.endurance_cycles
+    cycles = what_if.endurance.get(name, cycles)
+    rating = {} if cycles is not None or isinstance(device, Tier) else _rating(device, answer)
     price: float | None = what_if.prices.get(name, device.price_per_gb)
     # A profile's relative price has no currency.
     if what_if.currency and name not in what_if.prices and name not in what_if.devices:
@@ -297,14 +332,28 @@ def _device(folder: TraceFolder, advice: Recommendation, options: EnduranceOptio
         placement=answer.placement,
         capacity_bytes=answer.capacity_bytes,
         device=name,
-        endurance_cycles=what_if.endurance.get(name, cycles),
+        endurance_cycles=cycles,
         write_amplification=options.write_amplification,
         price_per_gb=price,
         currency=what_if.currency,
         price=None if price is None else price * answer.capacity_bytes / GB,
         duration_ns=folder.info.clock.duration_ns,
         headline=[],
+        **rating,
     )
+
+
+def _rating(device: Profile, answer: Answer) -> dict[str, Any]:
+    """Return what the maker states of as many devices as hold the answer's capacity."""
+    if device.rated_cycles is None:
+        return {}
+    one_bytes = round((device.capacity_gb or 0) * GB)
+    count = -(-answer.capacity_bytes // one_bytes) if one_bytes else 0
+    return {
+        "rated_cycles": device.rated_cycles,
+        "device_bytes": count * one_bytes or answer.capacity_bytes,
+        "warranty_years": device.warranty_years,
+    }
 
 
 def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list[dict[str, Any]]:

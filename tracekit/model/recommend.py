@@ -38,6 +38,7 @@ from tracekit.model.placement_units import (
     place_units,
     with_units,
 )
+from tracekit.model.purchase import warning_of
 from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import PLACEMENT, ROLE_NAMES, ROLES
@@ -100,6 +101,8 @@ def recommend(
     if found is not None:
         result.gain_range = found.range()
         result.headline.append(range_sentence(result.gain_range))
+    if warning := warning_of(folder, unreported, answer=result.answer, coverage=options.coverage):
+        result.headline.insert(0, warning)
     table = pa.concat_tables(_series(devices, grid, curves, *one) for one in _candidates(curves))
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
     write_results(folder, choice.RESULT, result=result, tables=tables)
