@@ -492,8 +492,8 @@ TIERS_SENSITIVITY = _stored("""
 DEVICE_STEPS = _stored("""
     device/device_steps of characterize-device: one row per step and operation, and one per step
     step int32: number of the step, in order of measuring
-    kind text: fill, precondition, random_write, random_read, size, sequential, flush, fua or
-        surface
+    kind text: fill, precondition, round, random_write, random_read, size, sequential, flush, fua,
+        surface or mixed
     write_ratio float64: share of the requests that were to write
     depth int32: requests in flight
     length_bytes int64: length of each read and write
@@ -528,8 +528,8 @@ DEVICE_FIT = _stored("""
     device/device_fit of characterize-device: one row per parameter of the device
     parameter text: key of the device profile, or a figure beside it
     value float64: as measured, in the unit of the key's name
-    spread_ratio float64?: how far off it may be: standard error of a mean, or the mean distance
-        of the measurements from the fit; relative; null: not known
+    spread_ratio float64?: how far off it may be: standard error of a mean, autocorrelation
+        included, or the mean distance of the measurements from the fit; relative; null: not known
     known_value float64?: what an emulated device has; null for a real one
     error_ratio float64?: (value - known_value) / known_value; null without one
     is_in_profile bool: whether the profile that was written has it

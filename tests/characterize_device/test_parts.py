@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tracekit.device.fit import checked_name, closest_lanes, complete, fit, write_profile
 from tracekit.device.steps import (
     ALL,
+    ROUND,
     Amounts,
     Latencies,
     Step,
@@ -84,9 +85,10 @@ def records(path: Path, step: Step, **options: int) -> np.ndarray[tuple[int], np
 
 
 def test_the_steps_are_those_of_the_study() -> None:
-    chosen = steps(Amounts(), SIZE_BYTES)
-    # THEN the device is filled in sequence, then written at random: 20 % writes, 256 at once
-    assert chosen[0] == Step("fill", 1024, 1.0, 32, 1 << 20, is_sequential=True)
+    every = steps(Amounts(), SIZE_BYTES)
+    chosen = [step for step in every if step.kind != ROUND]
+    # THEN the device is filled twice in sequence, then written at random: 20 % writes, 256 at once
+    assert chosen[0] == Step("fill", 2048, 1.0, 32, 1 << 20, is_sequential=True)
     assert (chosen[1].kind, chosen[1].write_ratio, chosen[1].depth) == ("precondition", 0.2, 256)
     # AND a million writes come before five million reads, one at a time, of 4 KiB
     assert chosen[2] == Step("random_write", 1_000_000, 1.0)
@@ -94,8 +96,18 @@ def test_the_steps_are_those_of_the_study() -> None:
     # AND the surface has every pair of write share and depth
     surface = {(step.write_ratio, step.depth) for step in chosen if step.kind == "surface"}
     assert len(surface) == 6 * 9
+    # AND up to 25 rounds of writes stand before the first measurement, as in SNIA's PTS
+    kinds = [step.kind for step in every]
+    assert kinds[2:28] == [ROUND] * 25 + ["random_write"]
+    # AND longer requests are mixed, too; an emulated device needs neither, and is filled once
+    assert {(s.length_bytes, s.depth) for s in every if s.kind == "mixed"} == {
+        (length, depth) for length in (65536, 1048576) for depth in (1, 4, 16)
+    }
+    emulated = steps(Amounts(), SIZE_BYTES, is_emulated=True)
+    assert emulated[0].requests == 1024
+    assert {step.kind for step in every} - {step.kind for step in emulated} == {ROUND, "mixed"}
     # AND a quick run has a hundredth of it
-    quick = steps(Amounts().quick(), SIZE_BYTES)
+    quick = [step for step in steps(Amounts().quick(), SIZE_BYTES) if step.kind != ROUND]
     assert [step.requests for step in quick[:4]] == [1024, 10_000, 10_000, 50_000]
 
 
@@ -285,7 +297,7 @@ def test_a_small_scale_leaves_as_many_requests_as_say_something() -> None:
     ("amounts", "message"),
     [
         ({"scale": 0.0}, "--scale 0"),
-        ({"fill_percent": 101}, "--fill 101"),
+        ({"fill_percent": 201}, "--fill 201"),
         ({"reads": 0}, "--reads 0"),
         ({"reads": 2 << 40}, "--reads 2199023255552: not a number"),
         ({"reads": 1 << 40, "scale": 2.0}, "--scale 2: too many requests of --reads"),

@@ -220,7 +220,7 @@ def characterize_device(
     write_to: Texts | None = None,
     overwrite_signature: Texts | None = None,
     direct: choices.Direct = "auto",
-    fill: int = 100,
+    fill: int = 200,
     precondition: int = 1_000_000,
     writes: int = 1_000_000,
     reads: int = 5_000_000,

@@ -23,7 +23,8 @@ from tracekit.commands.options import option
     " a file, or what a run without it shows for a device. Without it only what reads is measured.",
     overwrite_signature=options.OVERWRITE_SIGNATURE,
     direct="Whether to use O_DIRECT.",
-    fill="Percent of the size to write in sequence first.",
+    fill="Percent of the size to write in sequence first, up to 200; of an emulated device and with"
+    " --quick up to 100.",
     precondition="Random requests then, 20 % of them writes, at depth 256.",
     writes="Random 4 KiB writes at depth 1.",
     reads="Random 4 KiB reads at depth 1.",

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -23,11 +23,18 @@ from tracekit.device.fit import (
     compare,
     complete,
     fit,
+    mean_fault,
+    mean_ns_of,
+    measured_cells,
     measured_quantiles,
+    memory_copy_mib_s,
+    rate_fault,
     write_profile,
 )
+from tracekit.device.robust import steady_state
 from tracekit.device.steps import (
     ALL,
+    ROUND,
     Amounts,
     Latencies,
     Pace,
@@ -61,6 +68,17 @@ OVERRUN_SHARE = 0.01
 PAUSED = 1.05
 
 
+class Steady(Record):
+    """Whether the device was steady before it was measured, by SNIA's PTS."""
+
+    rounds: int
+    requests: int
+    """Of a round of random 4 KiB writes; the PTS has a minute."""
+    range_ratio: float | None
+    slope_ratio: float | None
+    is_reached: bool
+
+
 class DeviceAnswer(Record):
     """The content of device.json: what was measured, and the profile fitted to it."""
 
@@ -87,11 +105,37 @@ class DeviceAnswer(Record):
     profile: str | None
     warnings: list[str] = msgspec.field(default_factory=list)
     headline: list[str] = msgspec.field(default_factory=list)
+    filled_ratio: float = 0.0
+    """Bytes written in sequence before, of the size."""
+    steady: Steady | None = None
+    distributions: int = 0
+    """Cells of operation, length, depth and share of writes in the profile."""
 
 
 def headline(device: DeviceAnswer, results: Sequence[Result]) -> list[str]:
     """Return the lines that the command prints and the report opens with."""
-    return [*_latencies(results), *_surface(results), *_fit(device)]
+    return [*_prepared(device), *_latencies(results), *_surface(results), *_fit(device)]
+
+
+def _prepared(device: DeviceAnswer) -> Iterator[str]:
+    """Yield what was done to the device before it was measured."""
+    if device.is_emulated or not (device.filled_ratio or device.steady):
+        return
+    filled = f"filled {device.filled_ratio:.3g} times in sequence"
+    if device.steady is None:
+        yield f"before measuring: {filled}"
+        return
+    one = device.steady
+    figures = f"range {_percent(one.range_ratio)}, slope {_percent(one.slope_ratio)} of the average"
+    verdict = "steady" if one.is_reached else "not steady"
+    yield (
+        f"before measuring: {filled}, then {one.rounds} rounds of {one.requests:,} random 4 KiB"
+        f" writes: {verdict} ({figures} over the last five; SNIA PTS allows 20 % and 10 %)"
+    )
+
+
+def _percent(ratio: float | None) -> str:
+    return "not known" if ratio is None else f"{ratio:.1%}"
 
 
 def _latencies(results: Sequence[Result]) -> Iterator[str]:
@@ -158,6 +202,11 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
         )
     elif not device.is_filled and not device.is_emulated:
         yield "the device was not filled before: what was never written may be read from nowhere"
+    if device.steady is not None and not device.steady.is_reached:
+        yield (
+            f"the device was not steady after {device.steady.rounds} rounds: what it does under a"
+            " lasting load is not known; fill it more, or close other load"
+        )
     if not device.is_direct and device.kind != "none":
         yield "O_DIRECT is not possible there: these are times of the page cache"
     if device.resumed:
@@ -170,6 +219,18 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
         yield f"not measured, taken from the profile that --like names: {names}"
     if device.failed:
         yield f"{device.failed:,} requests failed and are in no latency"
+    yield from _late(results)
+    yield from _pauses(results)
+    most = max((r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"), default=0)
+    lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
+    if lanes is not None and lanes >= most > 1:
+        yield (
+            f"IOPS still grow at depth {most}: the device serves at least that many at"
+            f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
+        )
+
+
+def _late(results: Sequence[Result]) -> Iterator[str]:
     late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
     if late:
         yield (
@@ -181,14 +242,6 @@ def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
             f"in {behind} of {len(results)} steps the emulation was too late: these times are not"
             " the device's alone; close other load, or use `chrt -f 10`"
         )
-    yield from _pauses(results)
-    most = max((r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"), default=0)
-    lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
-    if lanes is not None and lanes >= most > 1:
-        yield (
-            f"IOPS still grow at depth {most}: the device serves at least that many at"
-            f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
-        )
 
 
 def _pauses(results: Sequence[Result]) -> Iterator[str]:
@@ -197,7 +250,8 @@ def _pauses(results: Sequence[Result]) -> Iterator[str]:
             yield (
                 f"the mean of the random {operation}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
                 f" above their median, {format_duration(one['p50_ns'])}: the device or this machine"
-                f" paused ({result['steal_ratio']:.1%} of its CPU time was stolen meanwhile)"
+                f" paused ({result['steal_ratio']:.1%} of its CPU time was stolen meanwhile); the"
+                f" profile has {format_duration(mean_ns_of(one))}, the median over parts of the run"
             )
 
 
@@ -222,6 +276,9 @@ class OperationTimes(Record):
     p99_9_ns: Count
     max_ns: Count
     histogram: list[Bucket]
+    robust_mean_ns: Time | None = None
+    error_ns: Time | None = None
+    """Standard error of the mean, of requests that depend on those before."""
 
     def __post_init__(self) -> None:
         """Check what one number says of another."""
@@ -338,15 +395,39 @@ def _write_answer(
         missing=missing,
         profile=None if missing else PROFILE,
     )
+    answer.filled_ratio = _written_by(results, "fill") / target.size_bytes
+    answer.steady = _steady(results)
+    answer.distributions = 0 if missing else len(measured_cells(results))
     answer.warnings = list(_warnings(answer, results))
     answer.headline = headline(answer, results)
-    tables = {
+    write_results(folder, RESULT, result=answer, tables=_tables(results, fitted))
+    return dict(msgspec.to_builtins(answer))
+
+
+def _tables(results: Sequence[Result], fitted: Sequence[Fitted]) -> dict[str, pa.Table]:
+    return {
         "device/device_steps": _table(_steps(results), DEVICE_STEPS),
         "device/device_latency": _table(_buckets(results), DEVICE_LATENCY),
         "device/device_fit": _table(map(msgspec.structs.asdict, fitted), DEVICE_FIT),
     }
-    write_results(folder, RESULT, result=answer, tables=tables)
-    return dict(msgspec.to_builtins(answer))
+
+
+def _written_by(results: Sequence[Result], kind: str) -> int:
+    steps = [result["step"] for result in results if result["step"]["kind"] == kind]
+    return sum(step["requests"] * step["length_bytes"] for step in steps)
+
+
+def _steady(results: Sequence[Result]) -> Steady | None:
+    """Return the verdict over the rounds that were made; None without rounds."""
+    rounds = [result for result in results if result["step"]["kind"] == ROUND]
+    if not rounds:
+        return None
+    found = steady_state([result["iops"] for result in rounds])
+    spread, slope = (
+        one if math.isfinite(one) else None for one in (found.range_ratio, found.slope_ratio)
+    )
+    requests = rounds[0]["step"]["requests"]
+    return Steady(found.rounds, requests, spread, slope, found.is_reached)
 
 
 def _profile(
@@ -368,8 +449,10 @@ def _profile(
     if not missing:
         what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
-        quantiles = measured_quantiles(results)
-        write_profile(folder.file(PROFILE), name, values=values, about=about, quantiles=quantiles)
+        tables: dict[str, list[Any]] = {**measured_quantiles(results)}
+        if cells := measured_cells(results):
+            tables["distributions"] = cells
+        write_profile(folder.file(PROFILE), name, values=values, about=about, tables=tables)
     else:
         folder.file(PROFILE).unlink(missing_ok=True)  # of an earlier device
     return name, taken, missing
@@ -469,21 +552,20 @@ def characterize(
     make_folder(folder.subfolder(PLACE))
     wanted = [
         step
-        for step in steps(options.amounts, target.size_bytes)
+        for step in steps(
+            options.amounts, target.size_bytes, is_emulated=bool(options.target.device)
+        )
         if target.may_write or not step.writes
     ]
     with scratch_folder(place / "run") as scratch:
         run = _Run(output, state, target, scratch, options)
         try:
-            for number, step in enumerate(wanted):
-                if on_step is not None:
-                    on_step(step.label, number, len(wanted))
-                if not state.done(number, step):
-                    run.measure(number, step)
+            run.measure_all(wanted, on_step)
+            if not options.target.device:
+                run.check_rates()
         finally:
             if not state.results:
                 made_file.forget(output, removes=not options.keeps_file)
-    del state.results[len(wanted) :]
     result = _write_answer(folder, state, run.target, options)
     made_file.forget(output, removes=not options.keeps_file)
     (place / STATE).unlink()
@@ -505,6 +587,45 @@ class _Run:
     target: Target
     scratch: Path
     options: CharacterizeOptions
+
+    def measure_all(self, wanted: Sequence[Step], on_step: OnStep | None) -> None:
+        """Run what is not done yet; of the rounds no more than it takes to be steady."""
+        number = 0
+        for shown, step in enumerate(wanted):
+            if step.kind == ROUND and self._is_steady(number):
+                continue
+            if on_step is not None:
+                on_step(step.label, shown, len(wanted))
+            if not self.state.done(number, step):
+                self.measure(number, step)
+            number += 1
+        del self.state.results[number:]
+
+    def _is_steady(self, number: int) -> bool:
+        rates = [one.iops for one in self.state.results[:number] if one.step.kind == ROUND]
+        return steady_state(rates).is_reached
+
+    def check_rates(self) -> None:
+        """Raise InputError for a rate that no device can have; its steps are then measured anew."""
+        results = msgspec.to_builtins(self.state.results)
+        found = rate_fault(fit(results), results, copy_mib_s=memory_copy_mib_s())
+        if found is not None:
+            operation, fault = found
+            steps_of = [
+                number
+                for number, one in enumerate(results)
+                if one["step"]["kind"] == "size" and operation in one["operations"]
+            ]
+            self._refuse(steps_of[0], fault)
+
+    def _refuse(self, number: int, fault: str) -> NoReturn:
+        """Keep what was measured before step `number`, and raise InputError."""
+        del self.state.results[number:]
+        write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
+        raise InputError(
+            f"{fault}; no profile is written",
+            hint="close other load and run the same command again: it goes on before that step",
+        )
 
     def measure(self, number: int, step: Step) -> None:
         """Run one step and keep its result; PartialError when it was interrupted."""
@@ -532,7 +653,10 @@ class _Run:
             failed = [f"{one['name']} ({one['meaning']})" for one in outcome.summary["errors"]]
             reason = ", ".join(failed) or "all were left out"
             raise InputError(f"not one request of '{step.label}' was done: {reason}")
-        self.state.results.append(_step_result(step, outcome.summary, latencies, pace))
+        result = _step_result(step, outcome.summary, latencies, pace)
+        if not self.options.target.device and (fault := mean_fault(msgspec.to_builtins(result))):
+            self._refuse(number, fault)
+        self.state.results.append(result)
         write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
 
     def _keep_file(self) -> None:

@@ -4,13 +4,15 @@ The model is that of the emulated engine and of `recommend`: a request costs a s
 at a rate, and `parallelism` requests are served at once, so that at depth d a device with lanes L
 does min(d, L) / mean cost requests a second. The two latencies are means, as in study B. All else
 is a difference or a ratio of measurements and taken of medians, because one pause of the machine
-would be many times as large.
+would be many times as large. The means are the medians of the means of parts, for the same reason;
+where even that is far from the median, or a rate is none that a device can have, nothing is fitted.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ from tracekit.errors import UsageError
 from tracekit.escapes import escape
 from tracekit.metadata import Record
 from tracekit.store import beside
-from tracekit.units import MIB, PAGE_BYTES
+from tracekit.units import MIB, PAGE_BYTES, format_duration, format_size
 
 RATE_MAX_MIB_S = 1e7
 SAME_AS_RANDOM = 0.9
@@ -66,7 +68,7 @@ def fit(results: Sequence[Result]) -> list[Fitted]:
     values = {one.parameter: one.value for one in found}
     found += _sequential(results, values)
     for flush in _latencies(results, "flush", "flush"):
-        found.append(Fitted("flush_us", flush["mean_ns"] / 1e3, _error_of(flush)))
+        found.append(Fitted("flush_us", mean_ns_of(flush) / 1e3, _error_of(flush)))
     return [*found, *_fua(results), *_parallelism(results, values)]
 
 
@@ -98,16 +100,88 @@ def _latencies(results: Sequence[Result], kind: str, operation: str) -> list[Res
 
 
 def _error_of(latency: Result) -> float | None:
-    """Return the standard error of a mean, relative."""
-    if not latency["mean_ns"]:
+    """Return the standard error of a mean, relative, of a run whose requests depend on others."""
+    if not latency["mean_ns"] or latency["error_ns"] is None:
         return None
-    error: float = latency["deviation_ns"] / math.sqrt(latency["requests"]) / latency["mean_ns"]
-    return error
+    return float(latency["error_ns"] / latency["mean_ns"])
+
+
+def mean_ns_of(latency: Result) -> float:
+    """Return the mean that a few pauses do not change."""
+    robust = latency["robust_mean_ns"]
+    return float(latency["mean_ns"] if robust is None else robust)
+
+
+FAR_FROM_MEDIAN = 4.0
+ENOUGH = 200
+"""Requests from which a mean that is far from the median is no accident."""
+
+
+def mean_fault(result: Result) -> str | None:
+    """Return why the mean of a step of random requests is not the device's; None: it may be."""
+    kind = result["step"]["kind"]
+    if not kind.startswith("random_"):
+        return None
+    for latency in _latencies([result], kind, kind.removeprefix("random_")):
+        mean_ns, median_ns = mean_ns_of(latency), latency["p50_ns"]
+        if latency["requests"] >= ENOUGH and mean_ns > FAR_FROM_MEDIAN * max(median_ns, 1):
+            return (
+                f"the mean of the {kind.replace('_', ' ')}s is {mean_ns / max(median_ns, 1):.1f}"
+                f" times their median, {format_duration(median_ns)}, and not by a few pauses"
+            )
+    return None
+
+
+RATE_ABOVE_COPY = 2.0
+LEAST_OF_LONGEST = 0.1
+
+
+def rate_fault(
+    fitted: Sequence[Fitted], results: Sequence[Result], *, copy_mib_s: float
+) -> tuple[str, str] | None:
+    """Return the operation whose rate no device can have, and why; None where both may be.
+
+    `copy_mib_s` is what this machine copies in memory: no data comes or goes several times as fast.
+    A rate must also make up some of the time of the longest requests, of which it is told.
+    """
+    for one in fitted:
+        operation = one.parameter.removesuffix("_mib_s")
+        if operation == one.parameter:
+            continue
+        if one.value > RATE_ABOVE_COPY * copy_mib_s:
+            return operation, (
+                f"{operation}s at {one.value:,.0f} MiB/s: memory itself is copied at"
+                f" {copy_mib_s:,.0f} MiB/s here"
+            )
+        length, time_ns = max(
+            (result["step"]["length_bytes"], latency["p50_ns"])
+            for result in results
+            for latency in _latencies([result], "size", operation)
+        )
+        share = length / MIB / one.value * 1e9 / max(time_ns, 1)
+        if share < LEAST_OF_LONGEST:
+            return operation, (
+                f"{operation}s at {one.value:,.0f} MiB/s would take {share:.0%} of the"
+                f" {format_duration(time_ns)} of {format_size(length)}: that cannot be told"
+            )
+    return None
+
+
+def memory_copy_mib_s(size_bytes: int = 32 << 20, repeats: int = 5) -> float:
+    """Return how fast this machine copies memory: the best of a few times."""
+    source = np.ones(size_bytes, np.uint8)
+    target = np.empty_like(source)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        times.append(time.perf_counter() - start)
+    return size_bytes / MIB / min(times)
 
 
 def _means(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
     for latency in _latencies(results, f"random_{operation}", operation):
-        yield Fitted(f"{operation}_latency_us", latency["mean_ns"] / 1e3, _error_of(latency))
+        yield Fitted(f"{operation}_latency_us", mean_ns_of(latency) / 1e3, _error_of(latency))
         median_us = latency["p50_ns"] / 1e3
         yield Fitted(f"{operation}_median_us", median_us, None, is_in_profile=False)
 
@@ -125,10 +199,31 @@ def measured_quantiles(results: Sequence[Result]) -> dict[str, list[list[float]]
     found = {}
     for operation in ("read", "write"):
         for latency in _latencies(results, f"random_{operation}", operation):
-            quantiles, mean_us = _quantiles(latency), latency["mean_ns"] / 1e3
+            quantiles, mean_us = _quantiles(latency), mean_ns_of(latency) / 1e3
             if 1 / MEAN_FACTOR < mean_of([(p, us) for p, us in quantiles]) / mean_us < MEAN_FACTOR:
                 found[f"{operation}_quantiles_us"] = quantiles
     return found
+
+
+CELL_KINDS = ("surface", "mixed")
+LEAST_OF_CELL = 20
+
+
+def measured_cells(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return the distributions by operation, length, depth and share of writes, for a profile."""
+    return [
+        {
+            "operation": operation,
+            **{key: result["step"][key] for key in ("length_bytes", "depth", "write_ratio")},
+            "requests": latency["requests"],
+            "quantiles_us": [[p, float(f"{us:.4g}")] for p, us in _quantiles(latency)],
+        }
+        for kind in CELL_KINDS
+        for result in _chosen(results, kind)
+        for operation in ("read", "write")
+        for latency in _latencies([result], kind, operation)
+        if latency["requests"] >= LEAST_OF_CELL
+    ]
 
 
 def _quantiles(latency: Result) -> list[list[float]]:
@@ -164,7 +259,7 @@ def _rate(results: Sequence[Result], operation: str) -> Iterator[Fitted]:
     if byte_ns <= 0:
         # Longer requests took no longer: the rate is at least that of the longest.
         byte_ns = float(np.min(times / lengths))
-    means = [one["mean_ns"] for one in _latencies(results, f"random_{operation}", operation)]
+    means = [mean_ns_of(one) for one in _latencies(results, f"random_{operation}", operation)]
     mean_ns = float((means or [times[lengths.argmin()]])[0])
     # The setup that a profile has is the latency less 4 KiB at the rate: never below 0.
     byte_ns = min(byte_ns, mean_ns / PAGE_BYTES * 0.99)
@@ -298,12 +393,12 @@ def write_profile(
     *,
     values: Mapping[str, float],
     about: str,
-    quantiles: Mapping[str, Sequence[Sequence[float]]] | None = None,
+    tables: Mapping[str, Sequence[Any]] | None = None,
 ) -> Profile:
     """Write the profile, with six digits, and return it as every command will read it."""
     rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
     whole = {key: int(value) for key, value in rounded.items() if value.is_integer()}
-    content = {name: {"about": escape(about), **rounded, **whole, **(quantiles or {})}}
+    content = {name: {"about": escape(about), **rounded, **whole, **(tables or {})}}
     with beside(file) as part:
         part.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
     return load_profiles(file)[name]

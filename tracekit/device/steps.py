@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.device.robust import Series
 from tracekit.errors import UsageError
 from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import OPERATIONS
@@ -23,6 +24,8 @@ from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
 FILL_BYTES = 1 << 20
 FILL_DEPTH = 32
+FILL_MAX = 200
+"""Percent: SNIA's PTS writes twice the capacity before it measures."""
 PRECONDITION_DEPTH = 256
 PRECONDITION_WRITES = 0.2
 SIZES_BYTES = (4096, 16384, 65536, 262144, 1048576)
@@ -30,6 +33,12 @@ DEPTH_MAX = 1024
 REQUESTS_MAX = 1 << 40
 LEAST = 200
 """Requests of a step however small the scale: fewer say nothing about a device."""
+ROUNDS_MAX = 25
+"""Rounds in which a device may become steady (SNIA PTS)."""
+ROUND = "round"
+ROUND_DEPTH = 32
+MIXED_BYTES = (65536, 1048576)
+MIXED_DEPTHS = (1, 4, 16)
 CELL_DEPTHS = 20
 """A cell of the surface has so many requests for each in flight, so that its ends do not count."""
 
@@ -70,7 +79,7 @@ class Amounts:
     written is not read from the medium.
     """
 
-    fill_percent: int = 100
+    fill_percent: int = 200
     precondition: int = 1_000_000
     writes: int = 1_000_000
     reads: int = 5_000_000
@@ -85,8 +94,8 @@ class Amounts:
         """Check what a user gave."""
         if not 1e-6 <= self.scale <= 1e3:
             raise UsageError(f"--scale {self.scale:g}: not from 0.000001 to 1000")
-        if not 0 <= self.fill_percent <= 100:
-            raise UsageError(f"--fill {self.fill_percent}: not a percentage from 0 to 100")
+        if not 0 <= self.fill_percent <= FILL_MAX:
+            raise UsageError(f"--fill {self.fill_percent}: not a percentage from 0 to {FILL_MAX}")
         for option in ("precondition", "writes", "reads", "sizes", "flushes", "surface"):
             count = getattr(self, option)
             least = 0 if option == "precondition" else 1
@@ -111,17 +120,48 @@ class Amounts:
     def quick(self) -> Amounts:
         """Return amounts of a minute or so: a hundredth, and a coarser surface."""
         return replace(
-            self, scale=self.scale / 100, write_percents=(0, 50, 100), depths=(1, 4, 16, 64)
+            self,
+            fill_percent=min(self.fill_percent, 100),
+            scale=self.scale / 100,
+            write_percents=(0, 50, 100),
+            depths=(1, 4, 16, 64),
         )
 
 
-def steps(amounts: Amounts, size_bytes: int) -> tuple[Step, ...]:
-    """Return all steps in order, for a device of which `size_bytes` are used."""
-    return tuple(_steps(amounts, size_bytes))
+def steps(amounts: Amounts, size_bytes: int, *, is_emulated: bool = False) -> tuple[Step, ...]:
+    """Return all steps in order, for a device of which `size_bytes` are used.
+
+    An emulated device takes its times whatever was written before: it needs no rounds, and what
+    its lengths cost is in its profile. Of the rounds only so many are made as it takes to be
+    steady.
+    """
+    filled = min(amounts.fill_percent, 100) if is_emulated else amounts.fill_percent
+    found = _steps(replace(amounts, fill_percent=filled), size_bytes)
+    if is_emulated:
+        return tuple(found)
+    return tuple(one for step in found for one in (*_rounds(amounts, before=step), step)) + tuple(
+        _mixed(amounts, size_bytes)
+    )
+
+
+def _rounds(amounts: Amounts, *, before: Step) -> Iterator[Step]:
+    """Yield the rounds that stand before the first measurement."""
+    if amounts.precondition and before.kind == "random_write":
+        count = max(amounts.scaled(amounts.surface), CELL_DEPTHS * ROUND_DEPTH)
+        yield from [Step(ROUND, count, 1.0, ROUND_DEPTH)] * ROUNDS_MAX
+
+
+def _mixed(amounts: Amounts, size_bytes: int) -> Iterator[Step]:
+    """Yield the cells of the distributions that are not in the surface: of longer requests."""
+    for length in MIXED_BYTES:
+        count = amounts.scaled(max(1, amounts.sizes * MIXED_BYTES[0] // length))
+        for percent in sorted(amounts.write_percents) if length <= size_bytes // 4 else ():
+            for depth in sorted({*MIXED_DEPTHS} & {*amounts.depths}):
+                yield Step("mixed", max(count, CELL_DEPTHS * depth), percent / 100, depth, length)
 
 
 def _steps(amounts: Amounts, size_bytes: int) -> Iterator[Step]:
-    # Study B's preconditioning: filled in sequence, then 20 % random writes at depth 256.
+    # Filled in sequence, as SNIA's PTS; then study B's 20 % random writes at depth 256.
     blocks = size_bytes * amounts.fill_percent // 100 // FILL_BYTES
     if blocks:
         yield Step("fill", blocks, 1.0, FILL_DEPTH, FILL_BYTES, is_sequential=True)
@@ -223,11 +263,13 @@ class Latencies:
     buckets: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Bucket to its count and the largest value seen in it."""
     low: int = 0
+    series: Series = field(default_factory=Series)
 
     def add(self, values: Integers) -> None:
         """Count service times; means merge by Chan's formula, which loses no digits."""
         if not len(values):
             return
+        self.series.add(values)
         ordered = np.sort(values)
         self.low = int(ordered[0]) if not self.count else min(self.low, int(ordered[0]))
         mean = float(ordered.mean())
@@ -274,6 +316,8 @@ class Latencies:
             "failed": self.failed,
             "mean_ns": self.mean,
             "deviation_ns": self.deviation,
+            "robust_mean_ns": self.series.robust_mean,
+            "error_ns": self.series.error,
             "min_ns": self.low,
             "p50_ns": self.percentile(0.5),
             "p99_ns": self.percentile(0.99),
