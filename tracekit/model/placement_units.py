@@ -163,14 +163,14 @@ def default_extent(capacity_bytes: int) -> int:
     return min(LARGEST_EXTENT, 1 << (fitting.bit_length() - 1))
 
 
-def find_units(touched: TouchedBlocks, choice: UnitChoice, regions: Sequence[Region]) -> Units:
+def find_units(touched: TouchedBlocks, choice: UnitChoice, *, regions: Sequence[Region]) -> Units:
     """Return the units of a trace, in the order of their first blocks."""
     device, block = block_addresses(touched)
     if choice.kind == EXTENT:
         return _extents(touched, choice.extent_bytes, device=device, block=block)
     if choice.kind == ROLE:
         return _roles(touched, ROLES[: native.PLACED_ROLES], regions, device=device, block=block)
-    extents, skipped = read_extents(choice.files or Path(), touched, regions)
+    extents, skipped = read_extents(choice.files or Path(), touched, regions=regions)
     if choice.kind == DIRECTORY:
         extents = by_directory(extents)
     found = _files(touched, extents, choice.kind, device=device, block=block)
@@ -276,7 +276,7 @@ class FileExtent:
 
 
 def read_extents(
-    file: Path, touched: TouchedBlocks, regions: Sequence[Region]
+    file: Path, touched: TouchedBlocks, *, regions: Sequence[Region]
 ) -> tuple[list[FileExtent], int]:
     """Read the table of files; InputError names file and row of what is wrong.
 
@@ -376,6 +376,16 @@ def by_directory(extents: Sequence[FileExtent]) -> list[FileExtent]:
     ]
 
 
+def _extent_of(extents: Sequence[FileExtent], block: Integers) -> Integers:
+    """Return which of a device's extents, ascending, has each block or a part of it; -1: none."""
+    if not extents:
+        return np.full(len(block), -1)
+    first, sectors = (np.array([getattr(one, key) for one in extents]) for key in FILE_COLUMNS[2:])
+    start = block * (BLOCK_BYTES // SECTOR_BYTES)
+    at = np.searchsorted(first, start + BLOCK_BYTES // SECTOR_BYTES) - 1
+    return np.where((at >= 0) & ((first + sectors)[at] > start), at, -1)
+
+
 def _files(
     touched: TouchedBlocks,
     extents: Sequence[FileExtent],
@@ -387,23 +397,17 @@ def _files(
     """Return the touched files or directories; what is not touched of them takes space too."""
     paths = list(dict.fromkeys(one.path for one in extents))
     number = {path: place for place, path in enumerate(paths)}
-    owner = np.full(len(block), -1, np.int64)
     sizes = np.zeros(len(paths), np.int64)
+    for one in extents:
+        sizes[number[one.path]] += -(-one.sectors * SECTOR_BYTES // BLOCK_BYTES) * BLOCK_BYTES
+    owner = np.full(len(block), -1, np.int64)
     for place, name in enumerate(touched.device_names):
-        mine = sorted(
-            (one for one in extents if one.device == name), key=lambda one: one.first_sector
-        )
-        if not mine:
-            continue
-        first, sectors = (np.array([getattr(one, key) for one in mine]) for key in FILE_COLUMNS[2:])
-        unit = np.array([number[one.path] for one in mine])
-        np.add.at(sizes, unit, -(-sectors * SECTOR_BYTES // BLOCK_BYTES) * BLOCK_BYTES)
         of_device = np.flatnonzero(device == place)
-        start = block[of_device] * (BLOCK_BYTES // SECTOR_BYTES)
-        end = start + BLOCK_BYTES // SECTOR_BYTES
-        at = np.searchsorted(first, end) - 1
-        is_in = (at >= 0) & (first[at] + sectors[at] > start)
-        owner[of_device[is_in]] = unit[at[is_in]]
+        mine = [one for one in extents if one.device == name]
+        mine.sort(key=lambda one: one.first_sector)
+        which = _extent_of(mine, block[of_device])
+        unit = np.array([*(number[one.path] for one in mine), -1])
+        owner[of_device] = unit[which]
     used, first_at, where = np.unique(owner, return_index=True, return_inverse=True)
     kept = used >= 0
     unit_of = np.where(owner >= 0, where - int(np.count_nonzero(~kept)), -1)
@@ -437,7 +441,7 @@ class Chain:
         return found
 
 
-def time_chain(trace: ChargedTrace, units: Units, order: Integers, *, exact: int) -> Chain:
+def time_chain(trace: ChargedTrace, units: Units, *, order: Integers, exact: int) -> Chain:
     """Time the beginnings of an order of units in one pass, that of `exact` units among them."""
     most, count = (OPEN_POINTS if trace.is_open else POINTS), len(order)
     counts = np.arange(1, count + 1)
@@ -462,7 +466,7 @@ def time_chain(trace: ChargedTrace, units: Units, order: Integers, *, exact: int
     return Chain(order, np.append(0, counts), np.array(times, np.int64))
 
 
-def choose_units(value: Floats, unit_bytes: Integers, capacity: int) -> Integers:
+def choose_units(value: Floats, unit_bytes: Integers, *, capacity: int) -> Integers:
     """Return the units that are worth most within a capacity, by value per byte.
 
     By value per byte, skipping what does not fit; where that is no proof (few units of different
@@ -507,7 +511,7 @@ def _knapsack(value: Floats, unit_bytes: Integers, able: Integers, capacity: int
     return np.array(chosen[::-1], np.int64)
 
 
-def find_placement(trace: ChargedTrace, units: Units, capacity: int) -> tuple[Chain, int]:
+def find_placement(trace: ChargedTrace, units: Units, *, capacity: int) -> tuple[Chain, int]:
     """Return the best chain found, and how many of its first units to place.
 
     Units are ordered by accesses per byte first, then by what they saved in the last chain. Nothing
@@ -518,13 +522,13 @@ def find_placement(trace: ChargedTrace, units: Units, capacity: int) -> tuple[Ch
     value: Floats = np.bincount(units.unit_of[known], accesses, minlength=len(units)).astype(float)
     best: tuple[Chain, int, int] | None = None
     for _ in range(ROUNDS):
-        chosen = choose_units(value, units.bytes, capacity)
+        chosen = choose_units(value, units.bytes, capacity=capacity)
         rest = np.setdiff1d(np.arange(len(units)), chosen)
         rest = rest[np.argsort(-(value / units.bytes)[rest], kind="stable")]
         order = np.append(chosen, rest).astype(np.int64)
         if best is not None and np.array_equal(order, best[0].order):
             break
-        chain = time_chain(trace, units, order, exact=len(chosen))
+        chain = time_chain(trace, units, order=order, exact=len(chosen))
         fitting = np.flatnonzero(chain.counts <= len(chosen))
         at = int(chain.times_ps[fitting].argmin())
         if best is None or int(chain.times_ps[at]) < best[2]:
@@ -535,11 +539,11 @@ def find_placement(trace: ChargedTrace, units: Units, capacity: int) -> tuple[Ch
 
 
 def place_units(
-    trace: ChargedTrace, choice: UnitChoice, regions: Sequence[Region], capacity_bytes: int
+    trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region], capacity_bytes: int
 ) -> tuple[UnitAnswer, pa.Table]:
     """Return the answer by whole units at a capacity, and the table of all units."""
-    units = find_units(trace.touched, choice, regions)
-    chain, count = find_placement(trace, units, capacity_bytes)
+    units = find_units(trace.touched, choice, regions=regions)
+    chain, count = find_placement(trace, units, capacity=capacity_bytes)
     savings_ns = np.rint(chain.savings_ps(units.bytes) / PS_PER_NS).astype(np.int64)
     chosen = chain.order[:count]
     is_placed = np.zeros(len(units), bool)

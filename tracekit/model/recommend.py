@@ -122,8 +122,9 @@ def _units(
     )
     if unit is None:
         return {UNIT_TABLE: no_units()} if folder.has(UNIT_TABLE) else {}
-    layout = folder.info.layout
-    result.units, table = place_units(trace, unit, layout, answer.capacity_bytes)
+    result.units, table = place_units(
+        trace, unit, regions=folder.info.layout, capacity_bytes=answer.capacity_bytes
+    )
     result.headline = with_units(
         result.headline,
         result.units,
