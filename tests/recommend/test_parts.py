@@ -12,7 +12,7 @@ import pytest
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_models import Block, Request, hottest_first, model
 from tests.traces import written
-from tracekit.devices import BUILT_IN, choose_profile, device_cost, load_profiles, picoseconds
+from tracekit.devices import BUILT_IN, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.model.answer import Candidate, Flip, follow_answer, lasting, make_grid
 from tracekit.model.placement import Timings, to_ns

@@ -11,9 +11,9 @@ import pytest
 
 from tests.command_line import invoke, refused, succeed
 from tests.recommend.traces import BLOCK, DEVICES, US, oltp, recommended
-from tests.simulate.placement_models import Block, Request, elapsed_ps, write_trace
+from tests.simulate.placement_models import Block, Request, model, write_trace
 from tests.traces import partition, rows_of, written
-from tracekit.devices import device_cost, load_profiles, picoseconds
+from tracekit.devices import load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.model.placement import to_ns
 from tracekit.tables import UNITS
@@ -41,9 +41,7 @@ def mixed(seed: int) -> list[Request]:
 def time_ns(requests: list[Request], on_nvm: set[Block]) -> int:
     """Charge a trace by the model that the tests have."""
     disk, nvm = (load_profiles(DEVICES)[name] for name in ("disk", "nvm"))
-    flush_ps = (picoseconds(disk.flush_us), picoseconds(nvm.flush_us))
-    costs = (device_cost(disk), device_cost(nvm))
-    return int(to_ns(elapsed_ps(requests, on_nvm, costs=costs, flush_ps=flush_ps)))
+    return int(to_ns(model(requests, on_nvm, (disk, nvm)).service))
 
 
 def blocks_of(rows: list[dict[str, Any]]) -> set[Block]:

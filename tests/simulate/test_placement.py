@@ -1,4 +1,4 @@
-"""Placements at every capacity against a brute-force model, its bad input, splits, ledger and chains."""
+"""Placements at every capacity against brute force, their bad input, splits, ledger and chains."""
 
 import dataclasses
 import itertools

@@ -30,7 +30,7 @@ from tracekit.report.section import Section
 from tracekit.report.sections.placement import places, sensitivity
 from tracekit.store import TraceFolder
 from tracekit.tables import SENSITIVITY
-from tracekit.units import HOUR_NS, PS_PER_US
+from tracekit.units import HOUR_NS
 
 MS = 1_000_000
 COUNT = 240

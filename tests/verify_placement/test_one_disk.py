@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.one_disk import SAMPLES, made
+from tests.bench.one_disk import made
 from tests.command_line import invoke
 from tests.replay.timeless import Devices
 from tests.replay.trace import compiled
@@ -83,7 +83,7 @@ def test_the_engine_itself_takes_it(tmp_path: Path) -> None:
     counts: dict[str, Any] = {"counts": {"requests": len(rows)}, "source": {"files": []}}
     folder = TraceFolder(write_trace(tmp_path / "t", rows, **counts))
     (tmp_path / "own.toml").write_text(TOML)
-    options = {"base": "disk", "nvm": "dax-pcm", "profiles": tmp_path / "own.toml"}
+    options: dict[str, Any] = {"base": "disk", "nvm": "dax-pcm", "profiles": tmp_path / "own.toml"}
     recommend(folder, RecommendOptions(**options, capacities_bytes=(40 << 12,)))
     # WHEN it is replayed on emulated devices, THEN they take what was predicted, however late
     invoke("verify-placement", folder.path, "--repeat", "1", "--profiles", tmp_path / "own.toml")

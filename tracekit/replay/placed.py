@@ -154,7 +154,8 @@ def _flushed(data: Pieces, devices: Sequence[bool]) -> Iterator[Pieces]:
 def _firsts(row: Integers, chosen: npt.NDArray[np.bool_]) -> Integers:
     """Return the positions of each request's first piece among the chosen ones."""
     positions = np.flatnonzero(chosen)
-    return positions[np.diff(row[positions], prepend=-1) != 0]
+    found: Integers = positions[np.diff(row[positions], prepend=-1) != 0]
+    return found
 
 
 def _chunks(rows: Integers, blocks: Integers) -> Iterator[Integers]:
