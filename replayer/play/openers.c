@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -153,6 +155,39 @@ static void look_at_mappings(struct search *search, int folder, bool *is_found) 
   (void)close(fd); /* only read */
 }
 
+/* Nearly all threads have what their process has: its folder shows that of the first one, which may
+ * have ended or taken a table of its own. */
+static bool is_like_first(int pid, uint64_t thread) {
+  return (uint64_t)pid == thread || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) == 0;
+}
+
+static int look_at_threads(struct search *search, int folder, int pid, bool *is_found) {
+  uint64_t thread;
+  int rc = 0;
+  int fd = openat(folder, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *threads = fd < 0 ? NULL : fdopendir(fd);
+  if (threads == NULL) {
+    if (fd >= 0)
+      (void)close(fd); /* only opened */
+    return 0;          /* it has ended */
+  }
+  for (struct dirent *entry = readdir(threads); entry != NULL && rc == 0 && !*is_found;
+       entry = readdir(threads)) {
+    if (number_parse(entry->d_name, 1, INT_MAX, &thread) != 0 || is_like_first(pid, thread))
+      continue;
+    int task = openat(fd, entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (task < 0)
+      continue; /* it has ended */
+    rc = look_at_descriptors(search, task, is_found);
+    rc = rc == -ENOENT || rc == -ESRCH ? 0 : rc; /* it has ended */
+    if (!*is_found)
+      look_at_mappings(search, task, is_found);
+    (void)close(task); /* only a place */
+  }
+  (void)closedir(threads); /* only read */
+  return rc;
+}
+
 /* A client of nbd keeps the device open for as long as it serves it, in one of its threads. */
 static bool serves_node(const struct graph *graph, int folder) {
   for (uint32_t i = 0; i < graph->count; i++) {
@@ -175,6 +210,8 @@ static int look(int folder, int pid, void *context) {
   if (pid == getpid())
     return 0;
   int rc = look_at_descriptors(search, folder, &is_found);
+  if (rc == 0 && !is_found)
+    rc = look_at_threads(search, folder, pid, &is_found);
   if (rc == -EACCES || rc == -EPERM)
     search->found->unseen += !is_kernel_thread(folder);
   if (rc != 0)

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.privileges.others import NOBODY, other_folder
-from tests.replay.campaign import loop
+from tests.replay.campaign import hold, loop
 from tests.replay.disk import call, image, needs_root, token_of, unchanged
 from tests.replay.processes import await_true
 from tests.replay.program import WRITES, Replay, command, play, record, write_plan
@@ -112,6 +113,35 @@ def test_a_token_of_a_loop_device_is_good_for_its_file_only(replay: Replay, tmp_
     # AND not even by a new file that got the number of the old one
     first.unlink()
     assert not is_confirmed(image(tmp_path / "third"))
+
+
+OWN_TABLE = """
+import ctypes, os, sys, threading, time
+libc = ctypes.CDLL(None)
+def use():
+    if sys.argv[2] == "own":
+        libc.unshare(0x400)  # CLONE_FILES
+    os.open(sys.argv[1], os.O_RDWR)
+    print("ready", flush=True)
+    time.sleep(1000)
+threading.Thread(target=use).start()
+if sys.argv[2] == "last":
+    libc.syscall(60, 0)  # exit, of this thread alone
+"""
+
+
+@pytest.mark.parametrize("kind", ["own", "last"])
+def test_a_thread_is_seen_whatever_the_first_one_has(
+    tmp_path: Path, ends: ExitStack, kind: str
+) -> None:
+    # GIVEN a process whose first thread shows nothing of what another one has open
+    target = loop(ends, image(tmp_path / "t"))
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    line = command(plan, target=target, write_to=token_of(target))
+    with ExitStack() as user, unchanged(target):
+        hold(user, sys.executable, "-c", OWN_TABLE, target, kind)
+        play(plan, line).refused("it is in use by the process")
+    assert play(plan, line).code == 0
 
 
 def _sign(_ends: ExitStack, file: Path, _device: Path) -> None:
