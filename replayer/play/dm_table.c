@@ -88,6 +88,8 @@ static void read_use(int control, dev_t device, const char *name, char *table, s
     take_line(line, (const char *)(line + 1), name, use);
     at = head->data_start + line->next; /* counted from the first line */
   }
+  /* It does stand on the device below: a table that does not name it names it in another way. */
+  use->is_known = use->is_known && (use->is_thin || use->count > 0);
 }
 
 static bool are_apart(const struct use *one, const struct use *other) {

@@ -168,6 +168,19 @@ static int claim(struct guard *guard, const struct graph *graph) {
   return 0;
 }
 
+static int check_exports(struct guard *guard, const struct graph *graph) {
+  char where[128];
+  char text[GUARD_REASON_BYTES];
+  int found = exports_find(graph, where, sizeof where);
+  if (found >= 0)
+    return verdict(guard, found, "the kernel exports it:", where);
+  /* Of a file the kernel will say whether anything else has it open. */
+  if (guard->kind == GRAPH_FILE)
+    return 0;
+  (void)snprintf(text, sizeof text, "%s: %s", where, strerror(-found));
+  return busy(guard, "cannot find out whether the kernel exports it:", text);
+}
+
 static int check_graph(struct guard *guard, const struct graph *graph) {
   char where[128];
   int rc = check_holders(guard, graph);
@@ -180,7 +193,7 @@ static int check_graph(struct guard *guard, const struct graph *graph) {
   if (rc == 0)
     rc = check_loops(guard, graph);
   if (rc == 0)
-    rc = verdict(guard, exports_find(graph, where, sizeof where), "the kernel exports it:", where);
+    rc = check_exports(guard, graph);
   return rc == 0 ? claim(guard, graph) : rc;
 }
 
