@@ -7,6 +7,7 @@
 #include "common/rename.h"
 #include "common/version.h"
 #include "model/accesses.h"
+#include "model/best_placement.h"
 #include "model/buffer.h"
 #include "model/cache.h"
 #include "model/curve.h"

@@ -34,12 +34,16 @@ ROLE_NAMES = {
     "unknown": "not known",
 }
 ROLES = tuple(ROLE_NAMES)
+MOST_ACCESSED = "most-accessed-first"
+"""The curve that a study calls the optimum: all blocks by falling accesses."""
+OLD_PLACEMENTS = {"optimal": MOST_ACCESSED}
+"""What folders of versions before call a placement."""
 PLACEMENT_NAMES = {
     "fs": "the file system",
     "journal": "the journal",
     "swap": "swap",
     "combined": "a split between roles",
-    "optimal": "the hottest blocks of all roles",
+    MOST_ACCESSED: "the most accessed blocks of all roles",
     "base": "the base device alone",
 }
 OPERATIONS = (
@@ -201,7 +205,8 @@ PLACEMENT = _stored("""
     simulations/placement of recommend: one row per placement and capacity
     base_profile string: device that holds everything not placed on NVM
     nvm_profile string: device model of the NVM
-    placement string: base, a role, several as in fs+journal, combined (all roles) or optimal
+    placement string: base, a role, several as in fs+journal, combined (all roles) or
+        most-accessed-first (all blocks by falling accesses, the study's optimum)
     coverage string: hottest, start or none: which blocks of a role go first
     capacity_bytes int64: NVM capacity
     elapsed_ns int64: sum of the service times of all requests
@@ -222,6 +227,14 @@ UNITS = _stored("""
     bytes int64: what it takes of the NVM, also where the trace did not touch it
     saving_ns int64: how much shorter the trace got when it moved, after those that moved before
     is_placed bool: the answer places it
+""")
+
+BEST_PLACEMENT = _stored("""
+    simulations/best_placement of recommend: one row per run of neighbouring blocks on NVM
+    device text: traced device
+    first_block int64: number of its first 4 KiB block
+    blocks int64: how many follow one another, the first included
+    role text: of all of them
 """)
 
 VERIFICATION = _stored("""

@@ -33,6 +33,7 @@ BENCHES: dict[str, dict[str, Any]] = {
     "tiers": {"extents": 2_000},
     "placement": {"requests": 20_000},
     "one_disk": {"samples": "browser", "devices": "hdd-7200"},
+    "best_placement": {"samples": ("video",), "capacities": 3},
     "profiles": {"requests": 50_000, "rounds": 1},
     "arrivals": {"requests": 2_000, "repeats": 1},
     "replay": {"requests": (5_000,), "rounds": 1},

@@ -111,7 +111,7 @@ def test_reads_and_writes_have_their_own_costs(tmp_path: Path) -> None:
 def test_other_roles_are_placed_only_by_the_optimum(tmp_path: Path) -> None:
     result = recommended(tmp_path, [Request("other", 0), Request("unknown", 80)])
     assert result["answer"]["placement"] == "base"
-    assert curve(tmp_path, "optimal") == {0: 10000, 1: 5015, 2: 30}
+    assert curve(tmp_path, "most-accessed-first") == {0: 10000, 1: 5015, 2: 30}
     assert any("2 requests of no placeable role" in text for text in result["assumptions"])
     # AND the headline says how much of the time that is, and what to do about it
     assert result["headline"][0].endswith(
@@ -141,7 +141,7 @@ def test_a_block_of_two_roles_moves_with_one_of_them(tmp_path: Path) -> None:
     shared_us, own_us = 4000 + 500, 5 + 10
     assert curve(tmp_path, "journal")[2] == 5000 + shared_us + own_us
     # AND in the optimum both are on NVM
-    assert curve(tmp_path, "optimal")[2] == 15 + 5 + 5 + 10
+    assert curve(tmp_path, "most-accessed-first")[2] == 15 + 5 + 5 + 10
     assert result["assumptions"][-1].startswith("blocks touched by requests of several roles: 1;")
 
 

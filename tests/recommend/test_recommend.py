@@ -43,7 +43,7 @@ def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) ->
         "runner_up": "fs",
         "runner_up_elapsed_ns": (base_us - 1090 * saved_us) * US,
         "margin_ratio": pytest.approx(630 * saved_us / (base_us - 1090 * saved_us)),
-        "optimal_elapsed_ns": (base_us - 1720 * saved_us) * US,
+        "most_accessed_elapsed_ns": (base_us - 1720 * saved_us) * US,
     }
     # AND the hot part is one role: a split is the answer as soon as it saves 1 % of the time, at
     # 6 journal blocks, whose 7 more requests each are 42 * 4,985 us of 19 s
@@ -117,7 +117,7 @@ def test_the_table_holds_every_placement(tmp_path: Path) -> None:
     assert sorted(tuple(row.values()) for row in counts.to_pylist()) == [
         ("base", "none", 4),
         *[(name, how, 4) for name in names for how in ("hottest", "start")],
-        ("optimal", "hottest", 4),
+        ("most-accessed-first", "hottest", 4),
         ("swap", "hottest", 4),
         ("swap", "start", 4),
     ]
@@ -146,7 +146,7 @@ def test_an_empty_trace_has_nothing_to_place(tmp_path: Path) -> None:
     assert "nothing to place" in result["headline"][0]
     assert (result["answer"]["placement"], result["answer"]["gain_ratio"]) == ("base", 0.0)
     assert result["roles"] == {}
-    assert curve(tmp_path, "optimal") == {0: 0}
+    assert curve(tmp_path, "most-accessed-first") == {0: 0}
 
 
 @pytest.mark.parametrize("operation", ["read", "write"])

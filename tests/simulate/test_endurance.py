@@ -108,7 +108,7 @@ def test_roles_and_placements_are_what_a_walk_over_the_requests_counts(folder: T
         expected["role", role] = brute_force(set(own))
         expected["placement", role] = brute_force(set(own[:CAPACITY_BLOCKS]))
     hottest = hottest_first(requests())[:CAPACITY_BLOCKS]
-    expected["placement", "optimal"] = brute_force(set(hottest))
+    expected["placement", "most-accessed-first"] = brute_force(set(hottest))
     found = {(row["kind"], row["name"]): row for row in rows}
     assert set(found) - set(expected) <= {("placement", "combined")}
     for key, counted in expected.items():

@@ -62,6 +62,11 @@ WHAT_IF = option("TOML file of devices and prices to ask about.", metavar="FILE"
 PLACEMENT = option(
     "`answer` for the recommendation's headline, or a capacity.", metavar="answer|SIZE"
 )
+PLACEMENT_OR_BEST = option(
+    "`answer` for the recommendation's headline by roles, `best` for the best placement of single"
+    " blocks, or a capacity.",
+    metavar="answer|best|SIZE",
+)
 
 # Of those that run something.
 USER = option(

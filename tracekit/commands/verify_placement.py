@@ -11,7 +11,7 @@ from tracekit.commands.options import option
 
 @options.of(
     tk.Trace.verify_placement,
-    placement=options.PLACEMENT,
+    placement=options.PLACEMENT_OR_BEST,
     target=option(
         "Real devices or files: PATH for the base and nvm=PATH for NVM. Can be repeated.",
         show_default="none: both are emulated",

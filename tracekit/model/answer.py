@@ -15,6 +15,7 @@ from tracekit.arrow import Integers
 from tracekit.devices import DevicePair, Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
+from tracekit.model.best_records import BestPlacement
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, distinct, to_ns
 from tracekit.model.placement_units import UnitAnswer
@@ -27,8 +28,7 @@ SPLIT = "combined"
 WORTH_RATIO = 0.01
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
-ANSWER = "answer"
-RUNNER_UP = "runner-up"
+ANSWER, BEST, RUNNER_UP = "answer", "best", "runner-up"
 RESULT = "recommendation.json"
 SHOWN_POINTS = 64
 FINE_POINTS = 1024
@@ -104,10 +104,11 @@ class Answer(RoleSet):
     runner_up_elapsed_ns: int
     margin_ratio: float
     """0 to 1, of the runner-up's elapsed time."""
-    optimal_elapsed_ns: int
+    most_accessed_elapsed_ns: int = 0
+    """Of the most accessed blocks of all roles, the study's optimum."""
 
 
-class CoverageAnswer(Answer):
+class CoverageAnswer(Answer, kw_only=True):
     """The answer with one way to cover a role that does not fit."""
 
     coverage: str
@@ -229,6 +230,8 @@ class Recommendation(Record, kw_only=True):
     assumptions: list[str]
     gain_range: GainRange | None = None
     units: UnitAnswer | None = None
+    best_placement: BestPlacement | None = None
+    """Block by block, whatever their roles; None where nothing is there to place."""
 
     @property
     def is_open(self) -> bool:
@@ -430,7 +433,7 @@ def _answer(curves: Curves, ranked: list[Candidate], index: int) -> Answer:
         runner_up=runner_up.placement,
         runner_up_elapsed_ns=to_ns(second_ps),
         margin_ratio=saved_ratio(int(chosen.elapsed_ps[index]), second_ps),
-        optimal_elapsed_ns=to_ns(curves.base_total_ps + int(curves.optimal_ps[index])),
+        most_accessed_elapsed_ns=to_ns(curves.base_total_ps + int(curves.optimal_ps[index])),
     )
 
 

@@ -57,7 +57,7 @@ def assumptions(trace: ChargedTrace, curves: Curves, *, coverage: str) -> list[s
         f"a split between roles is recommended from where it saves {WORTH_RATIO:.0%} of the base"
         " device's time over the best single role; smaller changes of the answer are not listed,"
         f" nor are answers that hold for less than {LASTING_RATIO - 1:.0%} more capacity",
-        "the optimum of the study places the blocks with most accesses first whatever their role;"
+        "most accessed first, the study's optimum, places those blocks first whatever their role;"
         " it knows the future and is shown for comparison",
         *_left_out(curves),
     ]
@@ -114,7 +114,7 @@ def _left_out(curves: Curves) -> list[str]:
     totals = curves.totals
     counted = {text: getattr(totals, name) for name, text in LEFT_OUT.items()}
     unplaced = sum(totals.requests[len(PLACED_BYTES) :])
-    counted["requests of no placeable role stay on base, except in the optimum"] = unplaced
+    counted["requests of no placeable role stay on base, except most accessed first"] = unplaced
     notes = [f"{count:,} {text}" for text, count in counted.items() if count]
     absent = [ROLE_NAMES[role] for role in PLACED_BYTES if role not in curves.placed_roles]
     if absent:

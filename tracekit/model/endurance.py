@@ -30,7 +30,7 @@ from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, hottest_
 from tracekit.model.tier_mixes import Tier
 from tracekit.model.what_if import read_what_if
 from tracekit.store import TraceFolder, command_line, write_results
-from tracekit.tables import ENDURANCE, ROLES
+from tracekit.tables import ENDURANCE, MOST_ACCESSED, OLD_PLACEMENTS, ROLES
 from tracekit.units import BLOCK_BYTES, DAY_NS, GB, format_duration, format_size
 
 COLUMNS = ["device", "block", "writes"]
@@ -363,7 +363,11 @@ def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list
         regular_file(file),
         filters=[("capacity_bytes", "=", capacity_bytes), ("placement", "!=", "base")],
     ).to_pylist()
-    found = [row for row in rows if row["placement"] == "optimal" or row["coverage"] == coverage]
+    for row in rows:
+        row["placement"] = OLD_PLACEMENTS.get(row["placement"], row["placement"])
+    found = [
+        row for row in rows if row["placement"] == MOST_ACCESSED or row["coverage"] == coverage
+    ]
     if capacity_bytes and not found:
         raise InputError(
             f"{file} has no placement of {capacity_bytes} bytes",
@@ -374,7 +378,7 @@ def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list
 
 def _placed(touched: TouchedBlocks, row: Mapping[str, Any]) -> Integers:
     """Return the positions of the blocks that a placement has on NVM."""
-    if row["placement"] == "optimal":
+    if row["placement"] == MOST_ACCESSED:
         return hottest_first(touched.accesses)[: row["capacity_bytes"] // BLOCK_BYTES]
     parts = [
         blocks_in_order(touched, role, coverage=row["coverage"])[: row[key] // BLOCK_BYTES]

@@ -18,6 +18,8 @@ from tracekit.errors import InputError
 from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Answers, Candidate, Recommendation
 from tracekit.model.assumptions import LEFT_OUT, assumptions, journal_notes, journal_use
+from tracekit.model.best_choice import add_best, find_best
+from tracekit.model.best_placement import TABLE as BEST_TABLE
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.gain_range import choose_cut, try_gains
 from tracekit.model.placement import (
@@ -41,7 +43,7 @@ from tracekit.model.placement_units import (
 from tracekit.model.purchase import warning_of
 from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.store import TraceFolder, write_results
-from tracekit.tables import PLACEMENT, ROLE_NAMES, ROLES
+from tracekit.tables import MOST_ACCESSED, PLACEMENT, ROLE_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
 
 TABLE = "simulations/placement"
@@ -50,7 +52,7 @@ HEADLINE_RULE = ": a tenth of what the trace touched"
 ROUNDED = 1e-9  # ratios that differ by less are the same
 MIXED = (
     "each moves to NVM with one role and stays on base for requests of another, except in the"
-    " optimum"
+    " curve of the most accessed blocks"
 )
 SET_ROLE = "set it with tracekit classify --role."
 NO_ISSUES = "the trace has no issue times, so requests are charged as queued"
@@ -105,6 +107,12 @@ def recommend(
         result.headline.insert(0, warning)
     table = pa.concat_tables(_series(devices, grid, curves, *one) for one in _candidates(curves))
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
+    mixed = _mixed_blocks(folder)
+    best = find_best(unreported, curves, grid, cut=cut, is_mixed=mixed > 0)
+    if best is not None:
+        result.best_placement = best.placement
+        tables[BEST_TABLE] = best.table
+        add_best(result, devices.nvm)
     write_results(folder, choice.RESULT, result=result, tables=tables)
     return result
 
@@ -206,7 +214,7 @@ def _notes(
 ) -> list[str]:
     given = ", the first capacity asked for" if options.capacities_bytes else HEADLINE_RULE
     has_level = trace.is_issued or options.level == "queued"
-    mixed = int((folder.info.hotness or {}).get("mixed_role_blocks", 0))
+    mixed = _mixed_blocks(folder)
     return [
         f"the headline is about {format_size(answer.capacity_bytes)}{given}",
         *assumptions(trace, curves, coverage=options.coverage),
@@ -214,6 +222,10 @@ def _notes(
         *journal_notes(journal),
         *([f"blocks touched by requests of several roles: {mixed:,}; {MIXED}"] if mixed else []),
     ]
+
+
+def _mixed_blocks(folder: TraceFolder) -> int:
+    return int((folder.info.hotness or {}).get("mixed_role_blocks", 0))
 
 
 def headline(
@@ -248,8 +260,8 @@ def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:
     return (
         f"{given}, place {_parts(curves, answer)} there: {measure} falls by"
         f" {answer.gain_ratio:.1%}, from {format_duration(answer.base_elapsed_ns)} to"
-        f" {format_duration(answer.elapsed_ns)} (the hottest blocks of all roles:"
-        f" {format_duration(answer.optimal_elapsed_ns)})."
+        f" {format_duration(answer.elapsed_ns)} (the most accessed blocks of all roles:"
+        f" {format_duration(answer.most_accessed_elapsed_ns)})."
     )
 
 
@@ -369,7 +381,7 @@ def _candidates(curves: Curves) -> Iterator[tuple[str, Candidate]]:
         yield from ((coverage, one) for one in (*choice.shared(curves, coverage), together))
     optimal = {role: curves.optimal_blocks[ROLES.index(role)] for role in curves.placed_roles}
     timings = curves.simulated.get(OPTIMUM) or Timings(curves.base_total_ps + curves.optimal_ps)
-    yield "hottest", Candidate("optimal", timings, optimal)
+    yield "hottest", Candidate(MOST_ACCESSED, timings, optimal)
 
 
 def _series(

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
-from tracekit.model.answer import choose_placement, read_recommendation
+from tracekit.model.answer import BEST, choose_placement, read_recommendation
+from tracekit.model.best_placement import OnNvm, read_best
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
 from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH
 from tracekit.store import TraceFolder
@@ -215,9 +216,27 @@ def place(touched: TouchedBlocks, coverage: str, *, blocks: Mapping[str, int]) -
     return Placed(moved, on_nvm)
 
 
+def place_blocks(touched: TouchedBlocks, on_nvm: OnNvm) -> Placed:
+    """Place these blocks for requests of all roles, on NVM in the order of their addresses."""
+    moved: dict[tuple[str, str], _Moved] = {}
+    slot = 0
+    for name, blocks in touched.by_device(np.flatnonzero(on_nvm)):
+        moved |= {(name, role): _Moved(blocks, slot) for role in ROLES}
+        slot += len(blocks)
+    placed = np.bincount(touched.role, on_nvm, minlength=len(ROLES))
+    states = {
+        role: "none" if not count else "all" if count == whole else "part"
+        for role, count, whole in zip(ROLES, placed, touched.role_blocks(), strict=True)
+    }
+    return Placed(moved, states)
+
+
 def place_answer(folder: TraceFolder, wanted: str) -> Placed:
     """Return the blocks of a recommended placement."""
     advice = read_recommendation(folder)
+    if wanted == BEST:
+        touched = read_blocks(folder.require("blocks", made_by="classify"))
+        return place_blocks(touched, read_best(folder, touched))
     answer = choose_placement(advice, wanted)
     if not any(answer.blocks.values()):
         raise UsageError(

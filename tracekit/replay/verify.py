@@ -23,6 +23,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
+    BEST,
     RUNNER_UP,
     Answer,
     Recommendation,
@@ -33,6 +34,8 @@ from tracekit.model.answer import (
     read_recommendation,
     runner_up,
 )
+from tracekit.model.best_placement import read_best, time_ps
+from tracekit.model.best_records import BestAt
 from tracekit.model.block_orders import order_blocks
 from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import ChargedTrace, to_ns
@@ -59,6 +62,8 @@ from tracekit.store import TraceFolder, new_folder, write_results
 from tracekit.tables import ROLE_NAMES, ROLES, VERIFICATION
 from tracekit.units import format_duration, format_size
 
+OF_BEST = "simulations/best_placement.parquet"
+
 
 class Prediction(Record):
     """Elapsed time by the model, requests one after the other; with queueing the mean response."""
@@ -73,11 +78,18 @@ class Prediction(Record):
 
 
 def predict(
-    folder: TraceFolder, advice: Recommendation, *, answer: RoleSet, rival: RoleSet | None = None
+    folder: TraceFolder,
+    advice: Recommendation,
+    *,
+    answer: RoleSet | BestAt,
+    rival: RoleSet | None = None,
 ) -> Prediction:
     """Return the time of a folder's requests, without NVM and with a placement's blocks on it."""
     trace = charged_trace(folder, advice)
-    base_ps, placed_ps = placement_ps(trace, answer.blocks, coverage=advice.coverage)
+    if isinstance(answer, BestAt):
+        base_ps, placed_ps = time_ps(trace, read_best(folder, trace.touched))
+    else:
+        base_ps, placed_ps = placement_ps(trace, answer.blocks, coverage=advice.coverage)
     if base_ps <= 0:
         raise InputError(
             f"{folder.path}: none of the requests to replay costs a device any time",
@@ -402,9 +414,8 @@ def verify(
     """
     advice = read_recommendation(folder)
     _check_profiles(advice, options.profiles)
-    answer = choose_answer(advice, options.placement)
-    check_answer(folder, advice, answer=answer)
-    windows = _windows(folder, advice, answer, seconds=options.seconds)
+    answer = _chosen(folder, advice, options.placement)
+    windows = _windows(folder, advice, seconds=options.seconds)
     rival = runner_up(advice) if options.placement == ANSWER else None
     with only_windows(folder, windows) as part:
         predicted = predict(part, advice, answer=answer, rival=rival)
@@ -430,14 +441,32 @@ def verify(
     return result
 
 
-def _windows(
-    folder: TraceFolder, advice: Recommendation, answer: Answer, *, seconds: float
-) -> list[range]:
+def _windows(folder: TraceFolder, advice: Recommendation, *, seconds: float) -> list[range]:
     """Choose windows of all the trace that together take about so many seconds."""
-    total, lasts_ns = folder.info.count("requests"), answer.base_elapsed_ns
+    total, lasts_ns = folder.info.count("requests"), advice.answer.base_elapsed_ns
     if advice.is_open:
         lasts_ns = span_ns(folder.require("requests", made_by="parse"))
     return choose_windows(total, requests_for(total, lasts_ns, seconds=seconds))
+
+
+def _chosen(folder: TraceFolder, advice: Recommendation, wanted: str) -> Answer | BestAt:
+    """Return a recommended placement; InputError unless it is what the trace has now."""
+    if wanted != BEST:
+        answer = choose_answer(advice, wanted)
+        check_answer(folder, advice, answer=answer)
+        return answer
+    if advice.best_placement is None:
+        raise UsageError("--placement best: there is nothing to place", hint="run recommend again")
+    best = advice.best_placement.answer
+    trace = charged_trace(folder, advice)
+    found_ns = to_ns(time_ps(trace, read_best(folder, trace.touched))[1])
+    if found_ns != best.elapsed_ns:
+        raise InputError(
+            f"{folder.file(OF_BEST)} does not fit the trace: {best.elapsed_ns} ns are recommended,"
+            f" of the trace it takes {found_ns}",
+            hint="it was edited, or the trace has changed since: run recommend again",
+        )
+    return best
 
 
 def _check_profiles(advice: Recommendation, own: Path | None) -> None:

@@ -19,15 +19,16 @@ from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Missing, Parts, Section, chart, section
 from tracekit.report.sections.front import placement_title, shares
+from tracekit.tables import OLD_PLACEMENTS
 
-# In the order of drawing: what is compared with lies below, the optimum on top.
+# In the order of drawing: what is compared with lies below, the most accessed first on top.
 PLACEMENT_STYLES = {
     "base": Key("base", "base device alone", "dashed"),
     "fs": Key("fs", "NVM as file system", "solid"),
     "journal": Key("journal", "NVM as journal", "solid"),
     "swap": Key("swap", "NVM as swap", "solid"),
     "combined": Key("combined", "NVM shared by roles", "dashdot"),
-    "optimal": Key("optimal", "offline optimum", "dotted"),
+    "most-accessed-first": Key("optimal", "most accessed first", "dotted"),
 }
 
 
@@ -89,7 +90,9 @@ def capacity(inputs: Inputs) -> Section | Missing:
     advice = inputs.recommendation
     if evidence is None or advice is None:
         return Missing(CAPACITY_TITLE, "recommend")
-    table = evidence.table
+    table = evidence.table.assign(
+        placement=evidence.table["placement"].astype(str).replace(OLD_PLACEMENTS)
+    )
     is_pair = table["base_profile"] == advice["base_profile"]
     is_pair &= table["nvm_profile"] == advice["nvm_profile"]
     is_open = advice.get("queueing") == OPEN
@@ -154,10 +157,10 @@ def profile_keys(profiles: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]
 
 
 def _panel(evidence: Evidence, coverage: str, *, advice: Mapping[str, Any]) -> Chart:
-    """Draw one coverage; base and optimum are the same in each."""
+    """Draw one coverage; base and the most accessed first are the same in each."""
     measure = "Mean response time" if advice.get("queueing") == OPEN else "Elapsed time"
     table = evidence.table
-    shared = table["placement"].isin(["base", "optimal"])
+    shared = table["placement"].isin(["base", "most-accessed-first"])
     curves = table[shared | (table["coverage"] == coverage)]
     return chart(
         partial(draw_capacity, answer_bytes=advice["answer"]["capacity_bytes"], measure=measure),
@@ -331,7 +334,7 @@ def draw_endurance(table: pd.DataFrame, size: Size) -> Figure:
     return figure
 
 
-MIXED = {"combined": "roles split", "optimal": "hottest blocks"}
+MIXED = {"combined": "roles split", "most-accessed-first": "most accessed first"}
 
 
 @section("Writes, wear and price")

@@ -1,0 +1,48 @@
+/* What groups save at most: the weights of best_placement.h. */
+#ifndef TRACEKIT_MODEL_BEST_BOUND_H
+#define TRACEKIT_MODEL_BEST_BOUND_H
+
+#include <stdint.h>
+
+#include "model/best_trace.h"
+
+/* A group and what it saves a block. */
+struct best_value {
+  double value;
+  uint32_t group;
+};
+
+/* Weights are sums over rounds: any mean of valid ones is valid. */
+struct best_bound {
+  const struct best_trace *trace;
+  double *weights;           /* by group */
+  struct best_value *values; /* space for all groups */
+  uint8_t *is_in;            /* by group: among the largest weights of the capacity aimed at */
+  double constant_ps;        /* of the time on the base device, as far as it is counted */
+  double rounds;
+};
+
+/* Makes weights of no round. Returns 0 or -ENOMEM; best_bound_free in both cases. */
+int best_bound_init(struct best_bound *bound, const struct best_trace *trace);
+
+/* Forgets all rounds. */
+void best_bound_clear(struct best_bound *bound);
+
+/* Divides savings for all capacities, or for one of `blocks` (from 0 up). Returns the largest bound
+ * found for that one, 0 for all. */
+int64_t best_bound_weigh(struct best_bound *bound, int64_t blocks, uint32_t rounds);
+
+/* Writes the bounds of some capacities. */
+void best_bound_read(struct best_bound *bound, const int64_t *blocks, uint64_t count,
+                     int64_t *bound_ps);
+
+/* Returns the weight a block. */
+double best_bound_value(const struct best_bound *bound, uint32_t group);
+
+/* Orders values from the largest down; of equals the lower group comes first. */
+void best_values_sort(struct best_value *values, uint32_t count);
+
+/* Frees what it holds. */
+void best_bound_free(struct best_bound *bound);
+
+#endif

@@ -1,0 +1,200 @@
+#include "model/best_set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD_BITS 64u
+
+/* Returns the first group of a request from `group` on that is on NVM, or on the base device; one
+ * past its last where there is none. */
+static uint32_t next_of(const struct best_set *set, const struct best_request *request,
+                        uint32_t group, bool is_on) {
+  while (group <= request->last && set->on[group] != is_on)
+    group++;
+  return group;
+}
+
+/* Where the base device's head is after a request of which it has a part. */
+static int64_t head_after(const struct best_set *set, const struct best_request *request) {
+  uint32_t group = request->last;
+  while (set->on[group])
+    group--;
+  return best_end(set->trace, request, group);
+}
+
+/* Finds the last request before `at`, not before `from`, of which the base device has a part;
+ * returns `at` when there is none. */
+static uint64_t based_before(const struct best_set *set, uint64_t at, uint64_t from) {
+  for (uint64_t end = at; end > from; end = (end - 1) / WORD_BITS * WORD_BITS) {
+    const uint64_t word = (end - 1) / WORD_BITS;
+    const uint64_t below = UINT64_MAX >> (WORD_BITS - 1 - (end - 1) % WORD_BITS);
+    const uint64_t bits = set->based[word] & below;
+    if (bits == 0)
+      continue;
+    const uint64_t found = word * WORD_BITS + WORD_BITS - 1 - (uint64_t)__builtin_clzll(bits);
+    return found >= from ? found : at;
+  }
+  return at;
+}
+
+/* The same, from `at` on and before `end`; returns `end` when there is none. */
+static uint64_t based_from(const struct best_set *set, uint64_t at, uint64_t end) {
+  for (uint64_t begin = at; begin < end; begin = (begin / WORD_BITS + 1) * WORD_BITS) {
+    const uint64_t bits = set->based[begin / WORD_BITS] & (UINT64_MAX << (begin % WORD_BITS));
+    if (bits == 0)
+      continue;
+    const uint64_t found = begin / WORD_BITS * WORD_BITS + (uint64_t)__builtin_ctzll(bits);
+    return found < end ? found : end;
+  }
+  return end;
+}
+
+/* Where the base device's head is before a request; -1 before the first. */
+static int64_t head_before(const struct best_set *set, const struct best_stream *stream,
+                           uint64_t number) {
+  if (!set->trace->is_ordered)
+    return -1;
+  const uint64_t before = based_before(set, number, stream->offset);
+  return before < number ? head_after(set, &stream->requests[before - stream->offset]) : -1;
+}
+
+/* What a request takes, but for its transfers: on the base device each run of its sectors begins
+ * anew, on NVM they are neighbours. */
+static int64_t request_ps(struct best_set *set, const struct best_stream *stream, uint64_t number) {
+  const struct tk_best_prices *prices = &set->trace->setup.prices;
+  const struct best_request *request = &stream->requests[number - stream->offset];
+  const int op = request->kind & BEST_WRITE;
+  set->looks++;
+  if (request->kind & BEST_STUCK)
+    return 0;
+  int64_t ps = 0;
+  if (next_of(set, request, request->first, true) <= request->last)
+    ps += prices->nvm.latency_ps[op] + (request->kind & BEST_FUA ? prices->nvm.fua_ps : 0);
+  uint32_t group = next_of(set, request, request->first, false);
+  if (group > request->last)
+    return ps;
+  int64_t head = head_before(set, stream, number);
+  while (group <= request->last) {
+    ps += best_setup_ps(set->trace, request, head, best_start(set->trace, request, group));
+    group = next_of(set, request, group, true);
+    head = best_end(set->trace, request, group - 1);
+    group = next_of(set, request, group, false);
+  }
+  return ps;
+}
+
+static int64_t flushes_ps(const struct best_set *set, int role) {
+  const int64_t *ps = set->trace->setup.prices.flush_ps;
+  const int64_t on = set->role_on[role];
+  const bool has_base = on == 0 || on < set->trace->role_blocks[role];
+  return set->trace->flushes[role] * ((has_base ? ps[0] : 0) + (on > 0 ? ps[1] : 0));
+}
+
+static void mark(struct best_set *set, const struct best_request *request, uint64_t number) {
+  const uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
+  if (next_of(set, request, request->first, false) <= request->last)
+    set->based[number / WORD_BITS] |= bit;
+  else
+    set->based[number / WORD_BITS] &= ~bit;
+}
+
+void best_set_time(struct best_set *set) {
+  const struct best_trace *trace = set->trace;
+  set->elapsed_ps = trace->fixed_ps;
+  set->blocks = 0;
+  memset(set->role_on, 0, sizeof set->role_on);
+  for (uint32_t group = 0; group < trace->groups; group++) {
+    if (!set->on[group])
+      continue;
+    const uint32_t blocks = best_blocks_of(trace, group);
+    set->blocks += blocks;
+    set->role_on[trace->setup.roles[trace->first_block[group]]] += blocks;
+    set->elapsed_ps -= trace->moved_ps[group];
+  }
+  for (int role = 0; role < TK_ROLES; role++)
+    set->elapsed_ps += flushes_ps(set, role);
+  for (uint32_t device = 0; device < trace->setup.device_count; device++) {
+    const struct best_stream *stream = &trace->streams[device];
+    for (uint32_t i = 0; i < stream->count; i++) {
+      mark(set, &stream->requests[i], stream->offset + i);
+      set->elapsed_ps += request_ps(set, stream, stream->offset + i);
+    }
+  }
+}
+
+int best_set_link(struct best_set *set) {
+  const struct best_trace *trace = set->trace;
+  if (set->touches != NULL)
+    return 0;
+  set->touched = calloc(trace->groups + 2ul, sizeof *set->touched);
+  set->touches = malloc((trace->pairs + 1) * sizeof *set->touches);
+  if (set->touched == NULL || set->touches == NULL)
+    return -ENOMEM;
+  /* Counted two places on, so that filling leaves each group's first one in its own place. */
+  for (int pass = 0; pass < 2; pass++) {
+    for (uint32_t device = 0; device < trace->setup.device_count; device++) {
+      const struct best_stream *stream = &trace->streams[device];
+      for (uint32_t i = 0; i < stream->count; i++)
+        for (uint32_t group = stream->requests[i].first; group <= stream->requests[i].last;
+             group++) {
+          if (pass == 0)
+            set->touched[group + 2]++;
+          else
+            set->touches[set->touched[group + 1]++] = (uint32_t)(stream->offset + i);
+        }
+    }
+    for (uint32_t group = 0; pass == 0 && group < trace->groups; group++)
+      set->touched[group + 2] += set->touched[group + 1];
+  }
+  return 0;
+}
+
+/* What the requests of a group take, and each one right after them on the base device. */
+static int64_t around_ps(struct best_set *set, uint32_t group) {
+  const struct best_stream *stream = &set->trace->streams[set->trace->stream_of[group]];
+  int64_t ps = 0;
+  for (uint64_t i = set->touched[group]; i < set->touched[group + 1]; i++) {
+    const uint64_t number = set->touches[i];
+    ps += request_ps(set, stream, number);
+    if (!set->trace->is_ordered)
+      continue;
+    const bool is_last = i + 1 == set->touched[group + 1];
+    const uint64_t end = is_last ? stream->offset + stream->count : set->touches[i + 1];
+    const uint64_t next = based_from(set, number + 1, end);
+    if (next < end)
+      ps += request_ps(set, stream, next);
+  }
+  return ps;
+}
+
+int64_t best_set_toggle(struct best_set *set, uint32_t group) {
+  const struct best_trace *trace = set->trace;
+  const struct best_stream *stream = &trace->streams[trace->stream_of[group]];
+  const int role = trace->setup.roles[trace->first_block[group]];
+  int64_t change_ps = -around_ps(set, group) - flushes_ps(set, role);
+  set->on[group] = !set->on[group];
+  for (uint64_t i = set->touched[group]; i < set->touched[group + 1]; i++)
+    mark(set, &stream->requests[set->touches[i] - stream->offset], set->touches[i]);
+  const int64_t blocks = best_blocks_of(trace, group);
+  set->role_on[role] += set->on[group] ? blocks : -blocks;
+  set->blocks += set->on[group] ? blocks : -blocks;
+  change_ps += around_ps(set, group) + flushes_ps(set, role);
+  change_ps += set->on[group] ? -trace->moved_ps[group] : trace->moved_ps[group];
+  set->elapsed_ps += change_ps;
+  return change_ps;
+}
+
+int best_set_init(struct best_set *set, const struct best_trace *trace) {
+  *set = (struct best_set){.trace = trace};
+  set->on = calloc(trace->groups + 1ul, sizeof *set->on);
+  set->based = calloc(trace->requests / WORD_BITS + 1, sizeof *set->based);
+  return set->on != NULL && set->based != NULL ? 0 : -ENOMEM;
+}
+
+void best_set_free(struct best_set *set) {
+  free(set->on);
+  free(set->based);
+  free(set->touches);
+  free(set->touched);
+}

@@ -1,0 +1,160 @@
+"""The best placement against every placement there is, and its bound, on small random traces."""
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.simulate.placement_models import (
+    DISK,
+    HEAD,
+    NVM,
+    Block,
+    Request,
+    position_ps,
+    write_trace,
+)
+from tracekit.devices import DevicePair, Profile, base_cost, device_cost
+from tracekit.model.best_placement import OnNvm, Rival, Search, searching
+from tracekit.model.block_orders import hottest_first, read_blocks
+from tracekit.model.placement import ChargedTrace
+
+FLAT = replace(DISK, sequential_setup_us=None)
+FLAT_NVM = replace(NVM, sequential_setup_us=None)
+SLOW_NVM = replace(FLAT_NVM, write_latency_us=9800.0, write_mib_s=90.0, flush_us=9000.0)
+PAIRS = {
+    "no head": (FLAT, FLAT_NVM),
+    "what continues is free": (DISK, FLAT_NVM),
+    "a moving head": (HEAD, FLAT_NVM),
+    "NVM that is slower in part": (DISK, SLOW_NVM),
+    "flash, whose reads alone are slow": (
+        replace(FLAT, write_latency_us=100.0, fua_us=0.0),
+        SLOW_NVM,
+    ),
+}
+MOST_BLOCKS = 9
+
+
+def elapsed_ps(requests: Sequence[Request], on_nvm: set[Block], pair: DevicePair) -> int:
+    """Serve each request: on the base device run by run from its head, on NVM at once."""
+    base, nvm = base_cost(pair.base), device_cost(pair.nvm)
+    total, heads, roles = 0, dict[str, int](), dict[Block, str]()
+    for one in requests:
+        roles = dict.fromkeys(one.blocks if one.is_transfer else (), one.role) | roles
+    for one in requests:
+        if one.operation == "flush" or one.is_preflush:
+            blocks = {block for block, role in roles.items() if role == one.role}
+            total += pair.flush_ps[0] * (not blocks or not blocks <= on_nvm)
+            total += pair.flush_ps[1] * bool(blocks & on_nvm)
+        if not one.is_transfer:
+            continue
+        op = int(one.operation == "write")
+        moved = one.sectors_on(on_nvm)
+        total += moved * nvm.sector_ps[op] + (one.sectors - moved) * base.sector_ps[op]
+        total += (nvm.latency_ps[op] + one.is_fua * nvm.fua_ps) * (moved > 0)
+        for sector in range(one.sector, one.sector + one.sectors):
+            if (one.device, sector // 8) in on_nvm:
+                continue
+            head = heads.get(one.device)
+            heads[one.device] = sector + 1
+            if head == sector and sector > one.sector:
+                continue
+            total += one.is_fua * base.fua_ps
+            if pair.base.has_head:
+                total += base.sequential_ps[op]
+                total += position_ps(pair.base, head, sector, is_write=bool(op))
+            else:
+                total += base.sequential_ps[op] if head == sector else base.latency_ps[op]
+    return total
+
+
+def chance(number: int) -> list[Request]:
+    """Some requests of two devices and three roles, aligned or not, that often continue others."""
+    draw = random.Random(number)  # noqa: S311
+    found: list[Request] = []
+    ends = {"sda": 0, "sdb": 0}
+    spans = {"sda": draw.randint(3, MOST_BLOCKS - 2), "sdb": 2}
+    for _ in range(draw.randint(3, 24)):
+        device = "sda" if draw.random() < 0.85 else "sdb"
+        begins = ends[device] if draw.random() < 0.5 else 8 * draw.randrange(spans[device])
+        begins += draw.choice([0, 0, 0, 3])
+        if begins >= 8 * spans[device]:
+            begins = 0
+        sectors = min(draw.choice([5, 8, 8, 8, 16, 24]), 8 * spans[device] - begins)
+        operation = draw.choice(["read", "write", "write", "flush"])
+        role = "unknown" if device == "sdb" else "journal" if begins < 16 else "fs"
+        one = Request(
+            role,
+            begins,
+            sectors if operation != "flush" else 0,
+            operation,
+            is_fua=operation == "write" and draw.random() < 0.2,
+            is_preflush=operation == "write" and draw.random() < 0.1,
+            device=device,
+        )
+        ends[device] = begins + one.sectors if one.is_transfer else ends[device]
+        found.append(one)
+    return found
+
+
+def traced(folder: Path, requests: list[Request], pair: tuple[Profile, Profile]) -> ChargedTrace:
+    write_trace(folder, requests)
+    touched = read_blocks(folder / "blocks.parquet")
+    return ChargedTrace(folder / "requests.parquet", touched, DevicePair(*pair))
+
+
+def named(trace: ChargedTrace, on_nvm: OnNvm) -> set[Block]:
+    chosen = trace.touched.by_device(np.flatnonzero(on_nvm))
+    return {(name, int(block)) for name, blocks in chosen for block in blocks}
+
+
+def every_best(requests: list[Request], trace: ChargedTrace) -> Iterator[int]:
+    """Yield the least time by number of blocks, of all placements of so many or fewer."""
+    blocks = sorted(named(trace, np.ones(len(trace.touched.keys), np.uint8)))
+    least: float = float("inf")
+    for count in range(len(blocks) + 1):
+        for chosen in itertools.combinations(blocks, count):
+            least = min(least, elapsed_ps(requests, set(chosen), trace.devices))
+        yield int(least)
+
+
+def rivals_of(search: Search, requests: list[Request], capacity: int) -> list[Rival]:
+    trace = search.trace
+    orders = {
+        "most accessed first": hottest_first(trace.touched.accesses),
+        "start": np.arange(len(trace.touched.keys)),
+    }
+    found = []
+    for name, order in orders.items():
+        on_nvm = np.zeros(len(order), np.uint8)
+        on_nvm[order[:capacity]] = 1
+        time_ps = elapsed_ps(requests, named(trace, on_nvm), trace.devices)
+        found.append(Rival(name, on_nvm, time_ps))
+    return found
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("number", range(24))
+def test_no_placement_is_below_the_bound_and_few_above_the_best(
+    tmp_path: Path, kind: str, number: int
+) -> None:
+    # GIVEN a small trace, and the least time that any placement of each size takes
+    requests = chance(number)
+    trace = traced(tmp_path / "trace", requests, PAIRS[kind])
+    least = list(every_best(requests, trace))
+    with searching(trace) as search:
+        for capacity, best_ps in enumerate(least):
+            rivals = rivals_of(search, requests, capacity)
+            found = search.find(capacity, rivals, parts=20)
+            # THEN the time is that of the placement, which fits
+            placed = named(trace, found.on_nvm)
+            assert len(placed) <= capacity
+            assert found.elapsed_ps == elapsed_ps(requests, placed, trace.devices)
+            # AND no placement is below the bound, nor any order better than the answer
+            assert found.bound_ps is not None
+            assert found.bound_ps <= best_ps <= found.elapsed_ps
+            assert found.elapsed_ps <= min(one.elapsed_ps or 0 for one in rivals)

@@ -1,0 +1,109 @@
+"""Which blocks to place, and how little a trace could take: `replayer/model/best_placement.h`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit._native.library import plain, struct
+from tracekit._native.placement import Prices, RequestKernel
+
+
+@dataclass(frozen=True)
+class BestSetup:
+    """Blocks, each with its role, and where they are; arrays as in best_placement.h."""
+
+    keys: NDArray[np.int64]
+    roles: NDArray[np.uint8]
+    devices: NDArray[np.void]
+    is_issued: bool
+    prices: Prices
+
+
+@dataclass(frozen=True)
+class BestSize:
+    """Requests, groups of blocks that are always touched together, and pairs of both."""
+
+    requests: int
+    pairs: int
+    groups: int
+
+
+class BestKernel(RequestKernel):
+    """A trace for which placements are weighed, chosen and timed."""
+
+    kind = "tk_best"
+    failure = "the best placement failed"
+
+    def __init__(self, setup: BestSetup) -> None:
+        self._block_count = len(setup.keys)
+        self._setup = struct(
+            "tk_best_setup",
+            keys=setup.keys,
+            roles=setup.roles,
+            devices=setup.devices,
+            block_count=len(setup.keys),
+            device_count=len(setup.devices),
+            as_issued=setup.is_issued,
+            prices=_fields(setup.prices),
+        )
+        super().__init__(
+            self._setup, refusal=f"the best placement refuses {len(setup.keys)} blocks"
+        )
+
+    def finish(self, cuts: NDArray[np.uint8] | None = None) -> BestSize:
+        """End the trace; groups end where requests begin or end, and before blocks with a cut."""
+        self._check_rows(self._call("finish", cuts))
+        return BestSize(**self._read("measure", "tk_best_size"))
+
+    def reprice(self, prices: Prices) -> None:
+        """Take other devices, and forget the weights."""
+        self._check(self._call("reprice", struct("tk_best_prices", **_fields(prices))))
+
+    def group_starts(self, count: int) -> NDArray[np.int64]:
+        """Return the position of each group's first block."""
+        starts = np.zeros(count, np.uint32)
+        self._call("groups", starts)
+        return starts.astype(np.int64)
+
+    def weigh(self, rounds: int, *, blocks: int = -1) -> int:
+        """Divide savings between groups, for all capacities or one; return the best bound there."""
+        return int(self._call("weigh", blocks, rounds))
+
+    def bounds_ps(self, capacities: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the time in ps below which no placement of so many blocks falls."""
+        found = np.zeros(len(capacities), np.int64)
+        self._call("bound", capacities, len(capacities), found)
+        return found
+
+    def values(self, count: int) -> NDArray[np.float64]:
+        """Return the weight a block of each group."""
+        found = np.zeros(count, np.float64)
+        self._call("values", found)
+        return found
+
+    def choose(
+        self, blocks: int, values: NDArray[np.float64], *, steps: int
+    ) -> tuple[int, NDArray[np.uint8]]:
+        """Fill a capacity by falling value, exchange groups, and return time in ps and blocks."""
+        on_nvm = np.zeros(self._block_count, np.uint8)
+        result = struct("tk_best_result")
+        self._check(self._call("choose", blocks, values, steps, on_nvm, result))
+        return int(plain(result)["elapsed_ps"]), on_nvm
+
+    def time_ps(self, on_nvm: NDArray[np.uint8]) -> int:
+        """Return the time of a placement of whole groups."""
+        result = struct("tk_best_result")
+        self._call("time", on_nvm, result)
+        return int(plain(result)["elapsed_ps"])
+
+    def _totals(self) -> dict[str, Any]:
+        return dict(self._read("read", "tk_placement_totals"))
+
+
+def _fields(prices: Prices) -> dict[str, Any]:
+    """Return the fields of `struct tk_best_prices`."""
+    return vars(prices) | {"disk": prices.disk or {}}

@@ -1,0 +1,260 @@
+"""The placement of single blocks that takes least time, and how close it is to the best possible.
+
+Roles and their orders do not limit it: blocks of a role that is not known are placed, too. The
+bound and the search are `replayer/model/best_placement.h`; a placement at the headline's capacity
+is timed by the model of all other placements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracekit._native import placement as native
+from tracekit._native.best_placement import BestKernel, BestSetup, BestSize
+from tracekit._native.placement import OPTIMAL
+from tracekit.arrow import Integers, int64_column, read_whole, text_column
+from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
+from tracekit.errors import InputError
+from tracekit.model.best_records import BestAt
+from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks
+from tracekit.model.placement import ChargedTrace, to_ns
+from tracekit.store import TraceFolder
+from tracekit.tables import BEST_PLACEMENT, ROLES
+from tracekit.units import BLOCK_BYTES
+
+TABLE = "simulations/best_placement"
+WORK = 12_000_000
+"""Requests looked at, to divide savings and to exchange blocks each: about 0.2 s of one core."""
+LEAST_ROUNDS, MOST_ROUNDS = 3, 64
+MOST_CAPACITIES = 20
+EXTENT_BLOCKS = (16, 64, 256)
+WEIGHTS, BEFORE = "saving per byte", "the capacity before"
+OnNvm = NDArray[np.uint8]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A placement that the best one must not be worse than; `elapsed_ps` None: not known."""
+
+    name: str
+    on_nvm: OnNvm
+    elapsed_ps: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A placement at one capacity in blocks."""
+
+    capacity: int
+    on_nvm: OnNvm
+    elapsed_ps: int
+    bound_ps: int | None
+    order: str
+    is_exchanged: bool
+    orders_ps: Mapping[str, int]
+
+
+def prices_of(devices: DevicePair) -> native.Prices:
+    """Return what both devices cost."""
+    base, nvm = devices
+    return native.Prices(base_cost(base), device_cost(nvm), disk_of(base), devices.flush_ps)
+
+
+def setup_of(trace: ChargedTrace) -> BestSetup:
+    """Return the blocks of a trace as the kernel takes them."""
+    touched = trace.touched
+    return BestSetup(
+        touched.keys, touched.role, touched.devices, trace.is_issued, prices_of(trace.devices)
+    )
+
+
+@dataclass
+class Search:
+    """A trace that was read, and what looking for the best placement may cost."""
+
+    trace: ChargedTrace
+    kernel: BestKernel
+    size: BestSize
+    starts: Integers  # the first block of each group
+    orders: dict[str, Values] = field(default_factory=dict)  # that were tried last
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether a request depends on the one before, so that a bound is of one capacity."""
+        cost = base_cost(self.trace.devices.base)
+        return self.trace.devices.base.has_head or cost.latency_ps != cost.sequential_ps
+
+    def rounds(self, parts: int) -> int:
+        """Return how many rounds a part of the work pays for."""
+        return min(max(WORK // parts // max(self.size.pairs, 1), LEAST_ROUNDS), MOST_ROUNDS)
+
+    def affordable(self, count: int) -> int:
+        """Return how many of so many parts of the work pay for a round and a look each."""
+        return count if self.size.pairs * count < WORK else 0
+
+    def whole(self, on_nvm: OnNvm) -> Values:
+        """Return values of which those of groups that are wholly placed are positive."""
+        if not len(self.starts):
+            return np.zeros(0)
+        return np.where(np.minimum.reduceat(on_nvm, self.starts) > 0, 1.0, -1.0)
+
+    def by_extents(self, values: Values, blocks: int) -> Values:
+        """Return the mean value of extents of so many blocks, aligned by key."""
+        sizes = np.diff(self.starts, append=len(self.trace.touched.keys))
+        extent = self.trace.touched.keys[self.starts] // blocks
+        place = np.cumsum(np.append(True, extent[1:] != extent[:-1])) - 1
+        means = np.bincount(place, values * sizes) / np.bincount(place, sizes)
+        return np.asarray(means[place])
+
+    def roles_first(self, orders: Mapping[str, Values], capacity: int) -> dict[str, Values]:
+        """Return orders in which a role that fits is whole, as that saves its flushes."""
+        roles = self.trace.touched.role
+        found: dict[str, Values] = {}
+        for role, blocks in enumerate(self.trace.touched.role_blocks().tolist()):
+            if 0 < blocks <= capacity:
+                is_role = roles[self.starts] == role
+                found |= {
+                    f"{name}, all of {ROLES[role]} first": np.where(is_role, np.inf, values)
+                    for name, values in orders.items()
+                }
+        return found
+
+    def find(self, capacity: int, rivals: Sequence[Rival], *, parts: int) -> Found:
+        """Return the best placement of so many blocks; `parts` share the work."""
+        bound_ps = int(self.kernel.bounds_ps(np.array([capacity]))[0])
+        even = self.kernel.values(self.size.groups)
+        orders = {WEIGHTS: even}
+        if self.is_ordered:
+            rounds = self.rounds(2 * parts)
+            bound_ps = max(bound_ps, self.kernel.weigh(rounds, blocks=capacity))
+            aimed = self.kernel.values(self.size.groups)
+            orders[f"{WEIGHTS} there"] = aimed
+            for blocks in EXTENT_BLOCKS:
+                orders[f"extents of {blocks * BLOCK_BYTES >> 10} KiB"] = self.by_extents(
+                    aimed, blocks
+                )
+        orders |= self.roles_first(orders, capacity)
+        orders |= {rival.name: self.whole(rival.on_nvm) for rival in rivals}
+        times = {
+            name: self.kernel.choose(capacity, values, steps=0)[0]
+            for name, values in orders.items()
+        }
+        self.orders = orders
+        best = min(times, key=lambda name: times[name])
+        steps = WORK // parts if self.size.pairs * 4 < WORK // parts else 0
+        elapsed_ps, on_nvm = self.kernel.choose(capacity, orders[best], steps=steps)
+        found = Found(capacity, on_nvm, elapsed_ps, bound_ps, best, elapsed_ps < times[best], times)
+        return _not_worse(found, rivals)
+
+
+def _not_worse(found: Found, rivals: Sequence[Rival]) -> Found:
+    """Return the rival instead that takes less time, with parts of groups, if there is one."""
+    for one in rivals:
+        if one.elapsed_ps is not None and one.elapsed_ps < found.elapsed_ps:
+            found = Found(
+                found.capacity, one.on_nvm, one.elapsed_ps, found.bound_ps, one.name,
+                is_exchanged=False, orders_ps=found.orders_ps,
+            )  # fmt: skip
+    return found
+
+
+@contextmanager
+def searching(trace: ChargedTrace) -> Iterator[Search]:
+    """Read a trace once, and yield it with savings divided for all capacities."""
+    with BestKernel(setup_of(trace)) as kernel:
+        for rows in trace.rows():
+            kernel.add(rows)
+        size = kernel.finish()
+        search = Search(trace, kernel, size, kernel.group_starts(size.groups))
+        kernel.weigh(search.rounds(2))
+        yield search
+
+
+def time_ps(trace: ChargedTrace, on_nvm: OnNvm) -> tuple[int, int]:
+    """Return the time on the base alone and of a placement of blocks, by the model of all others.
+
+    With queueing it is the mean response time.
+    """
+    blocks = np.zeros(len(on_nvm), np.dtype(native.BLOCK))
+    blocks["role"] = trace.touched.role
+    blocks["point"] = 1
+    blocks["point"][:, OPTIMAL] = on_nvm == 0
+    scenarios = np.zeros(2, np.dtype(native.SCENARIO))
+    scenarios["order"][1], scenarios["limit"][1] = OPTIMAL, 1
+    ordered = OrderedBlocks(blocks, np.zeros((len(ROLES), 1), np.int64))
+    result = native.simulate(trace.simulation(ordered, scenarios), trace.rows())
+    alone_ps, placed_ps = result.answer_ps if trace.is_open else result.service_ps
+    count = max(result.responses, 1) if trace.is_open else 1
+    return alone_ps // count, placed_ps // count
+
+
+def best_at(touched: TouchedBlocks, found: Found, base_ps: int) -> BestAt:
+    """Return what recommendation.json says of a placement."""
+    by_role = np.bincount(touched.role, found.on_nvm, minlength=len(ROLES)).astype(int)
+    bound_ps = found.bound_ps
+    return BestAt(
+        capacity_bytes=found.capacity * BLOCK_BYTES,
+        placed_bytes=int(by_role.sum()) * BLOCK_BYTES,
+        role_bytes={
+            role: int(blocks) * BLOCK_BYTES
+            for role, blocks in zip(ROLES, by_role, strict=True)
+            if blocks
+        },
+        elapsed_ns=to_ns(found.elapsed_ps),
+        gain_ratio=1 - found.elapsed_ps / base_ps if base_ps else 0.0,
+        bound_ns=None if bound_ps is None else to_ns(bound_ps),
+        gap_ratio=max(found.elapsed_ps / bound_ps - 1, 0.0) if bound_ps else None,
+        order=found.order,
+        is_exchanged=found.is_exchanged,
+    )
+
+
+def extents(touched: TouchedBlocks, on_nvm: OnNvm) -> pa.Table:
+    """Return the runs of placed blocks of one role, in the order of device and block."""
+    chosen = np.flatnonzero(on_nvm)
+    keys, role = touched.keys[chosen], touched.role[chosen]
+    is_new = np.append(True, (np.diff(keys) != 1) | (role[1:] != role[:-1]))[: len(keys)]
+    begin = np.flatnonzero(is_new)
+    # Devices without blocks have no keys, and the entry after the last one is empty.
+    entries = touched.devices[:-1]
+    used = np.flatnonzero(entries["blocks"] > 0)
+    device = used[np.searchsorted(entries["first_key"][used], keys[begin], side="right") - 1]
+    first = keys[begin] - entries["first_key"][device] + entries["first_block"][device]
+    columns = [
+        text_column(device, touched.device_names),
+        int64_column(first),
+        int64_column(np.diff(begin, append=len(keys))),
+        text_column(role[begin].astype(np.int64), ROLES),
+    ]
+    return pa.Table.from_arrays(columns, schema=BEST_PLACEMENT)
+
+
+def read_best(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
+    """Return the blocks of the best placement; InputError where it places nothing."""
+    file = folder.require(TABLE, made_by="recommend")
+    table = read_whole(file)
+    if not len(table):
+        raise InputError(
+            f"{file}: the best placement leaves everything on the base device",
+            hint="replay without --placement",
+        )
+    return blocks_of(touched, table)
+
+
+def blocks_of(touched: TouchedBlocks, table: pa.Table) -> OnNvm:
+    """Return which touched blocks are in the extents of a table."""
+    on_nvm = np.zeros(len(touched.keys), np.uint8)
+    places = {name: touched.devices[index] for index, name in enumerate(touched.device_names)}
+    for row in table.to_pylist():
+        entry = places[row["device"]]
+        first = int(row["first_block"]) - int(entry["first_block"]) + int(entry["first_key"])
+        low, high = np.searchsorted(touched.keys, [first, first + int(row["blocks"])])
+        on_nvm[low:high] = 1
+    return on_nvm
