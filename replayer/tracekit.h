@@ -18,6 +18,7 @@
 #include "model/page_runs.h"
 #include "model/placement.h"
 #include "model/policy.h"
+#include "model/response_times.h"
 #include "model/shards.h"
 #include "model/tiering.h"
 #include "model/two_level.h"

@@ -461,7 +461,9 @@ def device_cost(device: Profile) -> Cost:
     setup = (picoseconds(device.read_setup_us), picoseconds(device.write_setup_us))
     sequential = setup
     if device.sequential_setup_us is not None:
-        sequential = (picoseconds(device.sequential_setup_us),) * 2
+        # Of a device whose setup is varied, what continues costs no more than what does not.
+        continued_ps = picoseconds(device.sequential_setup_us)
+        sequential = (min(continued_ps, setup[0]), min(continued_ps, setup[1]))
     read_ps = round(SECTOR_BYTES / MIB / device.read_mib_s * 1e12)
     write_ps = round(SECTOR_BYTES / MIB / device.write_mib_s * 1e12)
     return Cost(setup, sequential, (read_ps, write_ps), picoseconds(device.fua_us))

@@ -20,6 +20,7 @@ from tracekit.free_space import Need, check_rooms
 from tracekit.locks import folder_lock
 from tracekit.metadata import Record
 from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.model.service_times import TRACED
 from tracekit.plans.block_plan import RECORD
 from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.readers.files import default_output
@@ -50,7 +51,7 @@ class PipelineOptions:
 
     layout: Path | None = None
     overwrite: bool = False
-    base: str = "hdd-7200"
+    base: str = TRACED
     nvm: str = "dax-pcm"
     capacities_bytes: tuple[int, ...] = ()
     replay: str = "file"  # of RunReplay

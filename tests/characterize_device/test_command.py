@@ -114,7 +114,9 @@ def test_the_profile_is_what_was_measured_for_every_command(measured: Path) -> N
     for key in ("read_latency_us", "write_mib_s", "flush_us", "parallelism"):
         assert getattr(profile, key) == pytest.approx(found[key]["value"], rel=1e-5)
     assert profile.price_per_gb == 6.0
-    emulated = device_specs(("lanes-measured",), measured / "out/device/profile.toml")
+    emulated = device_specs(
+        ("lanes-measured",), load_profiles(measured / "out/device/profile.toml")
+    )
     assert emulated[0].startswith("read_setup_ns=")
 
 

@@ -41,6 +41,7 @@ class Request:
     queue_ns: int | None = 0
     issue_ns: int | None = None
     merged_into: int | None = None
+    complete_ns: int | None = None
 
     @property
     def is_transfer(self) -> bool:

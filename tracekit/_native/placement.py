@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.library import Owned, array, constant, dtype_of, plain, struct
+from tracekit._native.library import (
+    Owned,
+    array,
+    call,
+    check,
+    columns_for,
+    constant,
+    dtype_of,
+    plain,
+    struct,
+)
 from tracekit.errors import InputError
 
 ROLE_COUNT = constant("TK_ROLES")
@@ -401,3 +411,36 @@ def _totals_of(fields: dict[str, Any]) -> Totals:
 def _whole(sums: NDArray[np.void]) -> list[int]:
     """Return sums of more than 64 bits (WIDE)."""
     return [high << 64 | low for low, high in sums.tolist()]
+
+
+@dataclass(frozen=True)
+class ResponseJobs:
+    """Requests by traced arrival; a part that is not there takes -1 ps."""
+
+    arrival_ns: NDArray[np.int64]
+    done_ns: NDArray[np.int64]
+    stream: NDArray[Any]
+    device: NDArray[Any]
+    base_ps: NDArray[np.int64]
+    nvm_ps: NDArray[np.int64]
+
+
+def response_times(
+    jobs: ResponseJobs, *, servers: tuple[int, int], is_closed: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how long each takes, and when it is done, in ps; InputError beyond 26 days."""
+    count = len(jobs.arrival_ns)
+    setup = struct(
+        "tk_response_setup",
+        streams=int(jobs.stream.max(initial=0)) + 1,
+        devices=int(jobs.device.max(initial=0)) + 1,
+        servers=servers,
+        is_closed=is_closed,
+    )
+    columns = struct("tk_response_jobs", **columns_for("tk_response_jobs", jobs), count=count)
+    response_ps, done_ps = np.zeros((2, count), np.int64)
+    status = call("tk_response_times", setup, columns, response_ps, done_ps)
+    if status == -errno.EOVERFLOW:
+        raise InputError("the trace lasts longer than response times are modelled for, 26 days")
+    check(status, "response times could not be modelled")
+    return response_ps, done_ps

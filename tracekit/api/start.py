@@ -353,7 +353,7 @@ def run(
     *,
     layout: PathLike | None = None,
     force: bool = False,
-    base: str = "hdd-7200",
+    base: str = "trace",
     nvm: str = "dax-pcm",
     capacity: Sizes = "",
     replay: choices.RunReplay = "file",

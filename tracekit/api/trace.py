@@ -111,7 +111,7 @@ class Trace(Tables):
     def recommend(
         self,
         *,
-        base: str = "hdd-7200",
+        base: str = "trace",
         nvm: str = "dax-pcm",
         capacity: Sizes = "",
         max_capacity: Size = "",

@@ -55,7 +55,10 @@ CAPACITY = option(
     " a tenth of what the trace touched.",
     metavar="SIZES",
 )
-BASE = "Device profile that holds what is not on NVM."
+BASE = (
+    "Device profile that holds what is not on NVM; trace: the traced disk, fitted from its service"
+    " times, or hdd-7200 where the trace has none."
+)
 NVM = "Device profile of the NVM."
 PROFILES = option("TOML file of own device profiles.", metavar="FILE")
 WHAT_IF = option("TOML file of devices and prices to ask about.", metavar="FILE")

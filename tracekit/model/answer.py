@@ -17,8 +17,11 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.best_records import BestPlacement
 from tracekit.model.block_orders import read_blocks
+from tracekit.model.footprint_growth import Footprint
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, distinct, to_ns
 from tracekit.model.placement_units import UnitAnswer
+from tracekit.model.responses import Predictions
+from tracekit.model.service_times import GIVEN, BaseFit
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size
@@ -232,6 +235,9 @@ class Recommendation(Record, kw_only=True):
     units: UnitAnswer | None = None
     best_placement: BestPlacement | None = None
     """Block by block, whatever their roles; None where nothing is there to place."""
+    footprint: Footprint | None = None
+    predictions: Predictions | None = None
+    base: BaseFit = msgspec.field(default_factory=lambda: BaseFit(kind=GIVEN))
 
     @property
     def is_open(self) -> bool:

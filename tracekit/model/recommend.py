@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
-from tracekit.arrow import constant_column, int64_column, read_columns
+from tracekit.arrow import constant_column, int64_column
 from tracekit.devices import DevicePair, Profile, choose_profile, load_profiles
 from tracekit.errors import InputError
 from tracekit.model import answer as choice
@@ -21,7 +21,9 @@ from tracekit.model.assumptions import LEFT_OUT, assumptions, journal_notes, jou
 from tracekit.model.best_choice import add_best, find_best
 from tracekit.model.best_placement import TABLE as BEST_TABLE
 from tracekit.model.block_orders import read_blocks
-from tracekit.model.gain_range import choose_cut, try_gains
+from tracekit.model.fitted_base import choose_base
+from tracekit.model.footprint_growth import UNKNOWN, footprint
+from tracekit.model.gain_range import FACTORS, Placed, choose_cut, try_gains
 from tracekit.model.placement import (
     COVERAGES,
     OPTIMUM,
@@ -41,7 +43,10 @@ from tracekit.model.placement_units import (
     with_units,
 )
 from tracekit.model.purchase import warning_of
+from tracekit.model.responses import Predictions, predict, sentence
 from tracekit.model.sensitivity import parameter_name, window_name
+from tracekit.model.service_times import TRACED, BaseFit
+from tracekit.model.timed_requests import Sample, read_sample
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import MOST_ACCESSED, PLACEMENT, ROLE_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
@@ -63,7 +68,7 @@ UNKNOWN_SHOWN_RATIO = 0.05
 class RecommendOptions:
     """What the user chose; sizes in bytes."""
 
-    base: str = "hdd-7200"
+    base: str = TRACED
     nvm: str = "dax-pcm"
     capacities_bytes: tuple[int, ...] = ()
     max_capacity_bytes: int | None = None
@@ -79,17 +84,10 @@ def recommend(
     folder: TraceFolder, options: RecommendOptions, *, on_rows: Callable[[int], None] | None = None
 ) -> Recommendation:
     """Write simulations/placement and recommendation.json; return the latter's content."""
-    known = load_profiles(options.profiles)
-    devices = DevicePair(*(choose_profile(known, name) for name in (options.base, options.nvm)))
-    requests = folder.require("requests", made_by="parse")
-    touched = read_blocks(folder.require("blocks", made_by="classify"))
-    # Formats without issue events have no issue time.
-    issues = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
-    is_issued = options.level == "issued" and any(one.null_count < len(one) for one in issues)
-    is_open = options.queueing == choice.OPEN
-    trace = ChargedTrace(requests, touched, devices, is_issued, is_open, on_rows)
+    trace, base, sample = _charged(folder, options)
+    unreported, trace = trace, replace(trace, on_rows=on_rows)
     grid = choice.make_grid(
-        touched.role_blocks().tolist(),
+        trace.touched.role_blocks().tolist(),
         options.capacities_bytes,
         max_bytes=options.max_capacity_bytes,
     )
@@ -97,24 +95,51 @@ def recommend(
         grid = choice.only_shown(grid)
     curves = curves_at(trace, grid.fine)
     result = _result(folder, options, trace, grid, curves)
-    cut = choose_cut(folder)
-    unreported = replace(trace, on_rows=None)
-    found = try_gains(unreported, result.answer, coverage=options.coverage, cut=cut)
-    if found is not None:
-        result.gain_range = found.range()
-        result.headline.append(range_sentence(result.gain_range))
-    if warning := warning_of(folder, unreported, answer=result.answer, coverage=options.coverage):
-        result.headline.insert(0, warning)
-    table = pa.concat_tables(_series(devices, grid, curves, *one) for one in _candidates(curves))
+    result.base = base
+    result.footprint = footprint(folder.table("blocks"), result.answer.capacity_bytes)
+    _add_doubts(result)
+    result.predictions = _predictions(trace, result, sample)
+    _add_ranges(folder, unreported, result)
+    table = pa.concat_tables(
+        _series(trace.devices, grid, curves, *one) for one in _candidates(curves)
+    )
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
     mixed = _mixed_blocks(folder)
-    best = find_best(unreported, curves, grid, cut=cut, is_mixed=mixed > 0)
+    best = find_best(unreported, curves, grid, cut=choose_cut(folder), is_mixed=mixed > 0)
     if best is not None:
         result.best_placement = best.placement
         tables[BEST_TABLE] = best.table
-        add_best(result, devices.nvm)
+        add_best(result, trace.devices.nvm)
     write_results(folder, choice.RESULT, result=result, tables=tables)
     return result
+
+
+def _charged(
+    folder: TraceFolder, options: RecommendOptions
+) -> tuple[ChargedTrace, BaseFit, Sample]:
+    """Return the trace on its devices, where the base is from, and requests with their times."""
+    known = load_profiles(options.profiles)
+    nvm = choose_profile(known, options.nvm)
+    requests = folder.require("requests", made_by="parse")
+    touched = read_blocks(folder.require("blocks", made_by="classify"))
+    sample = read_sample(requests, touched.device_names)
+    is_issued = options.level == "issued" and sample.has_issues
+    is_open = options.queueing == choice.OPEN
+    unbased = ChargedTrace(requests, touched, DevicePair(nvm, nvm), is_issued, is_open)
+    return *choose_base(unbased, options.base, known=known, sample=sample), sample
+
+
+def _add_ranges(folder: TraceFolder, trace: ChargedTrace, result: Recommendation) -> None:
+    """Add over which range the gain is known, what users would feel, and what forbids to buy."""
+    cut = choose_cut(folder)
+    found = try_gains(trace, result.answer, coverage=result.coverage, cut=cut)
+    if found is not None:
+        result.gain_range = found.range()
+        result.headline.append(range_sentence(result.gain_range))
+    if result.predictions is not None:
+        result.headline.append(sentence(result.predictions))
+    if warning := warning_of(folder, trace, answer=result.answer, coverage=result.coverage):
+        result.headline.insert(0, warning)
 
 
 def _units(
@@ -141,6 +166,22 @@ def _units(
         pays=result.best is not None and result.best.gain_ratio > 0,
     )
     return {UNIT_TABLE: table}
+
+
+def _add_doubts(result: Recommendation) -> None:
+    """Say in the first lines where the base is from, and whether the capture was long enough."""
+    if result.base.sentence is not None:
+        result.headline[0] += f" {result.base.sentence}"
+    found = result.footprint
+    if found is not None:
+        lines = result.assumptions if found.verdict == UNKNOWN else result.headline
+        lines[1:1] = found.sentences
+
+
+def _predictions(trace: ChargedTrace, result: Recommendation, sample: Sample) -> Predictions | None:
+    """Return what users would feel of the answer, on its devices and other NVM."""
+    placed = Placed(trace, result.answer.blocks, result.coverage, [trace.devices]).on_nvm()
+    return predict(sample, result.base, devices=trace.devices, placed=placed, factors=FACTORS)
 
 
 def check_answer(folder: TraceFolder, advice: Recommendation, *, answer: Answer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from tracekit.choices import (
@@ -16,7 +15,7 @@ from tracekit.choices import (
     Pace,
     check_choice,
 )
-from tracekit.devices import Profile, Quantiles, choose_profile, disk_of, load_profiles
+from tracekit.devices import Profile, Quantiles, choose_profile, disk_of
 from tracekit.errors import InputError, UsageError
 from tracekit.replay.compiler import PlanReport
 from tracekit.units import MIB, NS_PER_MS, format_duration, parse_duration
@@ -194,13 +193,12 @@ def describe_submission(engine: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def device_specs(devices: tuple[str, ...], profiles: Path | None) -> tuple[str, ...]:
+def device_specs(devices: tuple[str, ...], known: Mapping[str, Profile]) -> tuple[str, ...]:
     """Return what the program emulates for each `PROFILE` or `LABEL=PROFILE` of `devices`.
 
-    Raises UsageError for a profile that does not exist and a label that comes twice, InputError for
-    a damaged file of profiles. Which labels there are, the plan knows.
+    Raises UsageError for a profile that does not exist and a label that comes twice. Which labels
+    there are, the plan knows.
     """
-    known = load_profiles(profiles)
     specs: dict[str, str] = {}
     for device in devices:
         role, name = split_device(device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,9 +24,12 @@ from tracekit._native.players import (
     waiting_signals,
 )
 from tracekit.choices import CacheState, Level, Pace, check_choice
+from tracekit.devices import Profile, load_profiles
 from tracekit.errors import PartialError, UsageError
 from tracekit.free_space import check_room
 from tracekit.machine_state import Reading
+from tracekit.model.fitted_base import known_profiles
+from tracekit.model.service_times import TRACED
 from tracekit.repeats import Turn
 from tracekit.replay import partial_results
 from tracekit.replay.captured import compile_files
@@ -299,7 +302,7 @@ def _prepare(
     compiled, reached = _plan(folder, options, place / PLAN, on_rows)
     schedule.check(compiled)
     _check_space(place, compiled, options)
-    player = _with_targets(options, compiled, place)
+    player = _with_targets(folder, options, compiled, place)
     arguments = player.words(first=reached.next)
     arguments += partial_results.write_done(place, reached.done)
     records = place / RECORDS
@@ -397,12 +400,22 @@ def _check_space(results: Path, compiled: PlanReport, options: ReplayOptions) ->
         check_room(results, compiled.requests * RESULT_BYTES, hint=hint)
 
 
-def _with_targets(options: ReplayOptions, compiled: PlanReport, place: Path) -> PlayerOptions:
+def _profiles(folder: TraceFolder, options: ReplayOptions) -> Mapping[str, Profile]:
+    """Return the device profiles by name; of the trace only where a device has it."""
+    is_traced = any(split_device(device)[1] == TRACED for device in options.devices)
+    if is_traced:
+        return known_profiles(folder, options.profiles)
+    return load_profiles(options.profiles)
+
+
+def _with_targets(
+    folder: TraceFolder, options: ReplayOptions, compiled: PlanReport, place: Path
+) -> PlayerOptions:
     """Return the player's options with all targets; the default one may be made for the run."""
     player = options.player
     if player.engine == "null":
         return player
-    player = replace(player, emulate=device_specs(options.devices, options.profiles))
+    player = replace(player, emulate=device_specs(options.devices, _profiles(folder, options)))
     if player.engine == EMULATED and not player.target:
         return player
     is_needed = any(target["label"] == DEFAULT for target in compiled.targets)

@@ -18,7 +18,7 @@ from msgspec import to_builtins
 from tracekit import query
 from tracekit._native import placement as native
 from tracekit.arrow import open_table
-from tracekit.devices import choose_profile, load_profiles
+from tracekit.devices import choose_profile
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import (
@@ -37,6 +37,7 @@ from tracekit.model.answer import (
 from tracekit.model.best_placement import read_best, time_ps
 from tracekit.model.best_records import BestAt
 from tracekit.model.block_orders import order_blocks
+from tracekit.model.fitted_base import known_profiles
 from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import check_answer
@@ -413,7 +414,7 @@ def verify(
     The last replay of each kind is kept as `verify-base` and `verify-placement`.
     """
     advice = read_recommendation(folder)
-    _check_profiles(advice, options.profiles)
+    _check_profiles(folder, advice, options.profiles)
     answer = _chosen(folder, advice, options.placement)
     windows = _windows(folder, advice, seconds=options.seconds)
     rival = runner_up(advice) if options.placement == ANSWER else None
@@ -469,9 +470,9 @@ def _chosen(folder: TraceFolder, advice: Recommendation, wanted: str) -> Answer 
     return best
 
 
-def _check_profiles(advice: Recommendation, own: Path | None) -> None:
+def _check_profiles(folder: TraceFolder, advice: Recommendation, own: Path | None) -> None:
     """Raise InputError when a profile is no longer the one that the recommendation was made for."""
-    known = load_profiles(own)
+    known = known_profiles(folder, own)
     for profile in advice.profiles:
         if choose_profile(known, profile.name) != profile:
             raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -118,10 +118,42 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "is_open": is_open,
             "times": advice.get("times"),
             "profile_keys": profile_keys(advice["profiles"]),
+            "felt_rows": [*felt_rows(advice.get("predictions") or {})],
             "panels": panels,
             "script": script(inputs.folder, read_recommendation(inputs.folder)),
         },
     )
+
+
+LOOPS = {"open": "as traced", "closed": "closed loop"}
+RESPONSES = ("p50_ns", "p99_ns", "p999_ns")
+
+
+def felt_rows(predictions: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield what users would feel: a row a role, loop and placement; first as it was traced."""
+    for one in predictions.get("traced", ()):
+        times = [_range(one[name], fmt.duration) for name in RESPONSES]
+        elapsed = fmt.duration(predictions["traced_elapsed_ns"])
+        yield ["the trace itself", "", elapsed, "", "", fmt.role_title(one["role"]), *times]
+    for name, title in LOOPS.items():
+        for side, placement in (("base", "base device alone"), ("answer", "as recommended")):
+            felt: Mapping[str, Any] = predictions.get(name, {}).get(side, {})
+            for one in felt.get("roles", ()):
+                yield [
+                    title,
+                    placement,
+                    _range(felt["elapsed_ns"], fmt.duration),
+                    _range(felt["requests_per_s"], fmt.number),
+                    _range(felt["mib_per_s"], fmt.number),
+                    fmt.role_title(one["role"]),
+                    *(_range(one[time], fmt.duration) for time in RESPONSES),
+                ]
+
+
+def _range(found: Mapping[str, float], write: Callable[[float], str]) -> str:
+    """Write a number, and in brackets between which it lies."""
+    text, low, high = (write(found[name]) for name in ("value", "low", "high"))
+    return text if low == high else f"{text} ({low} to {high})"
 
 
 def milestones(advice: Mapping[str, Any]) -> list[dict[str, Any]]:

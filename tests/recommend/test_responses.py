@@ -1,0 +1,89 @@
+"""Response times against a simulator as plain as it can be, and what is derived from them."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from tracekit._native.placement import ResponseJobs as Jobs
+from tracekit._native.placement import response_times
+from tracekit.errors import InputError, TracekitError
+
+NONE = -1
+
+
+def simulated(
+    jobs: Jobs, *, servers: tuple[int, int], is_closed: bool
+) -> tuple[list[int], list[int]]:
+    """Let requests arrive one by one, each when it may, in a loop over all that wait."""
+    free: dict[tuple[str, int], list[int]] = {}
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for job, stream in enumerate(jobs.stream.tolist()):
+        waiting[stream].append(job)
+    arrives = {mine[0]: int(jobs.arrival_ns[mine[0]]) * 1000 for mine in waiting.values()}
+    responses, ends = [0] * len(jobs.stream), [0] * len(jobs.stream)
+    while arrives:
+        now_ps, job = min((ps, job) for job, ps in arrives.items())
+        del arrives[job]
+        end = now_ps
+        places = (("base", int(jobs.device[job]), jobs.base_ps, servers[0]),
+                  ("nvm", 0, jobs.nvm_ps, servers[1]))  # fmt: skip
+        for name, device, takes, count in places:
+            if takes[job] == NONE:
+                continue
+            pool = free.setdefault((name, device), [0] * count)
+            server = pool.index(min(pool))
+            pool[server] = max(pool[server], now_ps) + int(takes[job])
+            end = max(end, pool[server])
+        responses[job], ends[job] = end - now_ps, end
+        mine = waiting[int(jobs.stream[job])]
+        before, after = mine[: mine.index(job) + 1], mine[mine.index(job) + 1 :]
+        if not after:
+            continue
+        traced_end = max(int(jobs.done_ns[one]) for one in before)
+        arrival = int(jobs.arrival_ns[after[0]])
+        if not is_closed:
+            arrives[after[0]] = arrival * 1000
+        elif traced_end <= arrival:
+            arrives[after[0]] = max(ends[one] for one in before) + (arrival - traced_end) * 1000
+        else:
+            arrives[after[0]] = now_ps + (arrival - int(jobs.arrival_ns[job])) * 1000
+    return responses, ends
+
+
+def some_jobs(seed: int, count: int) -> Jobs:
+    source = np.random.default_rng(seed)
+    arrival = np.sort(source.integers(0, 100 * count, count))
+    parts = source.integers(0, 300_000, (2, count))
+    absent = source.integers(0, 4, count)
+    parts[0][absent == 1] = parts[1][absent == 2] = NONE
+    return Jobs(
+        arrival,
+        arrival + source.integers(0, 400, count),
+        source.integers(0, 5, count),
+        source.integers(0, 3, count),
+        *parts,
+    )
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("servers", [(1, 1), (3, 2)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 1), (2, 60), (3, 500)])
+def test_response_times_are_those_of_a_plain_simulator(
+    seed: int, count: int, servers: tuple[int, int], is_closed: bool
+) -> None:
+    jobs = some_jobs(seed, count)
+    found = response_times(jobs, servers=servers, is_closed=is_closed)
+    expected = simulated(jobs, servers=servers, is_closed=is_closed)
+    assert [one.tolist() for one in found] == [*expected]
+
+
+def test_requests_that_cannot_be_are_refused() -> None:
+    jobs = some_jobs(4, 10)
+    jobs.arrival_ns[5] = -1
+    with pytest.raises(TracekitError, match="Invalid argument"):
+        response_times(jobs, servers=(1, 1), is_closed=False)
+    jobs = some_jobs(4, 10)
+    jobs.base_ps[5] = 1 << 62
+    with pytest.raises(InputError, match="26 days"):
+        response_times(jobs, servers=(1, 1), is_closed=False)
