@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.recommend.traces import BLOCK, US, recommended
 from tests.simulate.placement_models import (
     DISK,
     HEAD,
@@ -19,9 +20,12 @@ from tests.simulate.placement_models import (
     write_trace,
 )
 from tracekit.devices import DevicePair, Profile, base_cost, device_cost
-from tracekit.model.best_placement import OnNvm, Rival, Search, searching
+from tracekit.model.best_placement import OnNvm, Rival, Search, read_best, searching, time_ps
 from tracekit.model.block_orders import hottest_first, read_blocks
 from tracekit.model.placement import ChargedTrace
+from tracekit.replay.placed import place_answer
+from tracekit.store import TraceFolder
+from tracekit.tables import ROLES
 
 FLAT = replace(DISK, sequential_setup_us=None)
 FLAT_NVM = replace(NVM, sequential_setup_us=None)
@@ -154,7 +158,39 @@ def test_no_placement_is_below_the_bound_and_few_above_the_best(
             placed = named(trace, found.on_nvm)
             assert len(placed) <= capacity
             assert found.elapsed_ps == elapsed_ps(requests, placed, trace.devices)
+            # AND that of the model of all other placements
+            if capacity % 3 == 1:
+                assert time_ps(trace, found.on_nvm) == (least[0], found.elapsed_ps)
             # AND no placement is below the bound, nor any order better than the answer
             assert found.bound_ps is not None
             assert found.bound_ps <= best_ps <= found.elapsed_ps
             assert found.elapsed_ps <= min(one.elapsed_ps or 0 for one in rivals)
+
+
+def test_blocks_of_no_known_role_are_placed_and_can_be_replayed(tmp_path: Path) -> None:
+    # GIVEN requests of unknown role, of which three blocks of two devices are used most
+    hot = [Request("unknown", sector, device=device) for sector, device in HOT]
+    cold = [Request("unknown", 80 + 16 * number) for number in range(7)]
+    result = recommended(tmp_path, hot * 5 + cold, capacities_bytes=(3 * BLOCK,))
+    # THEN they are the answer, the best there is
+    best = result["best_placement"]["answer"]
+    assert best["elapsed_ns"] == (7 * 5000 + 15 * 15) * US
+    assert best["role_bytes"] == {"unknown": 3 * BLOCK}
+    assert best["gap_ratio"] < 1e-6
+    assert result["headline"][0].startswith("Block by block, 12 KiB of unknown (2 extents, in")
+    assert result["headline"][3].startswith("By roles: no capacity of it pays")
+    # AND the table has them, as a replay places them: for all roles, sdb behind sda
+    folder = TraceFolder(tmp_path)
+    touched = read_blocks(tmp_path / "blocks.parquet")
+    chosen = touched.by_device(np.flatnonzero(read_best(folder, touched)))
+    assert [(name, blocks.tolist()) for name, blocks in chosen] == [("sda", [0, 1]), ("sdb", [7])]
+    placed = place_answer(folder, "best")
+    assert {key: (one.blocks.tolist(), one.slot) for key, one in placed.moved.items()} == {
+        (device, role): place
+        for role in ROLES
+        for device, place in (("sda", ([0, 1], 0)), ("sdb", ([7], 2)))
+    }
+    assert placed.on_nvm == {**dict.fromkeys(ROLES, "none"), "unknown": "part"}
+
+
+HOT = ((0, "sda"), (56, "sdb"), (8, "sda"))

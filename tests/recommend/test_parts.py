@@ -113,8 +113,12 @@ def test_other_roles_are_placed_only_by_the_optimum(tmp_path: Path) -> None:
     assert result["answer"]["placement"] == "base"
     assert curve(tmp_path, "most-accessed-first") == {0: 10000, 1: 5015, 2: 30}
     assert any("2 requests of no placeable role" in text for text in result["assumptions"])
-    # AND the headline says how much of the time that is, and what to do about it
-    assert result["headline"][0].endswith(
+    # AND the headline begins with blocks of these roles, as none of another is there
+    best = result["best_placement"]["answer"]
+    assert (best["role_bytes"], best["elapsed_ns"]) == ({"other": BLOCK}, 5015 * US)
+    assert "of other (1 extent, in simulations/best_placement)" in result["headline"][0]
+    # AND it says how much of the time is of what has no role, and what to do about it
+    assert result["headline"][1].endswith(
         "50% of the time is of requests without a role: set it with tracekit classify --role."
     )
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tracekit.arrow import Integers
 from tracekit.devices import Profile
 from tracekit.model import answer as choice
-from tracekit.model.answer import Answer, Cut, Grid, Recommendation
+from tracekit.model.answer import PLACED_BYTES, Answer, Cut, Grid, Recommendation
 from tracekit.model.best_placement import (
     BEFORE,
     MOST_CAPACITIES,
@@ -145,10 +145,8 @@ def _robust(
 
     Of those that take little longer, and no longer than what it must not be worse than.
     """
-    most_ps = min(
-        int((1 + DEARER_RATIO) * best.elapsed_ps),
-        *(one.elapsed_ps for one in rivals if one.elapsed_ps is not None),
-    )
+    known_ps = [one.elapsed_ps for one in rivals if one.elapsed_ps is not None]
+    most_ps = min([int((1 + DEARER_RATIO) * best.elapsed_ps), *known_ps])
     placements = {best.order: best}
     for name, values in search.orders.items():
         elapsed_ps, on_nvm = search.kernel.choose(best.capacity, values, steps=0)
@@ -183,19 +181,15 @@ def _timed(trace: ChargedTrace, found: Found, rivals: list[Rival]) -> Found:
 def add_best(advice: Recommendation, nvm: Profile) -> None:
     """Add to the headline what to place block by block, how good that is, and whether robust.
 
-    Where roles have no answer, as where none is known, this is the answer and comes first.
+    Where there is no other answer it comes first.
     """
     best = advice.best_placement
     if best is None:
         return
-    sentences = list(_sentences(best, advice.answer, nvm))
-    if advice.answer.placement != "base" or best.answer.gain_ratio <= 0:
-        advice.headline += sentences
-        return
-    by_roles, margin, *rest = advice.headline
-    if advice.best is not None and advice.best.gain_ratio <= 0:
-        rest = rest[1:]
-    advice.headline[:] = [*sentences, f"By roles: {by_roles}", margin, *rest]
+    sentences = [" ".join(_sentences(best, advice.answer, nvm))]
+    is_first = advice.answer.placement == "base" and advice.units is None
+    place = 0 if is_first and best.answer.gain_ratio > 0 else len(advice.headline)
+    advice.headline[place:place] = sentences
 
 
 def _sentences(best: BestPlacement, answer: Answer, nvm: Profile) -> Iterator[str]:
@@ -204,7 +198,7 @@ def _sentences(best: BestPlacement, answer: Answer, nvm: Profile) -> Iterator[st
         yield f"No placement of single blocks saves time either{_near(one.gap_ratio)}."
         return
     parts = " and ".join(
-        f"{format_size(size)} of the {ROLE_NAMES[role] if role != 'unknown' else 'unknown role'}"
+        f"{format_size(size)} of {f'the {ROLE_NAMES[role]}' if role in PLACED_BYTES else role}"
         for role, size in one.role_bytes.items()
     )
     runs = f"{best.extents:,} {'extent' if best.extents == 1 else 'extents'}"

@@ -34,6 +34,7 @@ from tracekit.model.answer import (
     read_recommendation,
     runner_up,
 )
+from tracekit.model.best_placement import TABLE as BEST_TABLE
 from tracekit.model.best_placement import read_best, time_ps
 from tracekit.model.best_records import BestAt
 from tracekit.model.block_orders import order_blocks
@@ -62,8 +63,6 @@ from tracekit.replay.windows import choose_windows, only_windows, requests_for
 from tracekit.store import TraceFolder, new_folder, write_results
 from tracekit.tables import ROLE_NAMES, ROLES, VERIFICATION
 from tracekit.units import format_duration, format_size
-
-OF_BEST = "simulations/best_placement.parquet"
 
 
 class Prediction(Record):
@@ -463,8 +462,8 @@ def _chosen(folder: TraceFolder, advice: Recommendation, wanted: str) -> Answer 
     found_ns = to_ns(time_ps(trace, read_best(folder, trace.touched))[1])
     if found_ns != best.elapsed_ns:
         raise InputError(
-            f"{folder.file(OF_BEST)} does not fit the trace: {best.elapsed_ns} ns are recommended,"
-            f" of the trace it takes {found_ns}",
+            f"{folder.table(BEST_TABLE)} does not fit the trace: {best.elapsed_ns} ns are"
+            f" recommended, of the trace it takes {found_ns}",
             hint="it was edited, or the trace has changed since: run recommend again",
         )
     return best

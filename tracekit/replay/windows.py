@@ -21,8 +21,8 @@ LEAST_REQUESTS = 100
 MOST_WINDOWS = 8
 LEAST_IN_WINDOW = 50
 """Requests; fewer would be mostly what the start of a window costs a disk's head."""
+BEST = "simulations/best_placement"
 NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")
-WHERE_THERE = ("simulations/best_placement.parquet",)
 
 
 def requests_for(total: int, elapsed_ns: int, *, seconds: float) -> int:
@@ -62,10 +62,10 @@ def only_windows(folder: TraceFolder, windows: Sequence[range]) -> Iterator[Trac
         part = Path(place)
         for name in NEEDED:
             _give(folder.file(name), part / name)
-        for name in WHERE_THERE:
-            if folder.file(name).exists():
-                (part / name).parent.mkdir(exist_ok=True)
-                _give(folder.file(name), part / name)
+        if folder.has(BEST):
+            folder_of_best = part / "simulations"
+            folder_of_best.mkdir()
+            _give(folder.table(BEST), folder_of_best / folder.table(BEST).name)
         with open_table(requests) as source:
             batches = _cut(source.iter_batches(), windows)
             write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
