@@ -4,22 +4,24 @@
 a guest of the lab tries nodes and users of its own. The plan must write in a target's first MiB.
 """
 
-import hashlib
 import json
 import os
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from fcntl import ioctl
+from itertools import groupby
 from pathlib import Path
 
 MIB = 1 << 20
 BLKFLSBUF = 0x1261
-ALLOWED = ("ext", "mbr", "gpt", "swap", "lvm", "md", "bcache")
+PATIENCE_S = 60.0
+ALLOWED = ("ext", "mbr", "gpt", "swap", "lvm", "md", "bcache", "ambivalent")
 STILL = ("-o", "ro,noload")
 """How to mount an ext4 that must not write anything by itself."""
 
@@ -44,14 +46,42 @@ class Node:
     """Layers that the kernel holds for what is built of them."""
     others: str = ""
     """What stands beside the target and shares no byte with it."""
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Users of a layer beside those that a layer of its kind has."""
+    needs: str = ""
+    """A module of the kernel."""
+    is_restless: bool = False
+    """It still writes by itself for a moment after it was written to."""
+
+
+@dataclass(frozen=True)
+class User:
+    """Who makes a layer busy, and what the program says of it."""
+
+    use: Use
+    reasons: tuple[str, ...]
+    """One of these is in the refusal."""
+    makes: tuple[str | Path, ...] = ()
+    """The command that makes on the layer what it needs."""
+    needs: str = ""
+    is_of_files: bool = False
+    """It uses files, too."""
 
 
 def call(*command: str | Path, text: str = "") -> str:
     """Run a command that must succeed and return what it printed."""
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(map(str, command))}: {done.stderr}")
-    return done.stdout.strip()
+    words = " ".join(map(str, command))
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            said, complaint = process.communicate(text, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"{words}: it does not end") from None
+    if process.returncode != 0:
+        raise AssertionError(f"{words}: {complaint}")
+    return said.strip()
 
 
 def image(place: Path, name: str = "img", *, mib: int = 8) -> Path:
@@ -193,19 +223,25 @@ def _mounted_loop(ends: ExitStack, layer: Path, place: Path) -> None:
     _mounted(ends, loop(ends, layer, "--read-only"), place)
 
 
-MOUNTS: dict[str, Use] = {
-    "mounted": _mounted,
-    "mounted elsewhere": _mounted_elsewhere,
-    "unmounted lazily": _unmounted_lazily,
-    "loop mounted": _mounted_loop,
+EXT4 = ("mkfs.ext4", "-q", "-F")
+LOOPED = ("behind the loop device",)
+MOUNTS = {
+    "mounted": User(_mounted, ("is mounted at",), EXT4),
+    "mounted elsewhere": User(_mounted_elsewhere, ("is mounted at",), EXT4),
+    "unmounted lazily": User(_unmounted_lazily, ("the kernel says",), EXT4),
+    "loop mounted": User(_mounted_loop, LOOPED, EXT4),
 }
-LOOPS: dict[str, Use] = {"second loop": _second_loop, "distant loop": _distant_loop}
-PROCESSES: dict[str, Use] = {"written": _written, "mapped": _mapped, "read": _read}
-CLAIMS: dict[str, Use] = {"claimed": _claimed}
-NO_MORE: Mapping[str, Use] = {}
-FORMATS = dict.fromkeys(MOUNTS, ("mkfs.ext4", "-q", "-F")) | {"swap": ("mkswap", "-f")}
-"""What a layer must hold for a user; it is made before."""
-WAYS = ("name", "symlink", "hard link", "twin", "descriptor", "bind mount")
+LOOPS = {"second loop": User(_second_loop, LOOPED), "distant loop": User(_distant_loop, LOOPED)}
+PROCESSES = {
+    "written": User(_written, ("in use by the process", "process has the file open")),
+    "mapped": User(_mapped, ("by a mapping of the process", "process has the file open")),
+    "read": User(_read, ("process has the file open",)),
+}
+CLAIMS = {"claimed": User(_claimed, ("the kernel says",))}
+USERS = {**MOUNTS, **LOOPS, **PROCESSES, **CLAIMS}
+NO_MORE: Mapping[str, User] = {}
+Way = tuple[str, Path, int | None, list[str]]
+"""A way to name a target, the path, a descriptor that the program must have, and its words."""
 
 
 @dataclass(frozen=True)
@@ -222,14 +258,17 @@ class Case:
         return f"{self.node}, {self.layer} {self.user}"
 
 
-def _users(node: Node, layer: str, more: Mapping[str, Use]) -> Iterator[str]:
-    yield from (*LOOPS, *PROCESSES)
-    if not layer.startswith("file") and layer not in node.held.split():
+def _users(node: Node, layer: str, more: Mapping[str, User]) -> Iterator[str]:
+    is_file = layer.startswith("file")
+    yield from (*LOOPS, *PROCESSES, *node.own.get(layer, ()))
+    if is_file:
+        yield from (name for name, user in more.items() if user.is_of_files)
+    elif layer not in node.held.split():
         yield from (*CLAIMS, *more)
         yield from MOUNTS if layer in node.mountable.split() else ()
 
 
-def cases(nodes: Mapping[str, Node] = NODES, more: Mapping[str, Use] = NO_MORE) -> Iterator[Case]:
+def cases(nodes: Mapping[str, Node] = NODES, more: Mapping[str, User] = NO_MORE) -> Iterator[Case]:
     """Yield all cases of these nodes; `more` are users of devices beside those known here."""
     for name, node in nodes.items():
         for layer in node.layers.split():
@@ -238,6 +277,15 @@ def cases(nodes: Mapping[str, Node] = NODES, more: Mapping[str, Use] = NO_MORE) 
                 is_free = user == "read" and node.layers != "file"
                 yield Case(name, layer, user, is_free)
         yield from (Case(name, other, "mounted", is_free=True) for other in node.others.split())
+
+
+def kernel_name(target: Path) -> Path:
+    """Return the path in /dev by which the kernel calls a device, of a file its own path."""
+    status = target.stat()
+    if not stat.S_ISBLK(status.st_mode):
+        return target
+    numbers = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    return Path("/dev") / Path(f"/sys/dev/block/{numbers}").resolve().name
 
 
 def names(ends: ExitStack, place: Path, target: Path) -> Iterator[tuple[str, Path, int | None]]:
@@ -256,6 +304,9 @@ def names(ends: ExitStack, place: Path, target: Path) -> Iterator[tuple[str, Pat
     fd = os.open(target, os.O_PATH)
     ends.callback(os.close, fd)
     yield "descriptor", Path(f"/proc/self/fd/{fd}"), fd
+    known_as = kernel_name(target)
+    if known_as != target:
+        yield "kernel's name", known_as, None
     bound = place / "bound"
     bound.touch()
     call("mount", "--bind", target, bound)
@@ -263,13 +314,13 @@ def names(ends: ExitStack, place: Path, target: Path) -> Iterator[tuple[str, Pat
     yield "bind mount", bound, None
 
 
-def digest(path: Path) -> str:
-    """Return a hash of what is behind the caches of a device, or in a file."""
-    if stat.S_ISBLK(path.stat().st_mode):
-        with path.open("rb") as device:
-            ioctl(device, BLKFLSBUF)
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+def content_of(path: Path) -> bytes:
+    """Return what is behind the caches of a device, or in a file."""
+    with path.open("rb", buffering=0) as file:
+        if stat.S_ISBLK(path.stat().st_mode):
+            ioctl(file, BLKFLSBUF)
+        size = file.seek(0, os.SEEK_END)
+        return os.pread(file.fileno(), size, 0)
 
 
 @dataclass
@@ -278,18 +329,24 @@ class Player:
 
     plan: Path
     summary: Path
-    program: str = "tracekit-replay"
-    ways: tuple[str, ...] = WAYS
+    program: tuple[str, ...] = ("tracekit-replay",)
+    is_brief: bool = False
+    """Each case by one of the ways in turn, and without its user only if it is the last one."""
+
+    def some(self, ways: list[Way], number: int) -> list[Way]:
+        """Return the ways that a case is tried by."""
+        return [ways[number % len(ways)]] if self.is_brief else ways
 
     def run(self, path: Path, fd: int | None, *words: str) -> tuple[int, str]:
         """Replay on a target; return the exit code and what was said."""
-        line = [self.program, str(self.plan), "--target", str(path), "--pace", "fast"]
+        line = [*self.program, str(self.plan), "--target", str(path), "--pace", "fast"]
         done = subprocess.run(
             [*line, "--summary", str(self.summary), *words],
             pass_fds=[] if fd is None else [fd],
             capture_output=True,
             text=True,
             check=False,
+            timeout=PATIENCE_S,
         )
         return done.returncode, done.stderr.strip()
 
@@ -302,75 +359,133 @@ class Player:
         return ["--write-to", token, *allowed]
 
 
-def _problems(case: Case, runs: list[tuple[str, int, str]], *, is_changed: bool) -> Iterator[str]:
+@dataclass
+class Stand:
+    """A target that stands, with all that it shares bytes with."""
+
+    node: Node
+    place: Path
+    layers: Layers
+    ways: list[Way]
+    known: list[bytes] = field(default_factory=list)
+    """What the layers held when they were last looked at, unless they were written to since."""
+
+    def contents(self, names: str) -> list[bytes]:
+        """Return what some layers hold, the highest first: what waits there is written below."""
+        return [content_of(self.layers[name]) for name in reversed(names.split())]
+
+    def still(self) -> list[bytes]:
+        """Return what the layers hold as soon as that does not change any more."""
+        found = self.known or self.contents(self.node.layers)
+        while self.node.is_restless:
+            time.sleep(0.1)
+            last, found = found, self.contents(self.node.layers)
+            if found == last:
+                break
+        return found
+
+    def wipe(self) -> None:
+        """Take away what an earlier case has written."""
+        self.known = []
+        with self.layers[self.node.target].open("r+b", buffering=0) as target:
+            target.write(bytes(MIB))
+            os.fsync(target)
+
+
+@contextmanager
+def standing(node: Node, player: Player) -> Iterator[Stand]:
+    """Build a target and name it in all ways of the player."""
+    folder = tempfile.TemporaryDirectory(prefix="campaign-")
+    with folder as name, ExitStack() as ends:
+        place = Path(name)
+        (place / "mnt").mkdir()
+        layers = node.build(ends, place)
+        ways = [
+            (way, path, fd, player.confirm(path, fd))
+            for way, path, fd in names(ends, place, layers[node.target])
+        ]
+        yield Stand(node, place, layers, ways)
+
+
+def _problems(
+    case: Case, user: User, runs: list[tuple[str, int, str]], *, is_changed: bool
+) -> Iterator[str]:
     for way, code, said in runs:
         # A refusal says why, in one line.
-        is_refused = code == 1 and "is refused: " in said and "\n" not in said
-        if (code != 0) if case.is_free else not is_refused:
+        _, is_refused, why = said.partition("is refused: ")
+        is_right = any(reason in why for reason in user.reasons) and "\n" not in said
+        if (code != 0) if case.is_free else (code != 1 or not is_refused or not is_right):
             yield f"{case}, by its {way}: exit code {code}, {said or 'written'}"
     if is_changed != case.is_free:
         yield f"{case}: what it shares bytes with {'has' if is_changed else 'has not'} changed"
 
 
-def try_case(
-    case: Case,
-    player: Player,
-    nodes: Mapping[str, Node] = NODES,
-    more: Mapping[str, Use] = NO_MORE,
+def try_on(
+    stand: Stand, case: Case, player: Player, user: User, ways: list[Way]
 ) -> tuple[int, list[str]]:
     """Return how many replays were tried beside the user, and what went wrong."""
-    node = nodes[case.node]
-    use = {**MOUNTS, **LOOPS, **PROCESSES, **CLAIMS, **more}[case.user]
-    folder = tempfile.TemporaryDirectory(prefix="campaign-")
-    with folder as name, ExitStack() as ends:
-        place = Path(name)
-        layers = node.build(ends, place)
-        if case.user in FORMATS:
-            call(*FORMATS[case.user], layers[case.layer])
-        target = layers[node.target]
-        ways = [
-            (way, path, fd, player.confirm(path, fd))
-            for way, path, fd in names(ends, place, target)
-            if way in player.ways
-        ]
-        (place / "mnt").mkdir()
-
-        def digests(names: str) -> list[str]:
-            return [digest(layers[layer]) for layer in names.split()]
-
-        before, beside = digests(node.layers), digests(node.others)
-        with ExitStack() as user:
-            use(user, layers[case.layer], place / "mnt")
-            runs = [(way, *player.run(path, fd, *words)) for way, path, fd, words in ways]
-        problems = list(_problems(case, runs, is_changed=digests(node.layers) != before))
-        # Without the user the same is written: only he was in the way.
-        _, path, fd, words = ways[0]
-        code, said = player.run(path, fd, *words)
-        if code != 0 or digests(node.layers) == before:
-            problems.append(f"{case}: not written without the user: exit code {code}, {said}")
-        if digests(node.others) != beside:
-            problems.append(f"{case}: what stands beside it has changed")
-        return len(runs), problems
+    node, layer = stand.node, stand.layers[case.layer]
+    if user.makes or not stand.known:
+        stand.wipe()
+    if user.makes:
+        call(*user.makes, layer)
+    with ExitStack() as use:
+        user.use(use, layer, stand.place / "mnt")
+        before, beside = stand.still(), stand.contents(node.others)
+        runs = [(way, *player.run(path, fd, *words)) for way, path, fd, words in ways]
+        after = stand.contents(node.layers)
+        is_beside_changed = stand.contents(node.others) != beside
+    stand.known = after if after == before else []
+    problems = list(_problems(case, user, runs, is_changed=after != before))
+    if is_beside_changed:
+        problems.append(f"{case}: what stands beside it has changed")
+    return len(runs), problems
 
 
-def try_all(
-    player: Player,
-    nodes: Mapping[str, Node] = NODES,
-    more: Mapping[str, Use] = NO_MORE,
-    *,
-    every: int = 1,
-) -> Iterator[str]:
-    """Try one of so many cases and yield what went wrong, at the end how many were tried."""
-    wrong = runs = 0
-    chosen = list(cases(nodes, more))[::every]
-    for case in chosen:
+def try_free(stand: Stand, case: Case, player: Player) -> list[str]:
+    """Return what went wrong without the user: only he was in the way."""
+    stand.wipe()
+    before, beside = stand.contents(stand.node.layers), stand.contents(stand.node.others)
+    stand.known = []
+    _, path, fd, words = stand.ways[0]
+    code, said = player.run(path, fd, *words)
+    if code != 0 or stand.contents(stand.node.layers) == before:
+        return [f"{case}: not written without the user: exit code {code}, {said}"]
+    if stand.contents(stand.node.others) != beside:
+        return [f"{case}: without the user what stands beside it has changed"]
+    return []
+
+
+def try_node(
+    node: Node, chosen: list[Case], player: Player, users: Mapping[str, User] = USERS
+) -> Iterator[tuple[Case, int, list[str]]]:
+    """Try cases of one node and yield how many replays each took, and what went wrong."""
+    rest = list(chosen)
+    while rest:
+        stood = None
         try:
-            count, problems = try_case(case, player, nodes, more)
-        except (AssertionError, OSError) as error:
-            count, problems = 0, [f"{case}: could not be tried: {error}"]
-        wrong, runs = wrong + len(problems), runs + count
-        yield from problems
-    yield f"{len(chosen)} cases, {runs} replays beside a user, {wrong} problems"
+            with standing(node, player) as stood:
+                while rest:
+                    ways = player.some(stood.ways, len(rest))
+                    count, problems = try_on(stood, rest[0], player, users[rest[0].user], ways)
+                    if not player.is_brief or len(rest) == 1:
+                        problems += try_free(stood, rest[0], player)
+                    yield rest.pop(0), count, problems
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
+            # What is left of this one must not be in the way of the next one.
+            for case in rest[: 1 if stood else None] or chosen[-1:]:
+                yield case, 0, [f"{case}: could not be tried: {error}"]
+            rest = rest[1:] if stood else []
+
+
+def try_all(player: Player) -> Iterator[str]:
+    """Try all cases of this machine and yield what went wrong, at the end how many were tried."""
+    wrong = runs = number = 0
+    for name, chosen in groupby(cases(), key=lambda case: case.node):
+        for _, count, problems in try_node(NODES[name], list(chosen), player):
+            wrong, runs, number = wrong + len(problems), runs + count, number + 1
+            yield from problems
+    yield f"{number} cases, {runs} replays beside a user, {wrong} problems"
 
 
 def main() -> None:
