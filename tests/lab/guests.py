@@ -5,12 +5,21 @@ import shutil
 import site
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.house.tree import ROOT
-from tracekit.lab.image import reason_not_to_run
+from tracekit.errors import TracekitError
+from tracekit.lab.image import (
+    cache_folder,
+    in_loading_order,
+    loadable,
+    reason_not_to_run,
+    unpack,
+)
 
 CHOSEN = "TRACEKIT_LAB"
 GUEST_PYTHON = (3, 11)
@@ -66,3 +75,18 @@ def share_tracekit(share: Path, script: str) -> None:
         else:
             shutil.copy(source, share)
     shutil.copy(Path(__file__).parent / "in_guest" / script, share)
+
+
+def share_modules(share: Path, *names: str) -> None:
+    """Put modules of the guest's kernel into `modules`, numbered in their order, if it has them."""
+    archives = [*(cache_folder() / "archives").glob("linux-image-[0-9]*.deb")]
+    order: dict[Path, None] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(max(archives, key=lambda path: path.stat().st_mtime), Path(folder))
+        for name in names:
+            with suppress(TracekitError):
+                order |= dict.fromkeys(in_loading_order(Path(folder), (name,)))
+        (share / "modules").mkdir()
+        for number, path in enumerate(order):
+            name = path.name.removesuffix(".xz")
+            (share / f"modules/{number:02}-{name}").write_bytes(loadable(path))

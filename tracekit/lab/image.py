@@ -34,8 +34,8 @@ _SUFFIX = re.compile(r"\.ko(\.xz)?$")
 _FACT = re.compile(rb"(?:^|\0)(depends|softdep)=([^\0]*)")
 
 
-def in_loading_order(modules: Path) -> list[Path]:
-    """Return the files of WANTED and of their dependencies, each behind what it needs."""
+def in_loading_order(modules: Path, wanted: Sequence[str] = WANTED) -> list[Path]:
+    """Return the files of these modules and of their dependencies, each behind what it needs."""
     files = {_name(path): path for path in modules.rglob("*.ko*") if _SUFFIX.search(path.name)}
     order: list[Path] = []
 
@@ -48,7 +48,7 @@ def in_loading_order(modules: Path) -> list[Path]:
                 add(needed, is_soft=softly)
             order.append(path)
 
-    for name in WANTED:
+    for name in wanted:
         add(name)
     return order
 
@@ -60,6 +60,11 @@ def _name(path: Path) -> str:
 def _content(path: Path) -> bytes:
     data = path.read_bytes()
     return lzma.decompress(data) if path.suffix == ".xz" else data
+
+
+def loadable(path: Path) -> bytes:
+    """Return a module as a guest loads it: neither packed nor signed."""
+    return without_signature(_content(path))
 
 
 def without_signature(module: bytes) -> bytes:
@@ -96,7 +101,7 @@ def make_initramfs(target: Path, *, modules: list[Path], busybox: Path, init: Pa
     order = ""
     for path in modules:
         name = _name(path)
-        (tree / f"modules/{name}.ko").write_bytes(without_signature(_content(path)))
+        (tree / f"modules/{name}.ko").write_bytes(loadable(path))
         order += f"{name}.ko {PARAMETERS.get(name, '')}\n"
     (tree / "modules/order").write_text(order)
     members = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
