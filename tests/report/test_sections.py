@@ -412,7 +412,7 @@ def test_shapes_of_samples(sample: str, expected: str, differing: set[str], tmp_
     folder, _ = parse([SAMPLES / sample], tmp_path / "trace")
     classify(folder, Roles())
     analyze(folder)
-    recommend(folder, RecommendOptions())
+    recommend(folder, RecommendOptions(base="hdd-7200"))
     section: Any = applications.applications(Inputs(folder))
     # THEN they are those of the study's application but for what is known to differ
     agrees = section.parts["agrees"][expected]
