@@ -7,6 +7,7 @@ request of the plan once. What is signalled is the command, its program, or the 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import re
@@ -289,12 +290,19 @@ def shots(runs: int, kinds: list[str], seed: int) -> list[Shot]:
     return found
 
 
-def run(runs: int, kinds: list[str], seed: int, base: Path) -> Campaign:
-    """Try so many shots; return what was wrong."""
-    place = base / "place"
+def run(
+    runs: int, kinds: list[str], seed: int, base: Path, *, minutes: float = math.inf
+) -> Campaign:
+    """Try so many shots, and begin no other after so many minutes; return what was wrong."""
+    place, end_s = base / "place", time.monotonic() + 60 * minutes
     life_s = lives(base, kinds, place)
     campaign = Campaign()
-    for shot in shots(runs, kinds, seed):
+    # Mixed, so that the first of them are of the whole life, too.
+    mixed = shots(runs, kinds, seed)
+    random.Random(seed).shuffle(mixed)  # noqa: S311 - the same order each time
+    for shot in mixed:
+        if time.monotonic() > end_s:
+            break
         try_one(base, shot, place, life_s[shot.kind], campaign)
     return campaign
 
@@ -304,9 +312,11 @@ def main() -> int:
     parser.add_argument("kinds", nargs="*", default=list(WORDS))
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kills-") as base:
-        campaign = run(options.runs, options.kinds, options.seed, Path(base))
+        words = (options.runs, options.kinds, options.seed)
+        campaign = run(*words, Path(base), minutes=options.minutes)
     for state, count in sorted(campaign.left.items()):
         sys.stdout.write(f"{state}: {count}\n")
     for one in campaign.wrong:
