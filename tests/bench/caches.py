@@ -265,9 +265,12 @@ def bench_samples(
                 out.row(case, **summed(found), below=below)
 
 
-# By our names; libCacheSim's S3-FIFO and ARC have other defaults, so their misses differ.
-PEERS = {"lru": "LRU", "fifo": "FIFO", "clock": "Clock", "s3-fifo": "S3FIFO", "arc": "ARC"}
-EQUAL = ("lru", "fifo", "clock")
+# By our names; where libCacheSim differs from the papers or in parameters, so do the misses.
+PEERS = {
+    "lru": "LRU", "fifo": "FIFO", "clock": "Clock", "s3-fifo": "S3FIFO", "arc": "ARC", "2q": "TwoQ",
+    "lirs": "LIRS", "sieve": "Sieve", "w-tinylfu": "WTinyLFU",
+}  # fmt: skip
+EQUAL = ("lru", "fifo", "clock", "arc", "2q", "sieve")
 PEER = "libcachesim"
 PUBLISHED_MREFS_S = 2.75  # libCacheSim's own figure, of one thread
 # oracleGeneral, as libCacheSim's documentation has it.

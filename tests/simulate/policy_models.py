@@ -89,22 +89,19 @@ class Sieve:
 class Lirs:
     """Jiang and Zhang, SIGMETRICS 2002; the top of S and the end of Q are last.
 
-    S holds at most twice the cache. `quirk` is what libCacheSim does beside the paper: a hit of a
-    page that is in Q only also makes the bottom LIR page of a full LIR set a HIR page, for which
-    the front of Q leaves, even if that is the page itself, which then counts as cached in S.
+    S holds at most twice the cache, of which what left first is forgotten.
     """
 
-    def __init__(self, capacity: int, *, quirk: bool = False) -> None:
-        self.capacity, self.quirk = capacity, quirk
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self.lir_most = capacity - max(1, capacity // 100)
         self.stack: list[int] = []
         self.queue: list[int] = []
         self.lir: set[int] = set()
         self.ghosts: list[int] = []  # nonresident, in the order in which they left
-        self.only_in_stack: set[int] = set()  # with the quirk: cached HIR pages outside Q
 
     def holds(self) -> list[int]:
-        return [*self.lir, *self.queue, *self.only_in_stack]
+        return [*self.lir, *self.queue]
 
     def top(self, page: int) -> None:
         self.stack = [other for other in self.stack if other != page] + [page]
@@ -133,7 +130,6 @@ class Lirs:
     def make_lir(self, page: int) -> None:
         self.forget(page)
         self.queue = [other for other in self.queue if other != page]
-        self.only_in_stack.discard(page)
         self.lir.add(page)
         if len(self.lir) > self.lir_most:
             self.demote()
@@ -145,21 +141,8 @@ class Lirs:
             self.make_lir(page)
         elif page not in self.lir:
             self.queue = [other for other in self.queue if other != page] + [page]
-            if self.quirk and len(self.lir) == self.lir_most:
-                self.stack.remove(page)
-                self.leave_for_nothing(page)
         self.prune()
         self.limit()
-
-    def leave_for_nothing(self, page: int) -> None:
-        bottom = self.stack.pop(0)
-        self.lir.remove(bottom)
-        while len(self.queue) + 1 > self.capacity - self.lir_most:
-            if self.leave() == page:
-                self.only_in_stack.add(page)
-        self.queue.append(bottom)
-        self.prune()
-        self.top(page)
 
     def admit(self, page: int) -> int | None:
         was_in_stack = page in self.stack
