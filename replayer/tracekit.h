@@ -10,6 +10,7 @@
 #include "model/best_placement.h"
 #include "model/buffer.h"
 #include "model/cache.h"
+#include "model/cache_rivals.h"
 #include "model/curve.h"
 #include "model/event_simulation.h"
 #include "model/hotness.h"

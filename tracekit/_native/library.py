@@ -74,7 +74,7 @@ def _layout(kind: CData) -> Any:
     return f"<{letter}{ffi.sizeof(kind)}"
 
 
-def struct(kind: str, **fields: Any) -> CData:
+def struct(kind: str, /, **fields: Any) -> CData:
     """Return a new structure, zero but for these fields: `struct("cache_setup", capacity=8)`.
 
     Arrays of numpy and sequences are pointed to, and stay as long as the structure; a mapping or a
