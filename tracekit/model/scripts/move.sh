@@ -35,7 +35,7 @@ apply_move() {
     check_unused "$1"
     run rm -rf "$where"
     run cp -a "$1" "$where"
-    run sync
+    run sync -f "$NVM_MOUNT"
     run mv "$1" "$1.tracekit-old"
   fi
   if is_dry || [ ! -e "$1" ]; then
@@ -78,16 +78,16 @@ undo_move() {
   if is_dry || [ -e "$where" ]; then
     run rm -rf "$1.tracekit-part" "$1.tracekit-new"
     run cp -a "$where" "$1.tracekit-part"
-    run sync
     run mv "$1.tracekit-part" "$1.tracekit-new"
+    run sync -f "$1.tracekit-new"
     run rm -rf "$where.undone"
     run mv "$where" "$where.undone"
-    run sync
+    run sync -f "$NVM_MOUNT"
   fi
   if is_dry || [ -e "$1.tracekit-new" ]; then
     remove_empty "$1"
     run mv "$1.tracekit-new" "$1"
-    run sync
+    run sync -f "$1"
   fi
   run rm -rf "$1.tracekit-old"
 }
