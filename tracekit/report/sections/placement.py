@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tracekit.errors import InputError
 from tracekit.model.answer import read_recommendation
 from tracekit.model.carry_out import script
 from tracekit.report import charts
@@ -19,6 +20,7 @@ from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Missing, Parts, Section, chart, section
 from tracekit.report.sections.front import placement_title, shares
+from tracekit.store import TraceFolder
 from tracekit.tables import OLD_PLACEMENTS
 
 # In the order of drawing: what is compared with lies below, the most accessed first on top.
@@ -120,7 +122,7 @@ def capacity(inputs: Inputs) -> Section | Missing:
             "profile_keys": profile_keys(advice["profiles"]),
             "felt_rows": [*felt_rows(advice.get("predictions") or {})],
             "panels": panels,
-            "script": script(inputs.folder, read_recommendation(inputs.folder)),
+            "script": _script(inputs.folder),
         },
     )
 
@@ -154,6 +156,14 @@ def _range(found: Mapping[str, float], write: Callable[[float], str]) -> str:
     """Write a number, and in brackets between which it lies."""
     text, low, high = (write(found[name]) for name in ("value", "low", "high"))
     return text if low == high else f"{text} ({low} to {high})"
+
+
+def _script(folder: TraceFolder) -> str | None:
+    """Return how to carry it out, None for an answer that is not complete."""
+    try:
+        return script(folder, read_recommendation(folder))
+    except InputError:
+        return None
 
 
 def milestones(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
