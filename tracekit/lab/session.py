@@ -26,7 +26,7 @@ from tracekit.units import MIB
 
 PACKAGE = Path(__file__).resolve().parents[1]
 LAYOUT_MODULES = (
-    *("errors.py", "helper_programs.py", "units.py"),
+    *("errors.py", "escapes.py", "helper_programs.py", "units.py"),
     *("capture/layout.py", "capture/tracefs.py"),
 )
 """What the guest needs to describe its disks as `tracekit capture` does; it has no packages."""
