@@ -354,7 +354,7 @@ def test_the_devices_of_both_studies_are_built_in() -> None:
         "hdd-15k": (5000.0, 5000.0, 1.0),
         "network-storage": (919.0, 133.0, 1.0),
     }
-    assert list(found) == [
+    assert list(found)[:11] == [
         *("hdd-7200", "hdd-7200-seek", "hdd-15k", "ssd-sata", "ssd-nvme", "ssd-emlc", "ssd-pcm"),
         *("ssd-optane", "dax-pcm", "dram", "network-storage"),
     ]
@@ -481,7 +481,7 @@ def test_an_unknown_profile_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no device profile 'ssd-pmc'") as caught:
         choose_profile(load_profiles(own_file(tmp_path)), "ssd-pmc")
     assert caught.value.hint.startswith("did you mean ssd-pcm? there are: hdd-7200, hdd-7200-seek,")
-    assert caught.value.hint.endswith(", dram, network-storage, mine")
+    assert caught.value.hint.endswith(", optane-pmem-200, cxl-dram, mine")
 
 
 def test_every_built_in_profile_has_a_commented_source() -> None:

@@ -227,7 +227,7 @@ def _rated(result: Endurance, days: float, start: str) -> str:
     size_bytes = result.device_bytes or result.capacity_bytes
     terabytes = (result.rated_cycles or 0) * size_bytes / 1e12
     words = (
-        f"{start}, rated for {terabytes:,.4g} TB written to {format_size(size_bytes)}: lasts"
+        f"{start}, rated for {terabytes:,.0f} TB written to {format_size(size_bytes)}: lasts"
         f" {lasting(days)}"
     )
     years = result.warranty_years

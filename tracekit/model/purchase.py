@@ -34,6 +34,8 @@ BUY, DO_NOT = "buy", "do not buy"
 YEARS = 5.0
 """For how long what is touched must fit, where a device has no warranty."""
 LONGEST_YEARS = 1e6
+QUICKER = 2.0
+"""How many times as quick as the base device NVM is at least, unless it is named."""
 MIXED_DEPTH = 4
 LARGEST_GROWTH = 100.0
 
@@ -220,13 +222,14 @@ def _devices(base: Profile, options: PurchaseOptions) -> tuple[list[Profile], li
     quicker = [
         one
         for one in known.values()
-        if one.name != base.name
-        and not one.has_head
-        and one.read_latency_us + one.write_latency_us
-        < base.read_latency_us + base.write_latency_us
+        if one.name != base.name and not one.has_head and _time_us(one) * QUICKER <= _time_us(base)
     ]
     priced = [one for one in quicker if one.price_usd_per_gb and one.capacity_gb]
     return priced, [one.name for one in quicker if one not in priced]
+
+
+def _time_us(device: Profile) -> float:
+    return device.read_latency_us + device.write_latency_us
 
 
 @dataclass(frozen=True)
@@ -461,7 +464,7 @@ def _first_line(found: Purchase, chosen: Offer | None) -> str:
     if chosen is not None:
         return f"Buy {offer_words(chosen)}."
     if not found.offers:
-        return "Do not buy: no device with a price is quicker than the base device."
+        return "Do not buy: no device with a price is twice as quick as the base device."
     able = [one for one in found.offers if one.verdict == BUY]
     if able:
         least = min(one.price_usd or 0 for one in able)

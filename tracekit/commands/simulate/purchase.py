@@ -13,7 +13,7 @@ from tracekit.commands.options import option
     tk.Simulate.purchase,
     nvm=option(
         "Device profiles to choose from, with commas between them.",
-        show_default="all with a price that are quicker than the base",
+        show_default="all with a price that are twice as quick as the base",
         metavar="PROFILES",
     ),
     budget=option("Most to spend, in USD.", metavar="USD"),
