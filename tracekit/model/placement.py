@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -305,18 +306,18 @@ def _flush_change(moved: Integers, blocks: int, flush_ps: tuple[int, int]) -> In
 def nested_chains(scenarios: NDArray[np.void]) -> list[list[int]]:
     """Put each placement into the first chain that it continues, as the kernel does."""
     found: list[list[int]] = []
-    lasts = np.zeros((0, scenarios["limit"].shape[1]), np.int64)
-    orders = np.zeros(0, np.int64)
-    for index, scenario in enumerate(scenarios):
-        limit = scenario["limit"].astype(np.int64)
-        fits = (orders == scenario["order"]) & (lasts <= limit).all(axis=1)
-        if not fits.any():
+    lasts: list[tuple[int, list[int]]] = []
+    placements = zip(scenarios["order"].tolist(), scenarios["limit"].tolist(), strict=True)
+    for index, (order, limit) in enumerate(placements):
+        for chain, (its_order, last) in enumerate(lasts):
+            if its_order == order and all(map(operator.le, last, limit)):
+                break
+        else:
+            chain = len(found)
             found.append([])
-            lasts = np.vstack([lasts, limit])
-            orders = np.append(orders, scenario["order"])
-        chain = int(np.argmax(fits)) if fits.any() else len(found) - 1
+            lasts.append((order, limit))
         found[chain].append(index)
-        lasts[chain] = limit
+        lasts[chain] = order, limit
     return found
 
 

@@ -91,7 +91,7 @@ def recommend(
         options.capacities_bytes,
         max_bytes=options.max_capacity_bytes,
     )
-    if trace.needs_events:
+    if trace.is_open:
         grid = choice.only_shown(grid)
     curves = curves_at(trace, grid.fine)
     result = _result(folder, options, trace, grid, curves)
@@ -190,7 +190,7 @@ def check_answer(folder: TraceFolder, advice: Recommendation, *, answer: Answer)
     sizes = [answer.capacity_bytes, *(one.capacity_bytes for one in advice.answers)]
     role_blocks = trace.touched.role_blocks().tolist()
     grid = choice.make_grid(role_blocks, sizes, max_bytes=advice.largest_bytes)
-    if trace.needs_events:
+    if trace.is_open:
         grid = choice.only_shown(grid)
     found = choice.find_answers(curves_at(trace, grid.fine), advice.coverage)
     kept, fresh = structs.asdict(answer), structs.asdict(found.by_point[grid.headline])
