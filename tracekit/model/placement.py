@@ -309,11 +309,13 @@ def nested_chains(scenarios: NDArray[np.void]) -> list[list[int]]:
     lasts: list[tuple[int, list[int]]] = []
     placements = zip(scenarios["order"].tolist(), scenarios["limit"].tolist(), strict=True)
     for index, (order, limit) in enumerate(placements):
-        for chain, (its_order, last) in enumerate(lasts):
-            if its_order == order and all(map(operator.le, last, limit)):
-                break
-        else:
-            chain = len(found)
+        fitting = (
+            chain
+            for chain, (its_order, last) in enumerate(lasts)
+            if its_order == order and all(map(operator.le, last, limit))
+        )
+        chain = next(fitting, len(found))
+        if chain == len(found):
             found.append([])
             lasts.append((order, limit))
         found[chain].append(index)
