@@ -297,10 +297,6 @@ def _served_as_file(ends: ExitStack, layer: Path, _place: Path) -> None:
     _served(ends, layer, "fileio", f"fd_dev_name={layer},fd_dev_size={campaign.MIB}")
 
 
-def _served_by_nbd(ends: ExitStack, layer: Path, place: Path) -> None:
-    serve(ends, place, layer, Path("/dev/nbd1"))
-
-
 EXPORTS, PART = ("the kernel exports it",), ("is part of",)
 USERS = {
     "swap": User(_swap, ("it is in use as swap",), ("mkswap", "-q", "-f")),
@@ -310,11 +306,10 @@ USERS = {
     "exported": User(_exported, EXPORTS, needs="nvmet", is_of_files=True),
     "served as disk": User(_served_as_disk, EXPORTS, needs="target_core_iblock"),
     "served as file": User(_served_as_file, EXPORTS, needs="target_core_file", is_of_files=True),
-    "served by nbd": User(
-        *(_served_by_nbd, ("in use by the process",)), needs="nbd", is_of_files=True
-    ),
 }
 OVER = {"overlapped": User(_overlapped, PART)}
+ALIKE = ("distant loop", "mapped", "read")
+"""Users of what is below a target that are on the host as they are here."""
 
 
 def load_modules() -> None:
@@ -354,7 +349,11 @@ def main() -> None:
             tell(f"not had: {name}: the kernel has no module {node.needs}")
             continue
         users = campaign.USERS | more | OVER
-        chosen = [case for case in campaign.cases({name: node}, more) if case.user in users]
+        chosen = [
+            case
+            for case in campaign.cases({name: node}, more)
+            if case.user in users and (case.layer == node.target or case.user not in ALIKE)
+        ]
         for case, runs, problems in campaign.try_node(node, chosen, player, users):
             for line in problems:
                 tell(f"problem: {line}")
