@@ -169,7 +169,7 @@ def _nbd(ends: ExitStack, place: Path) -> Layers:
 def _cached(ends: ExitStack, place: Path) -> Layers:
     files = [image(place, name, mib=mib) for name, mib in (("img", 8), ("cache", 16), ("more", 8))]
     backing, cache, other = (loop(ends, file) for file in files)
-    call("make-bcache", "--bucket", "64k", "-C", cache, "-B", backing, other)
+    call("make-bcache", "--bucket", "16k", "-C", cache, "-B", backing, other)
     ends.callback(_stop_caches)
     made = []
     for number, device in enumerate((cache, backing, other)):
@@ -352,7 +352,9 @@ def main() -> None:
         chosen = [
             case
             for case in campaign.cases({name: node}, more)
-            if case.user in users and (case.layer == node.target or case.user not in ALIKE)
+            # Upon bcache no second one comes up.
+            if case.user in users.keys() - {f"in {name}"}
+            and (case.layer == node.target or case.user not in ALIKE)
         ]
         for case, runs, problems in campaign.try_node(node, chosen, player, users):
             for line in problems:
