@@ -200,12 +200,13 @@ def _prefer(mine: Flags, better: Flags) -> Flags:
 
 def _fit_operation(times: ServiceTimes, mine: Flags) -> tuple[float, float]:
     """Return what comes before the transfer, in us, and us a byte, of some requests."""
-    groups = [mine & times.continues, mine & ~times.continues]
-    rate = _slope([(times.bytes[group], times.data_us[group]) for group in groups if group.any()])
-    apart = _prefer(mine, ~times.continues)
-    mean_us, mean_bytes = float(times.data_us[apart].mean()), float(times.bytes[apart].mean())
-    rate = min(rate, mean_us / mean_bytes)
-    return mean_us - rate * mean_bytes, rate
+    both = [mine & times.continues, mine & ~times.continues]
+    groups = [(times.bytes[group], times.data_us[group]) for group in both if group.any()]
+    means = [(float(sizes.mean()), float(times_us.mean())) for sizes, times_us in groups]
+    # No setup is less than nothing.
+    rate = min(_slope(groups), *(time_us / size for size, time_us in means), math.inf)
+    mean_bytes, mean_us = means[-1]
+    return max(mean_us - rate * mean_bytes, 0.0), rate
 
 
 def _slope(groups: list[tuple[Floats, Floats]]) -> float:
