@@ -1,0 +1,160 @@
+"""What no machine of tests has, by files in the place of the kernel's: exports, and DAX devices."""
+
+import os
+import signal
+import stat
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replay.disk import image, loop, needs_root, token_of, unchanged
+from tests.replay.processes import await_true
+from tests.replay.program import WRITES, Ran, command, play, record, write_plan
+from tracekit.plans.block_plan import WRITE
+
+pytestmark = [needs_root, pytest.mark.root]
+EXPORTS = {
+    "target/core/iblock_0/disk/udev_path": "{}\n",
+    "target/core/fileio_0/file/info": "Status: ON\n  File: {}  Size: 16777216  Mode: O_DSYNC",
+    "nvmet/subsystems/one/namespaces/1/device_path": "{}\n",
+    "usb_gadget/one/functions/mass_storage.0/lun.0/file": "{}\n",
+}
+"""Attributes in which the kernel's servers name what they export."""
+
+
+def beside(place: str, stand_in: Path, line: list[str]) -> list[str]:
+    """Return a command line that sees a folder of ours in `place`, a folder of the kernel's."""
+    above = Path(place).parent
+    script = 'mount -t tmpfs none "$0" && mkdir "$1" && mount --bind "$2" "$1" && shift 2 && exec'
+    return ["unshare", "--mount", "sh", "-c", f'{script} "$@"', str(above), place, str(stand_in),
+            *line]  # fmt: skip
+
+
+@pytest.mark.parametrize("attribute", EXPORTS)
+def test_what_the_kernel_exports_is_refused(tmp_path: Path, attribute: str) -> None:
+    # GIVEN a device, or the file behind one, that the kernel serves to others
+    file, other = image(tmp_path / "t"), image(tmp_path / "other")
+    plan, told = write_plan(tmp_path / "a.plan", WRITES), tmp_path / "config" / attribute
+    told.parent.mkdir(parents=True)
+    with loop(file) as device:
+        line = command(plan, target=device, write_to=token_of(device))
+
+        def replayed(exported: Path) -> Ran:
+            told.write_text(EXPORTS[attribute].format(exported))
+            return play(plan, beside("/sys/kernel/config", tmp_path / "config", line))
+
+        with unchanged(file):
+            for exported in (file, device):
+                where = f"/sys/kernel/config/{attribute}"
+                replayed(exported).refused("the kernel exports it:", where)
+        # THEN another one's export is no matter
+        ran = replayed(other)
+        assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
+
+
+def over(place: str, stand_in: str | Path, line: list[str]) -> list[str]:
+    """Return a command line that sees a file or folder of ours in the place of the kernel's."""
+    script = 'mount --bind "$1" "$0" && shift && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, place, str(stand_in), *line]
+
+
+def test_what_is_swap_or_part_of_something_is_refused(tmp_path: Path) -> None:
+    # GIVEN a device that is swap in the kernel's list, by a name with a blank, or has a holder
+    file, swaps = image(tmp_path / "t"), tmp_path / "swaps"
+    holder = tmp_path / "holders/dm-9"
+    holder.mkdir(parents=True)
+    (holder / "dev").write_text("253:9\n")
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    with loop(file) as device, unchanged(file):
+        (tmp_path / "a b").symlink_to(device)
+        line = command(plan, target=device, write_to=token_of(device))
+        for name in (device, file, f"{tmp_path}/a\\040b"):
+            swaps.write_text(f"Filename Type Size Used Priority\n{name} partition 16384 0 -2\n")
+            play(plan, over("/proc/swaps", swaps, line)).refused("it is in use as swap:")
+        place = f"/sys/block/{device.name}/holders"
+        play(plan, over(place, holder.parent, line)).refused("is part of 253:9")
+
+
+@pytest.mark.parametrize(
+    ("place", "is_device", "words"),
+    [
+        ("/proc", True, "cannot find out who uses it: No such file or directory"),
+        ("/sys", False, "cannot list the block devices: No such file or directory"),
+        ("/sys", True, "cannot identify it: No such file or directory"),
+        ("/sys/block/{}/loop", True, "cannot find out what is behind the loop device {}"),
+    ],
+)
+def test_what_cannot_be_known_is_refused(
+    tmp_path: Path, place: str, words: str, *, is_device: bool
+) -> None:
+    # GIVEN a target, and a machine on which who uses it cannot be seen
+    file, empty = image(tmp_path / "t"), tmp_path / "empty"
+    empty.mkdir()
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    with loop(image(tmp_path / "other")) as other, loop(file) as device, unchanged(file):
+        free = image(tmp_path / "free")
+        target, token = (device, token_of(device)) if is_device else (free, free)
+        if "{}" in place:  # what is there cannot be read
+            (empty / "backing_file").mkdir()
+        line = command(plan, target=target, write_to=token)
+        ran = play(plan, over(place.format(other.name), empty, line))
+    ran.refused(words.format(other.name))
+
+
+ZERO = os.makedev(1, 5)
+"""A character device that can be mapped: its content goes with the mapping."""
+SIZE = 16 << 20
+
+
+def dax(tmp_path: Path, **options: Any) -> tuple[Path, Path, list[str]]:
+    """Return a plan, the node of a stand-in of a DAX device, and the command line of a replay."""
+    node, told = tmp_path / "dax0.0", tmp_path / "char/1:5"
+    os.mknod(node, 0o600 | stat.S_IFCHR, ZERO)
+    told.mkdir(parents=True)
+    (told / "subsystem").symlink_to("../../bus/dax")
+    (told / "size").write_text(f"{SIZE}\n")
+    (told / "align").write_text("2097152\n")
+    rows = [record(WRITE, 8 * n, 8, at_ns=n * 10**7) for n in range(100)]
+    plan = write_plan(tmp_path / "a.plan", rows)
+    words: dict[str, Any] = {"target": node, "write_to": f"1:5:{SIZE}", "engine": "dax", **options}
+    return plan, node, beside("/sys/dev/char", tmp_path / "char", command(plan, **words))
+
+
+def test_a_dax_device_that_nobody_else_uses_is_written_with_its_token(tmp_path: Path) -> None:
+    plan, node, line = dax(tmp_path, pace="fast")
+    ran = play(plan, line)
+    assert (ran.code, ran.target["kind"], ran.counts["done"]) == (0, "dax device", 100), ran
+    assert (ran.target["size_bytes"], ran.target["confirm_with"]) == (SIZE, f"1:5:{SIZE}")
+    # AND with another's token it is only read
+    again = play(plan, [word.replace(f"1:5:{SIZE}", "1:5:1") for word in line])
+    assert (again.code, again.counts["skipped_read_only"]) == (0, 100)
+    # AND one whose size cannot be read is not even opened
+    (tmp_path / "char/1:5/size").write_text("")
+    play(plan, line).refused("cannot identify it")
+    # AND a character device of another kind is none
+    (tmp_path / "char/1:5/subsystem").unlink()
+    play(plan, line).refused("neither a regular file nor a block device nor a DAX device")
+    assert node.exists()
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_a_dax_device_that_somebody_has_open_is_refused(tmp_path: Path, *, is_late: bool) -> None:
+    # GIVEN a replay, and who opens the device before it, or after its first look
+    plan, node, line = dax(tmp_path)
+    with ExitStack() as user:
+        if not is_late:
+            user.enter_context(node.open("rb"))
+        process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        if is_late:
+            parts = await_true(lambda: [*tmp_path.glob("a.done.*.part")], pause_s=0.0005)
+            pid = int(parts[0].suffixes[-2].removeprefix("."))
+            os.kill(pid, signal.SIGSTOP)
+            user.enter_context(node.open("rb"))
+            os.kill(pid, signal.SIGCONT)
+        said = process.communicate(timeout=60)[1]
+    # THEN nothing is stored there
+    assert (process.returncode, "it is in use by the process" in said) == (1, True), said
+    assert not plan.with_suffix(".done").exists()
