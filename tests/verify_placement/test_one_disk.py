@@ -5,19 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.bench.one_disk import made
+from tests.bench.one_disk import Sample, made
 from tests.command_line import invoke
 from tests.replay.timeless import Devices
-from tests.replay.trace import compiled
 from tests.simulate.placement_models import Request, write_trace
 from tests.traces import json_of
 from tracekit.devices import DevicePair, load_profiles
-from tracekit.model.block_orders import read_blocks
-from tracekit.model.gain_range import placement_ps
-from tracekit.model.placement import ChargedTrace
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.replay.placed import place
-from tracekit.replay.routes import DEFAULT, NVM
 from tracekit.store import TraceFolder
 
 PAIRS = (
@@ -28,7 +22,6 @@ PAIRS = (
 )
 # Times of the program are whole nanoseconds.
 ROUNDED = 2e-3
-ROLES = ("fs", "journal", "swap")
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +34,14 @@ def test_samples_take_on_emulated_devices_what_the_model_says(
     sample: str, program: Devices, tmp_path: Path
 ) -> None:
     made(tmp_path / "t", sample=sample)
-    folder = TraceFolder(tmp_path / "t")
-    touched = read_blocks(folder.table("blocks"))
     known = load_profiles()
     for level, coverage, share in (("issued", "hottest", 3), ("queued", "start", 2)):
-        blocks = {role: int(touched.role_blocks()[n]) // share for n, role in enumerate(ROLES)}
-        alone = compiled(folder, level=level)
-        placed = compiled(folder, level=level, placed=place(touched, coverage, blocks=blocks))
-        assert placed[1].cut_requests > 0 or level == "queued"
+        one = Sample(TraceFolder(tmp_path / "t"), share=share, level=level, coverage=coverage)
+        assert one.cut_requests > 0 or level == "queued"
         for names in PAIRS:
             pair = DevicePair(*(known[name] for name in names))
-            trace = ChargedTrace(folder.table("requests"), touched, pair, level == "issued")
-            told = placement_ps(trace, blocks, coverage=coverage)
-            devices = {DEFAULT: pair.base, NVM: pair.nvm}
-            took = [program.elapsed_ns(*plan, devices) for plan in (alone, placed)]
-            assert [ns * 1000 for ns in took] == pytest.approx(told, rel=ROUNDED)
+            took, told = one.emulated_ns(pair, program), one.predicted_ns(pair)
+            assert took == pytest.approx(told, rel=ROUNDED)
 
 
 TOML = """
