@@ -184,14 +184,14 @@ class Rival:
         while at < end:
             block, until = at // size, min(end, (at // size + 1) * size)
             was_there = self.has(block)
-            where = self.take(block, request, going=going, whole=until - at == size)
-            is_mirrored |= len(where) == 2
-            for device in where:
+            to = self.take(block, request, going=going, whole=until - at == size)
+            is_mirrored |= len(to) == 2
+            for device in to:
                 first = at if device == BASE else self.slot[block] * size + at % size
                 parts[device].append((first, until - at))
             kind = "writes" if request.is_write else "reads"
             self.counts[kind] += 1
-            hit = was_there if request.is_write else where == (NVM,)
+            hit = was_there if request.is_write else to == (NVM,)
             self.counts[kind[:-1] + "_hits"] += hit
             at = until
         took = [0, 0]

@@ -67,7 +67,8 @@ def their_misses(pages: NDArray[np.int64], policy: str, capacity: int, folder: P
     trace = folder / "pages.oracleGeneral"
     records.tofile(trace)
     reader = peer.TraceReader(str(trace), peer.TraceType.ORACLE_GENERAL_TRACE)
-    return round(getattr(peer, PEERS[policy])(capacity).process_trace(reader)[0] * len(pages))
+    ratio = float(getattr(peer, PEERS[policy])(capacity).process_trace(reader)[0])
+    return round(ratio * len(pages))
 
 
 def kept() -> dict[str, dict[str, list[int]]]:
@@ -91,9 +92,7 @@ def s3_fifo_misses(pages: NDArray[np.int64], capacity: int, *, is_theirs: bool =
     queue that it has begun with until a page leaves, where tracekit chooses a queue anew, and looks
     for a ghost before a page leaves, which may push the ghost out.
     """
-    small: deque[int] = deque()
-    main: deque[int] = deque()
-    ghost: deque[int] = deque()
+    small, main, ghost = deque[int](), deque[int](), deque[int]()
     uses: dict[int, int] = {}
     share, misses, is_filling = capacity // 10, 0, is_theirs
     for page in pages.tolist():
@@ -119,10 +118,9 @@ def s3_fifo_misses(pages: NDArray[np.int64], capacity: int, *, is_theirs: bool =
                 main.append(oldest)
             else:
                 del uses[oldest]
-                if not is_main:
-                    ghost.append(oldest)
-                    if len(ghost) > int(capacity * 0.9):
-                        ghost.popleft()
+                ghost.extend([] if is_main else [oldest])
+                while len(ghost) > int(capacity * 0.9):
+                    ghost.popleft()
         if page in ghost:
             ghost.remove(page)
             is_known = True

@@ -51,9 +51,30 @@ def requests(seed: int, count: int = 600) -> list[Request]:
     return found
 
 
+def rows_of(asked: list[Request]) -> Rows:
+    """Return requests as the kernel takes them."""
+    now = np.array([one.now_ns for one in asked], np.int64)
+    actions = [
+        placement.FLUSH if not one.sectors else placement.WRITE if one.is_write else placement.READ
+        for one in asked
+    ]
+    return Rows(
+        request_id=np.arange(len(asked)),
+        queue_ns=now,
+        issue_ns=now,
+        merged_into=np.full(len(asked), -1),
+        sector=np.array([one.sector for one in asked], np.int64),
+        length_bytes=np.array([one.sectors * 512 for one in asked], np.int64),
+        device=np.zeros(len(asked), np.int32),
+        action=np.array(actions, np.uint8),
+        role=np.array([int(one.is_journal) for one in asked], np.uint8),
+        is_fua=np.array([one.is_fua for one in asked], np.uint8),
+        is_preflush=np.zeros(len(asked), np.uint8),
+    )
+
+
 def native(setup: Setup, asked: list[Request]) -> RivalCounts:
     """Return what the kernel counts."""
-    count = len(asked)
     costs = [
         Cost(PRICES.latency[at], PRICES.sequential[at], PRICES.sector[at], PRICES.fua[at])
         for at in (0, 1)
@@ -79,26 +100,8 @@ def native(setup: Setup, asked: list[Request]) -> RivalCounts:
         cutoff_sectors=setup.cutoff,
         stale_ns=setup.stale_ns,
     )
-    now = np.array([one.now_ns for one in asked], np.int64)
-    actions = [
-        placement.FLUSH if not one.sectors else placement.WRITE if one.is_write else placement.READ
-        for one in asked
-    ]
-    rows = Rows(
-        request_id=np.arange(count),
-        queue_ns=now,
-        issue_ns=now,
-        merged_into=np.full(count, -1),
-        sector=np.array([one.sector for one in asked], np.int64),
-        length_bytes=np.array([one.sectors * 512 for one in asked], np.int64),
-        device=np.zeros(count, np.int32),
-        action=np.array(actions, np.uint8),
-        role=np.array([int(one.is_journal) for one in asked], np.uint8),
-        is_fua=np.array([one.is_fua for one in asked], np.uint8),
-        is_preflush=np.zeros(count, np.uint8),
-    )
     with cache_rivals.Rival(kernel) as rival:
-        rival.add(rows)
+        rival.add(rows_of(asked))
         return rival.finish()
 
 

@@ -223,8 +223,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             choice = choose(options.source, tracefs=tracefs, disks=disks)
         untraced_s = _untraced_s(options)
         source = _source(choice.name, disks, part, settings=settings, options=options)
-        mounts = read_mounts()
-        content = options.work is None
+        mounts, content = read_mounts(), options.work is None
         layout = read_layout(disks, mounts, reads_content=content)
         with signals_held() as stop:
             started_s = time.monotonic()

@@ -117,7 +117,7 @@ def _role_ns(trace: ChargedTrace) -> dict[str, int]:
 
 
 def bases(
-    part: TraceFolder, advice: Recommendation, options: VerifyOptions, *, placement: str | None
+    part: TraceFolder, advice: Recommendation, *, options: VerifyOptions, placement: str | None
 ) -> tuple[str, ...]:
     """Return the emulated base devices as `--device` takes them, each traced device by itself.
 
@@ -518,7 +518,7 @@ def _replayed(
         return tuple(text for text in texts if is_placed or not text.startswith(f"{NVM}="))
 
     placement = {BASE: None, PLACED: options.placement, RIVAL: RUNNER_UP}[name]
-    apart = bases(part, advice, options, placement=placement)
+    apart = bases(part, advice, options=options, placement=placement)
     devices = used((*apart, f"{NVM}={advice.nvm_profile}"))
     run = ReplayOptions(
         name=name,
