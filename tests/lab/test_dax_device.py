@@ -1,6 +1,7 @@
 """The dax engine on a device-DAX device, in a guest: stores, refusals, what is left out."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ token=$(sed -n 's/.*"confirm_with": *"\\([^"]*\\)".*/\\1/p' $LAB_OUT/dry.json | 
 echo "$token" > $LAB_OUT/token
 ndctl list -N > $LAB_OUT/namespaces
 replay unconfirmed --engine dax
+for how in open map; do
+  python3 late.py $how $how tracekit-replay slow.plan --target /dev/dax0.0 --engine dax \\
+    --write-to "$token" --completions slow.done --summary slow.json
+done
 python3 mapped.py read $LAB_OUT/before {SIZE_BYTES}
 replay written --engine dax --write-to "$token"
 python3 mapped.py read $LAB_OUT/after {SIZE_BYTES}
@@ -63,6 +68,9 @@ def files(place: Path) -> Path:
     """Replay on such a device in all the ways of the script; return what the guest brought."""
     (place / "share/mapped.py").write_text(MAPPED)
     write_plan(place / "share/a.plan", ROWS)
+    slow = [record(WRITE, 0, 8, at_ns=n * 10**7) for n in range(100)]
+    write_plan(place / "share/slow.plan", slow)
+    shutil.copy(Path(__file__).parent / "in_guest/late.py", place / "share")
     script = f"cp -r $LAB_SHARE /tmp/work; cd /tmp/work; {SCRIPT}"
     return run_script(place, script, "--pmem", "128MiB")
 
@@ -91,6 +99,16 @@ def test_without_its_name_nothing_is_written(files: Path) -> None:
     assert code == 0
     assert summary["counts"]["done"] == 2
     assert not content(files / "before").any()
+
+
+@pytest.mark.parametrize(
+    ("how", "user"), [("open", "the process"), ("map", "a mapping of the process")]
+)
+def test_who_comes_between_check_and_first_store_is_seen(files: Path, how: str, user: str) -> None:
+    found = json.loads((files / f"{how}.late").read_text())
+    assert not found["is_late"]
+    assert (found["code"], found["is_written"]) == (1, False), found
+    assert f"is refused: it is in use by {user}" in found["said"]
 
 
 def test_stores_are_durable_and_where_the_plan_says(files: Path) -> None:
