@@ -73,6 +73,9 @@ def test_the_base_takes_what_was_traced(
     assert result.base.kind == "fitted"
     assert result.base.requests == result.base.timed_requests
     assert result.base.busy_ns == expected_ns
+    if level == "issued":
+        # The means fit by themselves, but for a few shares of each kind.
+        assert result.base.factor == pytest.approx(1, abs=0.03)
     # THEN to the rounding of prices to picoseconds the model says what was traced
     assert result.answer.base_elapsed_ns == pytest.approx(expected_ns, rel=1e-5)
     assert "The base device is the traced disk itself, busy for" in result.headline[0]
