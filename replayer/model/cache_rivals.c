@@ -211,6 +211,7 @@ static int end_request(struct tk_rival *rival, const struct issue_request *reque
   return -EOVERFLOW;
 }
 
+/* Adds the next sectors of a request to its part on one device. */
 static void extend(struct part *part, int64_t first, int64_t end) {
   part->first = part->sectors == 0 ? first : part->first;
   part->end = end;
@@ -265,6 +266,7 @@ static int transfer(void *context, const struct issue_request *request) {
       .is_going = rival_streams_add(rival->streams, request, rival->setup.cutoff_sectors)};
   struct part parts[2] = {{0}, {0}};
   bool is_mirrored = false;
+  int64_t base_ps = 0;
   rival->now_ns = request->issue_ns > rival->now_ns ? request->issue_ns : rival->now_ns;
   rival->totals.requests[request->role]++;
 
@@ -280,13 +282,18 @@ static int transfer(void *context, const struct issue_request *request) {
     const int64_t nvm = piece.block == BLOCK_MAP_NONE ? 0 : rival->slots[piece.block] * size;
     count(rival, &piece, was_cached, to);
     is_mirrored = is_mirrored || to == (TO_BASE | TO_NVM);
+    /* Base pays for each run of sectors, as in placement.h. */
+    if (to & TO_BASE && parts[RIVAL_BASE].end != piece.first) {
+      base_ps += charge(rival, RIVAL_BASE, request, &parts[RIVAL_BASE]);
+      parts[RIVAL_BASE] = (struct part){0};
+    }
     if (to & TO_BASE)
       extend(&parts[RIVAL_BASE], piece.first, piece.end);
     if (to & TO_NVM)
       extend(&parts[RIVAL_NVM], nvm + piece.first % size,
              nvm + piece.first % size + piece.end - piece.first);
   }
-  const int64_t base_ps = charge(rival, RIVAL_BASE, request, &parts[RIVAL_BASE]);
+  base_ps += charge(rival, RIVAL_BASE, request, &parts[RIVAL_BASE]);
   const int64_t nvm_ps = charge(rival, RIVAL_NVM, request, &parts[RIVAL_NVM]);
   const int64_t longer = base_ps > nvm_ps ? base_ps : nvm_ps;
   rival->counts.response_ps +=

@@ -2,11 +2,11 @@
  * once through a cache on NVM in front of the base devices, at the placement model's costs.
  *
  * Requests come one after the other, as in placement.h, and each device has a head: a transfer that
- * begins where the last one on its device ended costs the sequential setup. What of a request is on
- * a device costs its setup once and the transfer of its sectors. Base and NVM parts are served in
- * turn; a write that goes to both is over when the longer is. What the cache does beside the
- * request (promotions, writing back) takes no time of the request: it is summed up as background
- * time of each device. */
+ * begins where the last one on its device ended costs the sequential setup. Base pays a setup for
+ * each run of sectors that it holds of a request, NVM one for its blocks; both pay the transfer.
+ * Base and NVM parts are served in turn; a write that goes to both is over when the longer is. What
+ * the cache does beside the request (promotions, writing back) takes no time of the request: it is
+ * summed up as background time of each device. */
 #ifndef TRACEKIT_MODEL_CACHE_RIVALS_H
 #define TRACEKIT_MODEL_CACHE_RIVALS_H
 

@@ -167,6 +167,16 @@ class Rival:
         self.busy[NVM] += took
         return took
 
+    def charge(self, device: int, pieces: list[tuple[int, int]], request: Request) -> int:
+        """Charge a run of base, or all pieces of NVM."""
+        if not pieces:
+            return 0
+        sectors, last = sum(length for _, length in pieces), sum(pieces[-1])
+        took = self.transfer(device, pieces[0][0], sectors, int(request.is_write), end=last)
+        took += self.prices.fua[device] * request.is_fua
+        self.busy[device] += took
+        return took
+
     def serve(self, request: Request) -> None:
         if not request.sectors:
             for where in self.flushed:
@@ -175,10 +185,11 @@ class Rival:
             self.counts["response_ps"] += longest + self.forced(is_forced=True)
             self.settle()
             return
-        size, op = self.setup.size, int(request.is_write)
+        size = self.setup.size
         self.now_ns = max(self.now_ns, request.now_ns)
         going = self.is_going(request)
         parts: list[list[tuple[int, int]]] = [[], []]
+        took = [0, 0]
         is_mirrored = False
         at, end = request.sector, request.sector + request.sectors
         while at < end:
@@ -186,6 +197,9 @@ class Rival:
             was_there = self.has(block)
             to = self.take(block, request, going=going, whole=until - at == size)
             is_mirrored |= len(to) == 2
+            if BASE in to and parts[BASE] and sum(parts[BASE][-1]) != at:
+                took[BASE] += self.charge(BASE, parts[BASE], request)
+                parts[BASE] = []
             for device in to:
                 first = at if device == BASE else self.slot[block] * size + at % size
                 parts[device].append((first, until - at))
@@ -194,14 +208,8 @@ class Rival:
             hit = was_there if request.is_write else to == (NVM,)
             self.counts[kind[:-1] + "_hits"] += hit
             at = until
-        took = [0, 0]
         for device in (BASE, NVM):
-            if parts[device]:
-                sectors = sum(length for _, length in parts[device])
-                last = sum(parts[device][-1])
-                took[device] = self.transfer(device, parts[device][0][0], sectors, op, end=last)
-                took[device] += self.prices.fua[device] * request.is_fua
-            self.busy[device] += took[device]
+            took[device] += self.charge(device, parts[device], request)
         response = max(took) if is_mirrored else sum(took)
         self.counts["response_ps"] += response + self.forced(is_forced=request.is_fua)
         self.settle()
