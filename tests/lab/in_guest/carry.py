@@ -1,5 +1,4 @@
-"""Carries a script out in a guest, with the load before and after it, or cuts the power at each of
-its commands; run in a guest, prints JSON.
+"""Cuts the power at each command of a script; run in a guest, prints JSON.
 
 From a cut on, device mapper drops what is written to both disks; then they are mounted again.
 """
@@ -10,11 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-SHARE, FS = (Path(os.environ[name]) for name in ("LAB_SHARE", "LAB_FS"))
-SCRIPT = SHARE / "carry.sh"
+FS = Path(os.environ["LAB_FS"])
+SCRIPT = Path(os.environ["LAB_SHARE"]) / "carry.sh"
 SHIMS, LEFT = Path("/run/shims"), Path("/run/left")
 COMMANDS = (
     *("umount", "mount", "e2fsck", "tune2fs", "mke2fs", "cp", "mv", "rm", "rmdir", "mkdir"),
@@ -28,39 +26,11 @@ exec {real} "$@"
 """
 
 
-def call(*command: str, **more: str) -> str:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **more}
-    )
+def call(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout.strip()
-
-
-def load(name: str) -> float:
-    """Append to a file and sync it, often; return how long that takes."""
-    begin_s = time.monotonic()
-    with (FS / name).open("wb") as log:
-        for _ in range(60):
-            log.write(b"x" * 8192)
-            log.flush()
-            os.fsync(log.fileno())
-    os.sync()
-    return time.monotonic() - begin_s
-
-
-def measure() -> dict[str, object]:
-    """Return the seconds of the load before, with and after what the script does."""
-    nvm = Path("/run/swap").read_text().strip()
-    call("swapoff", nvm)
-    call("wipefs", "--all", nvm)
-    given = {"TRACEKIT_APPLY": "yes", "NVM": nvm}
-    load("warm-up")
-    before_s = load("before")
-    said = call("sh", str(SCRIPT), **given)
-    with_s = load("with")
-    call("sh", str(SCRIPT), "undo", **given)
-    return {"before_s": before_s, "with_s": with_s, "after_s": load("after"), "said": said}
 
 
 def become(name: str, *, drops: bool) -> None:
@@ -137,9 +107,8 @@ def cut() -> dict[str, object]:
         (SHIMS / name).write_text(text)
         (SHIMS / name).chmod(0o755)
     call("umount", str(FS))
-    nvm = "/dev/pmem0"
     call("umount", "/mnt/dax")
-    for name, disk in (("fs", Path("/run/fs").read_text().strip()), ("nvm", nvm)):
+    for name, disk in (("fs", Path("/run/fs").read_text().strip()), ("nvm", "/dev/pmem0")):
         Path(f"/run/{name}.disk").write_text(disk)
         sectors = call("blockdev", "--getsz", disk)
         table = f"0 {sectors} flakey {disk} 0 3600 0"
@@ -166,9 +135,7 @@ def cut() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "power-off":
+    if sys.argv[1:2] == ["power-off"]:
         power_off(int(sys.argv[2]))
-    elif sys.argv[1] == "load":
-        load("log")
     else:
-        json.dump(measure() if sys.argv[1] == "measure" else cut(), sys.stdout)
+        json.dump(cut(), sys.stdout)
