@@ -167,7 +167,7 @@ class Search:
         )
 
 
-def _starts(times: Mapping[str, int]) -> list[str]:
+def _starts(times: dict[str, int]) -> list[str]:
     """Return the best orders of different times, for the best one may lead to no better place."""
     names = {elapsed_ps: name for name, elapsed_ps in reversed([*times.items()])}
     return [names[elapsed_ps] for elapsed_ps in sorted(names)[:STARTS]]
