@@ -1,6 +1,7 @@
 """Persistent memory beside a plain disk in a guest: MAP_SYNC on DAX and nowhere else."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ for name in ("LAB_DAX", "LAB_FS"):
 """
 SCRIPT = f"""
 set -e
+cp -r $LAB_SHARE /tmp/work
+cd /tmp/work
 python3 mapped.py
 for folder in $LAB_DAX $LAB_FS; do
   name=${{folder##*/}}
@@ -38,10 +41,19 @@ for folder in $LAB_DAX $LAB_FS; do
   cp $folder/t $LAB_OUT/$name.content
 done
 truncate -s 1M $LAB_DAX/target
+truncate -s 2M $LAB_DAX/late
 tracekit-replay one.plan --target $LAB_DAX/target > $LAB_OUT/summary.json
+for engine in dax threads; do
+  python3 late.py open $engine tracekit-replay slow.plan --target $LAB_DAX/late --engine $engine \\
+    --write-to $LAB_DAX/late --completions slow.done --summary slow.json
+done
 grep /mnt/dax /proc/mounts
 {WITHOUT_DAX}
 grep /mnt/dax /proc/mounts
+umount $LAB_DAX
+token=$(cat /sys/block/pmem0/dev):$(cat /sys/block/pmem0/size)
+python3 late.py mount mount tracekit-replay slow.plan --target /dev/pmem0 --engine threads \\
+  --overwrite-signature ext --write-to "$token" --completions slow.done --summary slow.json
 echo to stderr >&2
 exit 7
 """
@@ -53,6 +65,9 @@ def files(place: Path) -> Path:
     (place / "share/mapped.py").write_text(MAPPED)
     write_plan(place / "share/a.plan", ROWS)
     write_plan(place / "share/one.plan", [record(READ, 0, 8)])
+    slow = [record(WRITE, 0, 8, at_ns=n * 10**7) for n in range(100)]
+    write_plan(place / "share/slow.plan", slow)
+    shutil.copy(Path(__file__).parent / "in_guest/late.py", place / "share")
     return run_script(place, SCRIPT, "--pmem", "128MiB", "--disk", "fs=64MiB", code=3)
 
 
@@ -94,3 +109,16 @@ def test_stores_are_synchronous_on_dax_only_and_right_on_both(files: Path) -> No
     assert features["dax"]["map_sync"]
     assert features["dax"]["prefaulted"]
     assert not features["fs"]["map_sync"]
+
+
+def test_who_comes_between_check_and_first_write_is_seen(files: Path) -> None:
+    # WHEN another process opens the file of a replay that has checked it
+    for engine in ("dax", "threads"):
+        found = json.loads((files / f"{engine}.late").read_text())
+        # THEN nothing is written
+        assert (found["is_late"], found["code"], found["is_written"]) == (False, 1, False), found
+        assert "process has the file open" in found["said"]
+    # AND a device that a replay has checked cannot be mounted any more: it is the replay's
+    found = json.loads((files / "mount.late").read_text())
+    assert (found["is_late"], found["code"], found["is_written"]) == (False, 0, True), found
+    assert "already mounted or mount point busy" in found["mount_said"]
