@@ -404,6 +404,27 @@ SENSITIVITY = _stored("""
     holds bool: the best here is the placement that was recommended
 """)
 
+CACHE_RIVALS = _stored("""
+    simulations/cache_rivals of simulate rivals: one row per cache and way of writing
+    rival text: dm-writecache, dm-cache, bcache, Open CAS or ZFS log
+    mode text: how it writes: through, back, around or only
+    capacity_bytes int64: of NVM, in whole cache blocks
+    block_bytes int64: size of a cache block
+    elapsed_ns int64: sum of the requests' times, flushes included
+    background_base_ns int64: time of the base devices for the cache's own work
+    background_nvm_ns int64: the same of NVM
+    reads int64: cache blocks read by requests
+    read_hits int64: of these, from NVM
+    writes int64: cache blocks written by requests
+    write_hits int64: of these, in the cache before
+    bypassed int64: blocks that went by, as of a sequential stream
+    fills int64: blocks that came in
+    evictions int64: clean blocks that left for others
+    writebacks int64: dirty blocks written to base
+    commits int64: writes of 4 KiB of the cache's metadata
+    dirty_bytes int64: at the end newer on NVM than on base
+""")
+
 ENDURANCE = _stored("""
     simulations/endurance of simulate endurance: one row per role and per placement
     kind text: role (what the trace writes) or placement (what NVM takes)

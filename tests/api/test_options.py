@@ -33,6 +33,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "simulate sensitivity": (tk.Simulate.sensitivity,),
     "simulate endurance": (tk.Simulate.endurance,),
     "simulate purchase": (tk.Simulate.purchase,),
+    "simulate rivals": (tk.Simulate.rivals,),
     "replay": (tk.Trace.replay, tk.Trace.replay_files, tk.Trace.replays),
     "bench": (tk.bench, tk.bench_files),
     "compare": (tk.Trace.compare, tk.Trace.replays),

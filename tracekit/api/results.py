@@ -277,6 +277,19 @@ class Purchase(Result):
         return offers
 
 
+class Rivals(Result):
+    """What caches of the placement's capacity would take."""
+
+    main = "cache_rivals"
+    caches = Table("cache_rivals", "Time and traffic of each cache.")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Caches that the capacity is too small for."""
+        too_small = ", ".join(self.summary["too_small"])
+        return (f"caches left out, the capacity is too small: {too_small}",) if too_small else ()
+
+
 @dataclass(frozen=True, repr=False)
 class Replay(Result):
     """A run of the trace on a target; `compare` takes it in place of its name."""

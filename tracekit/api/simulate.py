@@ -237,6 +237,16 @@ class Simulate:
             summary = simulate_purchase(self.trace.folder, options, on_step=on_step)
         return results.Purchase(self.trace, self.trace.kept(summary, "simulations/purchase.json"))
 
+    @keeps_words
+    @writes
+    def rivals(self, *, placement: Size = "answer") -> results.Rivals:
+        """Say whether a cache beats the recommended placement: dm-cache, bcache and others."""
+        from tracekit.model.cache_rivals import simulate_rivals
+
+        with row_progress("read requests") as on_rows:
+            summary = simulate_rivals(self.trace.folder, placement=str(placement), on_rows=on_rows)
+        return results.Rivals(self.trace, self.trace.kept(summary, "simulations/cache_rivals.json"))
+
 
 def _factor(text: str) -> float:
     try:

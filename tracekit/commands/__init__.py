@@ -46,6 +46,7 @@ GROUPS = {
         "sensitivity": "Does the recommendation hold?",
         "endurance": "How long does the NVM last, and what does it cost?",
         "purchase": "Which device is worth its price, if any?",
+        "rivals": "Does a cache beat the recommendation?",
     },
 }
 """Commands that are groups, and their sub-commands."""
