@@ -270,6 +270,7 @@ static int transfer(void *context, const struct issue_request *request) {
   rival->now_ns = request->issue_ns > rival->now_ns ? request->issue_ns : rival->now_ns;
   rival->totals.requests[request->role]++;
 
+  /* Block by block, as the cache decides; runs of sectors on the base are one part each. */
   while (piece.end < end) {
     const int64_t number = piece.end / size;
     const int64_t block_end = (number + 1) * size;

@@ -153,17 +153,15 @@ def model(
     places = _places(owned, on_nvm, is_by_address=is_by_address)
     for request in requests:
         is_flush = request.operation == "flush" or request.is_preflush
+        came_ns = request.issue_ns if level == "issued" else request.queue_ns
         if not (is_flush or request.is_transfer):
             continue
-        came_ns = request.issue_ns if level == "issued" else request.queue_ns
         if came_ns is not None:
             start = came_ns if start is None else start
             clock = max(clock, (came_ns - start) * 1000)
-        jobs = []
-        if is_flush:
-            jobs.append(_flush_parts(request, owned, on_nvm, devices))
-        if request.is_transfer:
-            jobs.append(_transfer(request, places, devices, heads))
+        flush = [_flush_parts(request, owned, on_nvm, devices)] if is_flush else []
+        data = [_transfer(request, places, devices, heads)] if request.is_transfer else []
+        jobs = [*flush, *data]
         done = 0
         for job in jobs:
             together = is_flush and job is jobs[0]

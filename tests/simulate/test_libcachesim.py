@@ -85,6 +85,14 @@ def test_the_misses_are_those_of_libcachesim(trace: str, tmp_path: Path) -> None
     assert found == {policy: kept()[trace][policy] for policy in EQUAL}
 
 
+def _taken(ghost: deque[int], page: int) -> bool:
+    """Take a page out of the ghosts; say whether it was there."""
+    is_there = page in ghost
+    if is_there:
+        ghost.remove(page)
+    return is_there
+
+
 def s3_fifo_misses(pages: NDArray[np.int64], capacity: int, *, is_theirs: bool = True) -> int:
     """Count as tracekit, or as libCacheSim does.
 
@@ -100,9 +108,7 @@ def s3_fifo_misses(pages: NDArray[np.int64], capacity: int, *, is_theirs: bool =
             uses[page] += 1
             continue
         misses += 1
-        is_known = is_theirs and page in ghost
-        if is_known:
-            ghost.remove(page)
+        is_known = is_theirs and _taken(ghost, page)
         is_going = is_main = False
         while len(small) + len(main) == capacity:
             is_filling = False
@@ -121,9 +127,7 @@ def s3_fifo_misses(pages: NDArray[np.int64], capacity: int, *, is_theirs: bool =
                 ghost.extend([] if is_main else [oldest])
                 while len(ghost) > int(capacity * 0.9):
                     ghost.popleft()
-        if page in ghost:
-            ghost.remove(page)
-            is_known = True
+        is_known |= _taken(ghost, page)
         is_main = is_known or (is_filling and len(small) >= share)
         (main if is_main else small).append(page)
         uses[page] = 0

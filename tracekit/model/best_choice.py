@@ -90,7 +90,7 @@ class Best:
 
 
 def find_best(
-    trace: ChargedTrace, curves: Curves, grid: Grid, *, cut: Cut, is_mixed: bool
+    trace: ChargedTrace, curves: Curves, *, grid: Grid, cut: Cut, is_mixed: bool
 ) -> Best | None:
     """Return the best placement, None where nothing is there to place."""
     if not curves.base_total_ps or not len(trace.touched.keys) or not curves.points[grid.headline]:
@@ -106,7 +106,7 @@ def find_best(
     base_ps = curves.base_total_ps
     others = [one for one in others if one.capacity != chosen.capacity]
     table = extents(trace.touched, chosen.on_nvm)
-    at = [best_at(trace.touched, one, base_ps) for one in [*others, chosen]]
+    at = [best_at(trace.touched, one, base_ps=base_ps) for one in [*others, chosen]]
     found = BestPlacement(
         answer=at[-1],
         answers=[] if trace.is_open else sorted(at, key=lambda one: one.capacity_bytes),
@@ -155,7 +155,7 @@ def _robust(
                 best, on_nvm=on_nvm, elapsed_ps=elapsed_ps, order=name, is_exchanged=False
             )
     sets = {name: one.on_nvm for name, one in placements.items()}
-    compared = regrets(search, best.capacity, sets, cut)
+    compared = regrets(search, best.capacity, placements=sets, cut=cut)
     own = next((one.worst_ratio for one in compared if one.placement == best.order), 0.0)
     if own <= FRAGILE_RATIO or compared[0].worst_ratio >= own:
         return best, compared

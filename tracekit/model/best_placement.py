@@ -214,7 +214,7 @@ def time_ps(trace: ChargedTrace, on_nvm: OnNvm) -> tuple[int, int]:
     return alone_ps // count, placed_ps // count
 
 
-def best_at(touched: TouchedBlocks, found: Found, base_ps: int) -> BestAt:
+def best_at(touched: TouchedBlocks, found: Found, *, base_ps: int) -> BestAt:
     """Return what recommendation.json says of a placement."""
     by_role = np.bincount(touched.role, found.on_nvm, minlength=len(ROLES)).astype(int)
     bound_ps = found.bound_ps

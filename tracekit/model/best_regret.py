@@ -38,7 +38,7 @@ class Case:
     best_ps: int
 
 
-def regrets(search: Search, capacity: int, placements: Placements, cut: Cut) -> list[Regret]:
+def regrets(search: Search, capacity: int, *, placements: Placements, cut: Cut) -> list[Regret]:
     """Return the largest regret of each placement, the least first; none where that is too dear."""
     cost = search.size.pairs * (len(placements) + 2 * ROUNDS)
     cases: list[Case] = []

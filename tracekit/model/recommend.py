@@ -105,7 +105,7 @@ def recommend(
     )
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
     mixed = _mixed_blocks(folder)
-    best = find_best(unreported, curves, grid, cut=choose_cut(folder), is_mixed=mixed > 0)
+    best = find_best(unreported, curves, grid=grid, cut=choose_cut(folder), is_mixed=mixed > 0)
     if best is not None:
         result.best_placement = best.placement
         tables[BEST_TABLE] = best.table
