@@ -32,8 +32,9 @@ def typed(*words: str) -> tuple[int, str]:
     talk, status = io.StringIO(), 0
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     argv = patch.object(sys, "argv", ["tracekit", *words])
+    script = patch.object(sys.modules["__main__"], "__package__", None)  # no `python -m`
     try:
-        with redirect_stdout(talk), redirect_stderr(talk), argv:
+        with redirect_stdout(talk), redirect_stderr(talk), argv, script:
             main()
     except SystemExit as end:
         status = int(end.code or 0)

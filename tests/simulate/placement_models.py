@@ -147,8 +147,8 @@ def model(
     role by role, or over all roles by address. Data end no earlier than if begun after their own
     flush. A role's blocks are those of `trace`, where `requests` are a window of it.
     """
-    result, heads = WalkResult(0, [], 0), dict[str, int]()
-    clock, start, servers = 0, None, Servers(devices)
+    result, heads, servers = WalkResult(0, [], 0), dict[str, int](), Servers(devices)
+    clock, start = 0, None
     owned = blocks_by_role(trace or requests)
     places = _places(owned, on_nvm, is_by_address=is_by_address)
     for request in requests:
@@ -159,17 +159,16 @@ def model(
         if came_ns is not None:
             start = came_ns if start is None else start
             clock = max(clock, (came_ns - start) * 1000)
-        flush = [_flush_parts(request, owned, on_nvm, devices)] if is_flush else []
-        data = [_transfer(request, places, devices, heads)] if request.is_transfer else []
-        jobs = [*flush, *data]
+        jobs = [_flush_parts(request, owned, on_nvm, devices)] if is_flush else []
+        jobs += [_transfer(request, places, devices, heads)] if request.is_transfer else []
         done = 0
         for job in jobs:
             together = is_flush and job is jobs[0]
             result.service += sum(job.values())
             least = done + max(job.values()) if done else clock
             part = "flush" if together else "data" if is_flush else request.operation
-            parts = [servers.serve(place, took, clock, part, done) for place, took in job.items()]
-            done = max(least, *parts)
+            served = (servers.serve(place, took, clock, part, done) for place, took in job.items())
+            done = max(least, *served)
             result.makespan = max(result.makespan, done)
         result.responses.append(done - clock)
     return result
