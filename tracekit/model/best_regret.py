@@ -24,7 +24,7 @@ FRAGILE_RATIO = 0.1
 """A placement that somewhere takes more than a tenth longer than the best one there is fragile."""
 DEARER_RATIO = 0.03
 """A more robust placement may take so much longer on the devices and the trace as they are."""
-ROUNDS = 8
+ROUNDS = 4
 MOST_WINDOWS = 24
 Placements = Mapping[str, OnNvm]
 

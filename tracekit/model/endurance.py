@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs, to_builtins
 
-from tracekit import query
 from tracekit.arrow import Integers, name_codes, numbers, read_columns, regular_file
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
@@ -270,6 +269,8 @@ def simulate_endurance(
     on_step("writes of each page", 0, STEPS)
     touched = read_blocks(blocks)
     writes = read_writes(blocks, touched)
+    from tracekit import query
+
     with query.connect(folder) as connection:
         roles = query.run(connection, "traffic/totals").to_pylist()
     rows = [

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit import query
 from tracekit._native import tiering
 from tracekit._native.tiering import TIER_VALUES
 from tracekit.arrow import Floats, Integers, name_codes, numbers
@@ -245,6 +244,8 @@ def read_extents(
     extent_sectors = extent_bytes // SECTOR_BYTES
     parameters = {"extent_sectors": extent_sectors, "window_ns": window_ns or WHOLE_TRACE_NS}
     devices: list[str] = []
+    from tracekit import query
+
     with query.connect(folder) as connection:
         left_out = query.run(connection, "traffic/left_out").to_pylist()
         batches = [
