@@ -56,7 +56,27 @@ static bool is_apart(const struct graph *graph, const struct sysfs_set *holders,
 }
 
 /* What is built upon a node is somebody's, unless it is the way from the target down to it. */
-static int check_holders(struct guard *guard, const struct graph *graph) { return 0; }
+static int check_holders(struct guard *guard, const struct graph *graph) {
+  for (uint32_t i = 0; i < graph->count; i++) {
+    const struct graph_node *node = &graph->nodes[i];
+    struct sysfs_set holders;
+    char name[SYSFS_NAME_BYTES];
+    if (node->kind != GRAPH_DEVICE)
+      continue;
+    int rc = sysfs_list(node->device, SYSFS_HOLDERS, &holders);
+    if (rc != 0)
+      return verdict(guard, rc, "", "");
+    for (uint32_t n = 0; n < holders.count; n++) {
+      dev_t holder = holders.devices[n];
+      if (graph_device(graph, holder) != NULL ||
+          (!node->is_whole && is_apart(graph, &holders, holder, node->device)))
+        continue;
+      sysfs_name(holder, name);
+      return busy(guard, "it, or a device that shares bytes with it, is part of", name);
+    }
+  }
+  return 0;
+}
 
 /* Rejects what the loop device `name` stands on, unless that loop device is the way from the target
  * down to it. */
