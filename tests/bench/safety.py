@@ -5,9 +5,8 @@
 Each function of the files that decide whether a target may be used says in turn that nothing is in
 the way: its body becomes `return 0`, of one that answers yes or no both answers, of one that
 returns nothing no body. Each refusal becomes a `return 0` as well. Only the program is built, in
-out/safety-build, and the tests of that file run up to the first that fails. What survives is a
-check that no test needs. Needs root. Use it on a checkout of its own: the file is not what it
-seems while it runs.
+out/safety/build, and the tests of that file run up to the first that fails. What survives is a
+check that no test needs. Needs root. The files that are changed are copies in out/safety.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,8 +29,10 @@ from tests.bench.mutation import PYTEST
 from tests.replay import kills  # noqa: F401 - what tests of replays import
 from tracekit._native import LIBRARY, PROGRAM, library_path
 
+COPY = Path("out/safety/source")
+"""Of what is built: a check must never be missing from the program that is installed."""
 SOURCES = Path("replayer/play")
-BUILD = Path("out/safety-build")
+BUILD = Path("out/safety/build")
 LONGEST_S = 150
 TESTS = {
     "guard": "stand_ins guard users confirmation campaign",
@@ -112,8 +114,20 @@ class Program:
     """A build of the program, beside a link to the library that is installed."""
 
     def __init__(self) -> None:
-        """Configure and build it as it is."""
-        command = ["cmake", "-S", ".", "-B", str(BUILD), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Plain"]
+        """Copy its sources, and configure them."""
+        shutil.rmtree(COPY, ignore_errors=True)
+        shutil.copytree("replayer", COPY / "replayer")
+        shutil.copy("CMakeLists.txt", COPY)
+        command = [
+            "cmake",
+            "-S",
+            str(COPY),
+            "-B",
+            str(BUILD),
+            "-G",
+            "Ninja",
+            "-DCMAKE_BUILD_TYPE=Plain",
+        ]
         subprocess.run([*command, "-DCMAKE_C_FLAGS=-O1 -w"], check=True, capture_output=True)
         for name, place in ((LIBRARY, library_path()), (PROGRAM, SOURCES / PROGRAM)):
             (BUILD / name).unlink(missing_ok=True)
@@ -146,7 +160,7 @@ def run_tests(tests: list[str], environment: dict[str, str]) -> str:
 
 def judge(source: str, mutants: list[Mutant], program: Program, end_s: float) -> list[str]:
     """Try the mutants of a file; return the names of those that survived, or were not tried."""
-    file, left = SOURCES / f"{source}.c", [mutant.name for mutant in mutants]
+    file, left = COPY / SOURCES / f"{source}.c", [mutant.name for mutant in mutants]
     original, survived = file.read_text(), list[str]()
     tests = [f"tests/replay/test_{name}.py" for name in TESTS[source].split()]
     if run_tests(tests, program.environment) != "survived":
@@ -179,7 +193,6 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no other after so long")
     options = parser.parse_args()
     end_s = time.monotonic() + 60 * options.minutes
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the file is put back
     program = Program()
     if not program.build():
         raise SystemExit("the program does not build")
