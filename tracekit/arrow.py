@@ -196,11 +196,16 @@ def read_columns(file: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
     """Yield items of which the next one is made meanwhile, on another thread."""
-    with ThreadPoolExecutor(1) as pool:
+    pool = ThreadPoolExecutor(1)
+    try:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
             coming = pool.submit(next, items, None)
             yield item
+    finally:
+        # A generator left behind is closed by whichever thread collects it, maybe one that is just
+        # being started and holds what a thread needs to end: waiting here could last for ever.
+        pool.shutdown(wait=False)
 
 
 def numbers(column: Any) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tests.command_line import invoke
@@ -16,6 +17,8 @@ NEEDS = {
     "cache": ("classify",),
     "sensitivity": ("classify", "recommend"),
     "endurance": ("classify", "recommend"),
+    "purchase": ("classify", "recommend"),
+    "rivals": ("classify", "recommend"),
 }
 SMALL = {"tiers": ["--extent", "64KiB", "--step", "25"]}
 
@@ -55,9 +58,18 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(value)
 
 
+FILES = {"rivals": "cache_rivals"}
+"""What a command writes, where that has another name."""
+
+
+def result_file(folder: TraceFolder, name: str) -> Path:
+    """Return where a command's result is."""
+    return folder.path / "simulations" / f"{FILES.get(name, name)}.json"
+
+
 def assert_finite(folder: TraceFolder, name: str) -> None:
     """Check that all that a command wrote is there and is finite."""
-    written = json_of(folder.path / "simulations" / f"{name}.json")
+    written = json_of(result_file(folder, name))
     assert all(math.isfinite(number) for number in numbers(written))
     assert written["headline"]
     tables = sorted((folder.path / "simulations").glob("*.parquet"))

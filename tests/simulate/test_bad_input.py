@@ -8,14 +8,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.asking import DEVICE, NAMES, ask, assert_finite, prepare
+from tests.simulate.asking import DEVICE, NAMES, ask, assert_finite, prepare, result_file
 from tests.simulate.traces import make_trace, tier_trace
 from tests.traces import Row, json_of, rows_of, write_folder
 from tracekit.errors import InputError, TracekitError
 from tracekit.store import TraceFolder
 
 # Nothing saves no time and wears nothing out, which are answers.
-ANSWERS_NOTHING = {"sensitivity": "saves 0.0%", "endurance": "Nothing is written"}
+ANSWERS_NOTHING = {
+    "sensitivity": "saves 0.0%",
+    "endurance": "Nothing is written",
+    "purchase": "Do not buy: none of",
+    "rivals": "too small for each of the caches",
+}
 
 
 def few(path: Path, name: str) -> TraceFolder:
@@ -26,7 +31,7 @@ def few(path: Path, name: str) -> TraceFolder:
 
 
 def has_answer(folder: TraceFolder, name: str) -> bool:
-    return (folder.path / "simulations" / f"{name}.json").exists()
+    return result_file(folder, name).exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

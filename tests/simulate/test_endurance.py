@@ -246,7 +246,7 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
     assert isinstance(section, Section)
     shown = placement.written(section.parts["figure"].evidence.table)
     assert shown["label"].is_unique
-    assert shown["label"].iloc[-1] == "on NVM: hottest blocks"
+    assert shown["label"].iloc[-1] == "on NVM: most accessed first"
     assert "<svg" in section.parts["figure"].markup
 
 

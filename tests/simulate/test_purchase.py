@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.placement_models import DISK, NVM
+from tests.simulate.placement_models import DISK, NVM, hottest_first
 from tests.simulate.test_endurance import made, requests
 from tests.simulate.test_sensitivity import profile_file
-from tests.traces import rows_of
+from tests.traces import json_of, rows_of
 from tracekit.devices import LatencyCell, Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.model.purchase import Offer, judge, mark_front, slowed, years_until
@@ -46,10 +46,22 @@ def bought(folder: TraceFolder, *devices: Profile, **options: Any) -> dict[str, 
     return found
 
 
-def written_a_day() -> int:
-    """Return what is written in a day where all that is touched is on NVM: a trace of an hour."""
-    pages = sum(len([*one.blocks]) for one in requests() if one.operation == "write")
-    return 24 * 4096 * pages
+def written_a_day(placed: dict[str, int] | None = None) -> int:
+    """Return what is written in a day with the hottest blocks of roles on NVM, or with all.
+
+    The trace is of an hour.
+    """
+    own = {role: {*hottest_first(requests(), role)[:n]} for role, n in (placed or {}).items()}
+    return (
+        24
+        * 4096
+        * sum(
+            placed is None or block in own[one.role]
+            for one in requests()
+            if one.operation == "write"
+            for block in one.blocks
+        )
+    )
 
 
 @pytest.mark.parametrize(("years", "verdict"), [(4.9, "do not buy"), (5.1, "buy")])
@@ -75,16 +87,18 @@ def test_recommend_and_endurance_say_so_too(
     folder = made(tmp_path, requests())
     written = json.loads(succeed("simulate", "endurance", folder.path, "--json").stdout)
     rows = rows_of(folder.path / "simulations/endurance.parquet")
-    answer = json.loads((folder.path / "recommendation.json").read_text())["answer"]["placement"]
-    placed = {row["name"]: row for row in rows if row["kind"] == "placement"}
-    a_day = placed[answer]["bytes_a_day"]
-    tbw = a_day * 365.25 * years / 1e12
+    # GIVEN a device that what the answer places wears out in so many years
+    answer = json_of(folder.path / "recommendation.json")["answer"]
+    placed = {role: answer[f"{role}_bytes"] // 4096 for role in ("fs", "journal")}
+    tbw = written_a_day(placed) * 365.25 * years / 1e12
     (tmp_path / "b").mkdir()
     worn = made(tmp_path / "b", requests(), nvm=replace(BOUGHT, tbw=tbw))
     head = json.loads((worn.path / "recommendation.json").read_text())["headline"]
     assert head[0].startswith(verdict or "With ")
     told = succeed("simulate", "endurance", worn.path).stdout
-    assert ("do not buy it for this" in told) == (verdict is not None)
+    # and endurance says so of every placement that uses all of the capacity
+    a_year = [row["bytes_a_day"] * 365.25 for row in rows if row["kind"] == "placement"]
+    assert ("do not buy it for this" in told) == (max(a_year) * 5 > tbw * 1e12)
     assert "not known, because nvm has no endurance_cycles" in "".join(written["headline"])
 
 
