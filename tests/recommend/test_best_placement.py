@@ -20,6 +20,7 @@ from tests.simulate.placement_models import (
     write_trace,
 )
 from tracekit.devices import DevicePair, Profile, base_cost, device_cost
+from tracekit.model.best_choice import near
 from tracekit.model.best_placement import OnNvm, Rival, Search, read_best, searching, time_ps
 from tracekit.model.block_orders import hottest_first, read_blocks
 from tracekit.model.placement import ChargedTrace
@@ -193,3 +194,11 @@ def test_blocks_of_no_known_role_are_placed_and_can_be_replayed(tmp_path: Path) 
 
 
 HOT = ((0, "sda"), (56, "sdb"), (8, "sda"))
+
+
+@pytest.mark.parametrize(
+    ("gap_ratio", "words"),
+    [(None, ""), (0.0, "within 0.1% of"), (0.031, "within 3.1% of"), (1.3, "is not known")],
+)
+def test_a_bound_that_is_far_away_proves_nothing(gap_ratio: float | None, words: str) -> None:
+    assert words in near(gap_ratio)

@@ -195,7 +195,7 @@ def add_best(advice: Recommendation, nvm: Profile) -> None:
 def _sentences(best: BestPlacement, answer: Answer, nvm: Profile) -> Iterator[str]:
     one = best.answer
     if one.gain_ratio <= 0:
-        yield f"No placement of single blocks saves time either{_near(one.gap_ratio)}."
+        yield f"No placement of single blocks saves time either{near(one.gap_ratio)}."
         return
     parts = " and ".join(
         f"{format_size(size)} of {f'the {ROLE_NAMES[role]}' if role in PLACED_BYTES else role}"
@@ -207,14 +207,21 @@ def _sentences(best: BestPlacement, answer: Answer, nvm: Profile) -> Iterator[st
     yield (
         f"Block by block, {parts} ({runs}, in {best.table}) on {format_size(one.capacity_bytes)} of"
         f" {nvm.name} take {format_duration(one.elapsed_ns)}, a gain of {one.gain_ratio:.1%}{more}"
-        f"{_near(one.gap_ratio)}."
+        f"{near(one.gap_ratio)}."
     )
     yield from _of_regret(best)
 
 
-def _near(gap_ratio: float | None) -> str:
+LOOSE_RATIO = 0.5
+"""A bound that is farther away says nothing of a placement."""
+
+
+def near(gap_ratio: float | None) -> str:
+    """Return how close a placement is to the bound, which is a ratio of the bound."""
     if gap_ratio is None:
         return ""
+    if gap_ratio > LOOSE_RATIO:
+        return "; how close that is to the best possible is not known, the bound is too loose"
     return f"; it is within {max(gap_ratio, 0.001):.1%} of the best possible"
 
 
