@@ -36,8 +36,11 @@ static int look(const struct graph *graph, const char *attribute) {
   if (fd < 0)
     return errno == ENOENT ? 0 : -errno;
   ssize_t length = read(fd, text, sizeof text - 1);
+  int rc = length < 0 ? -errno : 0;
   (void)close(fd); /* only read */
-  text[length < 0 ? 0 : length] = '\0';
+  if (rc != 0)
+    return rc;
+  text[length] = '\0';
   char *file = strstr(text, "File: ");
   char *path = file == NULL ? text : file + strlen("File: ");
   char *end = file == NULL ? NULL : strstr(path, "  Size: ");

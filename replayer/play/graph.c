@@ -112,7 +112,10 @@ static int walk_loop(struct graph *graph, dev_t device) {
 static int walk_zram(struct graph *graph, dev_t device) {
   char path[PATH_MAX];
   struct stat status;
-  if (sysfs_read(device, "backing_dev", path, sizeof path) != 0 || path[0] != '/')
+  int rc = sysfs_read(device, "backing_dev", path, sizeof path);
+  if (rc != 0)
+    return rc == -ENOENT ? 0 : rc;
+  if (path[0] != '/')
     return 0;
   if (stat(path, &status) != 0)
     return -errno;

@@ -87,11 +87,13 @@ static int check_loop(struct guard *guard, const struct graph *graph, const char
   (void)snprintf(path, sizeof path, "/sys/block/%.64s/dev", name);
   unsigned numbers[2];
   FILE *file = fopen(path, "re");
+  if (file == NULL && errno == ENOENT) /* it has gone */
+    return 0;
   bool is_read = file != NULL && fscanf(file, "%u:%u", &numbers[0], &numbers[1]) == 2;
   if (file != NULL)
     (void)fclose(file); /* only read */
   if (!is_read)
-    return file == NULL ? 0 : busy(guard, "cannot find out what is the loop device", name);
+    return busy(guard, "cannot find out what is the loop device", name);
   dev_t device = makedev(numbers[0], numbers[1]);
   if (graph_device(graph, device) != NULL)
     return 0;

@@ -112,13 +112,17 @@ int sysfs_list(dev_t device, enum sysfs_relation relation, struct sysfs_set *set
         name[0] != '.' &&
         (relation != SYSFS_PARTITIONS ||
          (path_in(folder_path, name, "partition", path, sizeof path) && access(path, F_OK) == 0));
-    if (!is_device || !path_in(folder_path, name, "dev", path, sizeof path) ||
-        read_number(path, &found) != 0)
+    if (!is_device || !path_in(folder_path, name, "dev", path, sizeof path))
       continue;
-    if (set->count == SYSFS_SET_MAX)
-      rc = -E2BIG;
-    else
+    int read_rc = read_number(path, &found);
+    if (read_rc == -ENOENT || read_rc == -ENODEV) /* it has gone, or is none */
+      continue;
+    if (read_rc == 0 && set->count == SYSFS_SET_MAX)
+      read_rc = -E2BIG;
+    if (read_rc == 0)
       set->devices[set->count++] = found;
+    else
+      rc = read_rc;
   }
   (void)closedir(folder); /* only read */
   return rc;

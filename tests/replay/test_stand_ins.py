@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,46 @@ def test_what_the_kernel_exports_is_refused(tmp_path: Path, attribute: str) -> N
         assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
 
 
+def endless(path: Path) -> None:
+    path.symlink_to(path)
+
+
+DISK = "target/core/iblock_0/disk/udev_path"
+
+
+@pytest.mark.parametrize(
+    ("told", "make", "words"),
+    [
+        (DISK, Path.mkdir, f"{DISK}: Is a directory"),
+        (DISK, endless, f"{DISK}: Too many levels of symbolic links"),
+        (DISK, lambda path: path.write_text("/none/at/all\n"), f"{DISK}: No such file or directory"),
+        ("target/core", endless, "target/core/*/*/udev_path: Input/output error"),
+        ("other", Path.mkdir, "nvmet: No such file or directory"),
+    ],
+)
+def test_exports_that_cannot_be_read_are_refused(
+    tmp_path: Path, told: str, make: Callable[[Path], Any], words: str
+) -> None:
+    # GIVEN a kernel that may serve block devices to others, and does not say which
+    config, modules = tmp_path / "config", tmp_path / "modules"
+    (config / told).parent.mkdir(parents=True)
+    make(config / told)
+    (modules / ("nvmet" if told == "other" else "none")).mkdir(parents=True)
+    file, free = image(tmp_path / "t"), image(tmp_path / "free")
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+
+    def replayed(target: Path, token: Path | str) -> Ran:
+        line = command(plan, target=target, write_to=token)
+        seen = over("/sys/module", modules, line)
+        return play(plan, beside("/sys/kernel/config", config, seen))
+
+    with loop(file) as device, unchanged(file):
+        where = f"cannot find out whether the kernel exports it: /sys/kernel/config/{words}"
+        replayed(device, token_of(device)).refused(where)
+    # THEN a file, of which the kernel says whether anybody has it open, is written all the same
+    assert replayed(free, free).counts["done"] == 3
+
+
 def over(place: str, stand_in: str | Path, line: list[str]) -> list[str]:
     """Return a command line that sees a file or folder of ours in the place of the kernel's."""
     script = 'mount --bind "$1" "$0" && shift && exec "$@"'
@@ -79,30 +120,56 @@ def test_what_is_swap_or_part_of_something_is_refused(tmp_path: Path) -> None:
         play(plan, over(place, holder.parent, line)).refused("is part of 253:9")
 
 
+def folder_of(*names: str) -> Callable[[Path], None]:
+    """Return what makes a folder with folders in it: attributes that cannot be read."""
+
+
+    def make(path: Path) -> None:
+        for name in ("", *names):
+            (path / name).mkdir(parents=True)
+
+    return make
+
+
+def closed(path: Path) -> None:
+    """Make what cannot be opened."""
+    os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 250))
+
+
+HELD, OTHER = "cannot find out who uses it:", "cannot find out what is the loop device {other}"
+RELATED = "cannot find out what it is related to:"
+
+
 @pytest.mark.parametrize(
-    ("place", "is_device", "words"),
+    ("place", "is_device", "make", "words"),
     [
-        ("/proc", True, "cannot find out who uses it: No such file or directory"),
-        ("/sys", False, "cannot list the block devices: No such file or directory"),
-        ("/sys", True, "cannot identify it: No such file or directory"),
-        ("/sys/block/{}/loop", True, "cannot find out what is behind the loop device {}"),
+        ("/proc", True, folder_of(), f"{HELD} No such file or directory"),
+        ("/sys", False, folder_of(), "cannot list the block devices: No such file or directory"),
+        ("/sys", True, folder_of(), "cannot identify it: No such file or directory"),
+        (
+            *("/sys/block/{other}/loop", True, folder_of("backing_file")),
+            "cannot find out what is behind the loop device {other}",
+        ),
+        ("/sys/block/{other}/dev", True, Path.touch, OTHER),
+        ("/sys/block/{other}/dev", False, closed, OTHER),
+        ("/sys/block/{device}/holders", True, folder_of("dm-9/dev"), f"{HELD} Is a directory"),
+        ("/sys/block/{device}/slaves", True, folder_of("dm-9/dev"), f"{RELATED} Is a directory"),
     ],
 )
 def test_what_cannot_be_known_is_refused(
-    tmp_path: Path, place: str, words: str, *, is_device: bool
+    tmp_path: Path, place: str, words: str, make: Callable[[Path], None], *, is_device: bool
 ) -> None:
     # GIVEN a target, and a machine on which who uses it cannot be seen
-    file, empty = image(tmp_path / "t"), tmp_path / "empty"
-    empty.mkdir()
+    file, stand_in = image(tmp_path / "t"), tmp_path / "stand-in"
+    make(stand_in)
     plan = write_plan(tmp_path / "a.plan", WRITES)
     with loop(image(tmp_path / "other")) as other, loop(file) as device, unchanged(file):
         free = image(tmp_path / "free")
         target, token = (device, token_of(device)) if is_device else (free, free)
-        if "{}" in place:  # what is there cannot be read
-            (empty / "backing_file").mkdir()
         line = command(plan, target=target, write_to=token)
-        ran = play(plan, over(place.format(other.name), empty, line))
-    ran.refused(words.format(other.name))
+        names = {"other": other.name, "device": device.name}
+        ran = play(plan, over(place.format(**names), stand_in, line))
+    ran.refused(words.format(**names))
 
 
 ZERO = os.makedev(1, 5)
