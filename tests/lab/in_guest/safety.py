@@ -19,6 +19,7 @@ NEIGHBOUR = "0 6144 linear {} 10240"
 OVERLAP = "0 2048 linear {} 8192"
 LVM = ("--config", "activation{udev_sync=0 udev_rules=0} devices{use_devicesfile=0}")
 BLOCK, CONFIG = Path("/sys/block"), Path("/sys/kernel/config")
+MAPPER = Path("/dev/mapper/control")
 SUBSYSTEM = CONFIG / "nvmet/subsystems/campaign"
 PARAMETERS = {"brd": ("rd_nr=1", "rd_size=8192")}
 PARTS = "label: gpt\nsize=6MiB\nsize=6MiB\n"
@@ -201,6 +202,7 @@ def _stop_caches() -> None:
 
 
 OVERLAPPED = {"loop": ("overlapped",)}
+UNTOLD = ("told by nothing", "told nothing")
 NODES = {
     "partition": Node(
         *(_partition, "disk partition", "partition", "partition", "disk", "neighbour"),
@@ -209,7 +211,8 @@ NODES = {
     "null_blk": Node(_null, "null", "null", "null"),
     "ram": Node(_memory, "ram", "ram", "ram", needs="brd"),
     "linear": Node(
-        *(_linear, "file loop linear", "linear", "linear", "loop", "neighbour"), own=OVERLAPPED
+        *(_linear, "file loop linear", "linear", "linear", "loop", "neighbour"),
+        own=OVERLAPPED | {"linear": UNTOLD},
     ),
     "loop over linear": Node(
         *(_loop_over_linear, "file loop linear upper", "upper", "linear upper", "loop"),
@@ -217,7 +220,9 @@ NODES = {
         own=OVERLAPPED,
     ),
     "thin": Node(
-        *(_thin, "file loop thin", "thin", "thin", "loop", "neighbour"), needs="dm_thin_pool"
+        *(_thin, "file loop thin", "thin", "thin", "loop", "neighbour"),
+        own={"thin": UNTOLD},
+        needs="dm_thin_pool",
     ),
     "volume": Node(
         *(_volume, "file loop volume", "volume", "volume", "loop", "neighbour"),
@@ -307,7 +312,24 @@ USERS = {
     "served as disk": User(_served_as_disk, EXPORTS, needs="target_core_iblock"),
     "served as file": User(_served_as_file, EXPORTS, needs="target_core_file", is_of_files=True),
 }
-OVER = {"overlapped": User(_overlapped, PART)}
+
+
+def _told_by_nothing(ends: ExitStack, _layer: Path, _place: Path) -> None:
+    """Hide the device that tells the tables: its neighbour's may be anything."""
+    hidden = MAPPER.rename(MAPPER.with_name("hidden"))
+    ends.callback(hidden.rename, MAPPER)
+
+
+def _told_nothing(ends: ExitStack, _layer: Path, _place: Path) -> None:
+    call("mount", "--bind", "/dev/null", MAPPER)
+    ends.callback(call, "umount", MAPPER)
+
+
+OVER = {
+    "overlapped": User(_overlapped, PART),
+    "told by nothing": User(_told_by_nothing, PART),
+    "told nothing": User(_told_nothing, PART),
+}
 ALIKE = ("distant loop", "mapped", "read")
 """Users of what is below a target that are on the host as they are here."""
 
