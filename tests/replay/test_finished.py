@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ import pytest
 
 from tests.command_line import invoke, succeed
 from tests.replay.disk import needs_root, small_file_system
-from tests.replay.kills import COUNT, OPERATIONS, WORDS, make_trace, run
+from tests.replay.kills import COUNT, OPERATIONS, WORDS, make_trace, program_of, run
+from tests.replay.processes import await_true
 from tracekit.errors import StoppedError, TracekitError
 from tracekit.replay import completions
 from tracekit.store import TraceFolder, write_batches
@@ -124,6 +126,35 @@ def test_file_operations_that_could_not_be_converted_are_by_the_next_replay(
     for name in names(of_files):
         assert rows(of_files, f"{name}/file_completions.parquet") == OPERATIONS
         assert (of_files.path / f"replays/{name}/file_summary.json").is_file()
+
+
+def test_a_part_that_was_stopped_twice_is_a_table_beside_the_rest(
+    folder: TraceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a replay whose program is interrupted, and that is stopped twice at its table
+    def interrupt() -> None:
+        def has_some() -> bool:
+            parts = folder.path.glob("replays/.a.*/completions.bin.*.part")
+            return any(part.stat().st_size > 1000 for part in parts)
+
+        await_true(has_some)
+        os.kill(await_true(lambda: program_of(os.getpid())), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        late(patch, twice)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        done = invoke("replay", folder.path, *WORDS["null"], "--name", "a")
+        thread.join()
+    assert isinstance(done.exception, StoppedError)
+    assert "go on with --resume a.unfinished" in done.exception.hint
+    # WHEN the rest is replayed, THEN both tables together have each request once
+    line = words_of("null", folder, tmp_path / "place")
+    succeed(*line, "--resume", "a.unfinished", "--name", "rest")
+    tables = ("a.unfinished/unfinished.parquet", "rest/completions.parquet")
+    ids = [pq.read_table(folder.path / "replays" / one)["request_id"] for one in tables]
+    assert sorted(number for one in ids for number in one.to_pylist()) == list(range(COUNT))
+    assert 0 < len(ids[0]) < COUNT
 
 
 @needs_root

@@ -336,10 +336,12 @@ def _kept(place: Path, run: StartedRun, error: BaseException) -> BaseException:
         again = "the next replay of this name" if run.is_of_files else resume
         hint = f"{again} makes the results of it, without a request"
     elif (part := _records_of(run.records)) is not None:
-        try:
-            count = _keep(place, part, run, error=text, is_quick=is_stopped)
-        except OSError:  # there is no space for anything: the next command does that
-            count, place = None, _set_aside(run.folder, place)
+        count, is_kept = None, False
+        if not is_stopped:
+            with suppress(OSError):
+                count, is_kept = _keep(place, part, run, error=text), True
+        if not is_kept:  # for want of time or of space for anything: the next command does that
+            place = _set_aside(run.folder, place)
         what = "what completed" if count is None else f"{count:,} completions"
         kept = f"{text}; {what} kept in {place}"
         hint = "replay again" if run.is_of_files else f"go on with {resume}{SUFFIX}"
@@ -522,17 +524,14 @@ def completed(replays: Path, name: str) -> dict[str, Any] | None:
     return content
 
 
-def _keep(
-    place: Path, part: Path, run: StartedRun, *, error: str, is_quick: bool = False
-) -> int | None:
+def _keep(place: Path, part: Path, run: StartedRun, *, error: str) -> int | None:
     """Move the plan to `place`, and the program's file or a table of it; return the table's rows.
 
     Until `place` is whole all stays where it is, unless the file system has no hard links.
-    `is_quick`: no table.
     """
     with store.new_folder(place, overwrite=True, marker=ABOUT) as folder:
         found = run.reached(part) if run.compiled else None
-        rows = None if is_quick else _table_of(part, run, folder)
+        rows = _table_of(part, run, folder)
         if rows is None:
             _move(part, folder / (FILE_RECORDS if run.is_of_files else RECORDS))
         _move(run.plan, folder / PLAN)
