@@ -55,6 +55,7 @@ EQUAL = {
     "guard: is_apart true": "the kernel claims a partition and its disk together",
     "guard: claim #1": "more devices below than the program can hold",
     "guard: with_graph #1": "without memory",
+    "guard: check_processes #1": "without memory or descriptors",
     "guard: guard_release": "the end of the program releases all",
     "graph: walk_zram": "zram is tried in a guest",
     "openers: may_be_node true": "it only saves looks",

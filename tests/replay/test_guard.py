@@ -140,6 +140,11 @@ def test_a_device_that_somebody_claimed_is_refused(
 ) -> None:
     claim = os.open(device, os.O_RDONLY | os.O_EXCL)
     try:
+        with unchanged(backing), loop(device) as upper:
+            replay(WRITES, **confirmed(device)).refused("behind the loop device", upper.name)
+            # THEN one upon it is refused, too
+            words = "the kernel says that it is in use by what is below it:"
+            replay(WRITES, **confirmed(upper)).refused(words, device.name)
         with unchanged(backing):
             replay(WRITES, **confirmed(device)).refused("in use")
     finally:

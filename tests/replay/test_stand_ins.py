@@ -136,6 +136,13 @@ def closed(path: Path) -> None:
     os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 250))
 
 
+def too_many(path: Path) -> None:
+    """Make as many devices as fit a graph, beside which there is the target."""
+    for number in range(512):
+        (path / f"dm-{number}").mkdir(parents=True)
+        (path / f"dm-{number}/dev").write_text(f"253:{number}\n")
+
+
 HELD, OTHER = "cannot find out who uses it:", "cannot find out what is the loop device {other}"
 RELATED = "cannot find out what it is related to:"
 
@@ -154,6 +161,7 @@ RELATED = "cannot find out what it is related to:"
         ("/sys/block/{other}/dev", False, closed, OTHER),
         ("/sys/block/{device}/holders", True, folder_of("dm-9/dev"), f"{HELD} Is a directory"),
         ("/sys/block/{device}/slaves", True, folder_of("dm-9/dev"), f"{RELATED} Is a directory"),
+        ("/sys/block/{device}/slaves", True, too_many, f"{RELATED} Argument list too long"),
     ],
 )
 def test_what_cannot_be_known_is_refused(
@@ -170,6 +178,23 @@ def test_what_cannot_be_known_is_refused(
         names = {"other": other.name, "device": device.name}
         ran = play(plan, over(place.format(**names), stand_in, line))
     ran.refused(words.format(**names))
+
+
+def test_a_device_below_that_cannot_be_claimed_is_refused_for_writing(tmp_path: Path) -> None:
+    # GIVEN a loop device upon another one, which has no node that could be opened
+    file, empty = image(tmp_path / "t"), tmp_path / "empty"
+    empty.mkdir()
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    with loop(file) as lower, loop(lower) as upper, unchanged(file):
+
+        def replayed(**options: Any) -> Ran:
+            line = over(str(lower), file, command(plan, target=upper, **options))
+            has_others = Path("/dev/block").is_dir()
+            return play(plan, over("/dev/block", empty, line) if has_others else line)
+
+        refused = "cannot claim the device that it shares its bytes with,"
+        replayed(write_to=token_of(upper)).refused(refused, lower.name)
+        assert replayed().counts["skipped_read_only"] == 3
 
 
 ZERO = os.makedev(1, 5)

@@ -70,6 +70,12 @@ def test_another_owners_file_is_refused_to_a_plain_user(
     ran.refused("another user owns it, and only root may look into processes of others")
     # (threads of the kernel, of which a machine has dozens, have no files)
     assert 0 < int(ran.messages.split()[-1]) < running() + 25
+    # AND when another process of his has it open, he is told which
+    with ExitStack() as user, unchanged(target):
+        own = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+        hold(user, *own, "sh", "-c", 'exec 3<"$0"; echo ready; exec sleep 1000', target)
+        ran = play(plan, line, preexec_fn=become(NOBODY))
+        ran.refused("another process has the file open: ")
     # AND root, who can, is not, unless somebody has it open
     ran = play(plan, line)
     assert ran.code == (1 if is_open else 0), ran.messages
