@@ -69,7 +69,11 @@ DISK = "target/core/iblock_0/disk/udev_path"
     [
         (DISK, Path.mkdir, f"{DISK}: Is a directory"),
         (DISK, endless, f"{DISK}: Too many levels of symbolic links"),
-        (DISK, lambda path: path.write_text("/none/at/all\n"), f"{DISK}: No such file or directory"),
+        (
+            DISK,
+            lambda path: path.write_text("/none/at/all\n"),
+            f"{DISK}: No such file or directory",
+        ),
         ("target/core", endless, "target/core/*/*/udev_path: Input/output error"),
         ("other", Path.mkdir, "nvmet: No such file or directory"),
     ],
@@ -122,7 +126,6 @@ def test_what_is_swap_or_part_of_something_is_refused(tmp_path: Path) -> None:
 
 def folder_of(*names: str) -> Callable[[Path], None]:
     """Return what makes a folder with folders in it: attributes that cannot be read."""
-
 
     def make(path: Path) -> None:
         for name in ("", *names):

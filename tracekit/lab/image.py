@@ -320,8 +320,8 @@ def find_image(packages: Sequence[str] = ()) -> Image:
         if not NAME.fullmatch(name):
             raise UsageError(f"--package: '{name}' is not the name of a package")
     names = tuple(sorted({*PACKAGES, *packages}))
-    parts = (str(IMAGE_VERSION), *names, *WANTED, *PARAMETERS.values(), (GUEST / "init").read_text())
-    made_of = "\n".join(parts)
+    init = (GUEST / "init").read_text()
+    made_of = "\n".join([str(IMAGE_VERSION), *names, *WANTED, *PARAMETERS.values(), init])
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     return Image(cache_folder() / f"image-{key}", names)
 
