@@ -49,7 +49,7 @@ struct block_record {
   uint16_t target;         /* index in the table of targets */
   uint64_t think_ns;       /* from the completion of the request it waits for; 0 without one */
   uint32_t after;          /* how many records before it that one stands; 0: it waits for none */
-  uint32_t reserved;
+  uint32_t note;           /* in memory: see feed.h */
 };
 
 struct block_target {

@@ -68,11 +68,11 @@ static int wait_for(struct run *run, uint64_t due_ns, uint64_t now_ns) {
 
 /* Closed loop: takes records from the feed as far as it looks ahead. */
 static void look_ahead(struct run *run) {
-  const struct feed_record *record = feed_peek(run->config.feed);
+  const struct block_record *record = feed_peek(run->config.feed);
   while (record != NULL && waits_has_space(run->waits)) {
     pace_begin(&run->pace, run->taken);
     waits_add(run->waits, &run->pace, record, run->taken++);
-    feed_advance(run->config.feed);
+    feed_advance(run->config.feed, 1);
     record = feed_peek(run->config.feed);
   }
 }
@@ -81,9 +81,10 @@ static void look_ahead(struct run *run) {
 static bool find_next(struct run *run, struct next *next) {
   if (run->waits == NULL) {
     next->record = feed_peek(run->config.feed);
-    next->position = next->record == NULL ? 0 : next->record->position;
-    return next->record != NULL &&
-           pace_due(&run->pace, &next->record->plan, next->position, &next->due_ns);
+    if (next->record == NULL)
+      return false;
+    next->position = feed_position(run->config.feed);
+    return pace_due(&run->pace, next->record, next->position, &next->due_ns);
   }
   look_ahead(run);
   const struct waiting *first = waits_first(run->waits);
@@ -111,7 +112,7 @@ static uint64_t wait_of(struct run *run, const struct next *next, uint64_t now_n
     return go_ns;
   if (must_wait)
     return await(run, true, now_ns);
-  if (next->record->verdict != FEED_RUN)
+  if (feed_verdict(next->record) != FEED_RUN)
     return await(run, false, now_ns);
   if (run->in_flight == run->config.depth) {
     run->was_full = true;
@@ -148,15 +149,16 @@ static int submit_due(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
   struct next next;
   if (run->config.lane != NULL)
     lane_tell(run->config.lane); /* what the turn before submitted has been started since */
-  for (unsigned i = 0; i < batch && rc == 0 && find_next(run, &next); i++) {
+  unsigned begun = handover_has_batches(run) ? handover_batch(run, batch, elapsed_ns, &rc) : 0;
+  for (unsigned i = begun; i < batch && rc == 0 && find_next(run, &next); i++) {
     uint64_t may_go_ns = wait_of(run, &next, now_ns);
     if (may_go_ns > now_ns) {
       *wait_ns = may_go_ns;
       break;
     }
-    bool is_request = next.record->verdict < FEED_MARK;
+    bool is_request = feed_verdict(next.record) < FEED_MARK;
     if (!is_request)
-      handover_pass(run, next.record);
+      handover_pass(run, &next);
     else
       rc = handover_dispatch(run, &next, elapsed_ns);
     /* What follows is started later, and has a later time. */

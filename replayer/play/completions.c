@@ -30,6 +30,8 @@ struct completions_lane {
   struct completions *log;
   uint64_t stalls; /* submitting thread */
   struct block *filling;
+  struct completions_record *next; /* of it */
+  struct completions_record *end;  /* of it */
   struct block blocks[BLOCKS];
 };
 
@@ -110,6 +112,22 @@ static void *write_blocks(void *argument) {
   }
 }
 
+/* Begins to fill a block. */
+static void take(struct completions_lane *lane, uint64_t at) {
+  lane->filling = &lane->blocks[at];
+  lane->next = lane->filling->records;
+  lane->end = lane->filling->records + BLOCK_RECORDS;
+}
+
+static bool has_some(const struct completions_lane *lane) {
+  return lane->next > lane->filling->records;
+}
+
+static void hand_over(struct completions_lane *lane) {
+  lane->filling->count = (uint32_t)(lane->next - lane->filling->records);
+  spsc_ring_fill(&lane->ring);
+}
+
 int completions_open(struct completions **out, const char *path, uint32_t lanes) {
   /* The thread and the file are there before the run, which then only fills memory. */
   size_t bytes = sizeof(struct completions) + lanes * sizeof(struct completions_lane);
@@ -122,7 +140,7 @@ int completions_open(struct completions **out, const char *path, uint32_t lanes)
     struct completions_lane *lane = &log->lanes[i];
     lane->ring.mask = BLOCKS - 1;
     lane->log = log;
-    lane->filling = &lane->blocks[0];
+    take(lane, 0);
   }
   int rc = record_file_open(&log->file, path, MAGIC, sizeof(struct completions_record));
   if (rc == 0)
@@ -144,23 +162,22 @@ struct completions_lane *completions_lane(struct completions *log, uint32_t numb
 /* Hands the block over and takes the next, which may still have to be written. */
 static void next_block(struct completions_lane *lane) {
   uint64_t at;
-  spsc_ring_fill(&lane->ring);
+  hand_over(lane);
   if (!spsc_ring_can_fill(&lane->ring, &at))
     lane->stalls++;
   while (!spsc_ring_can_fill(&lane->ring, &at))
     pause_briefly(PAUSE_NS / 20);
-  lane->filling = &lane->blocks[at];
-  lane->filling->count = 0;
+  take(lane, at);
 }
 
 struct completions_record *completions_next(struct completions_lane *lane) {
-  if (lane->filling->count == BLOCK_RECORDS)
+  if (lane->next == lane->end)
     next_block(lane);
-  return &lane->filling->records[lane->filling->count++];
+  return lane->next++;
 }
 
 void completions_hand_over(struct completions_lane *lane) {
-  if (lane->filling->count > 0 && spsc_ring_has_next(&lane->ring))
+  if (has_some(lane) && spsc_ring_has_next(&lane->ring))
     next_block(lane);
 }
 
@@ -184,8 +201,8 @@ static void stop_writing(struct completions *log) {
 int completions_finish(struct completions *log, uint64_t *stalls) {
   *stalls = 0;
   for (uint32_t i = 0; i < log->lane_count; i++) {
-    if (log->lanes[i].filling->count > 0)
-      spsc_ring_fill(&log->lanes[i].ring);
+    if (has_some(&log->lanes[i]))
+      hand_over(&log->lanes[i]);
     *stalls += log->lanes[i].stalls;
   }
   stop_writing(log);

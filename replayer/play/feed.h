@@ -51,13 +51,22 @@ struct feed_rules {
   uint64_t max_idle_ns; /* longer gaps between requests are cut to it, in the plan's time */
 };
 
-struct feed_record {
-  struct block_record
-      plan; /* times by the run's speed and from its start, where it lands on its target */
-  uint64_t position : 44; /* in the run; of several submitters */
-  uint64_t verdict : 4;   /* enum feed_verdict */
-  uint64_t lanes : 16;    /* bits of the submitters whose sectors it touches; 0: there is one */
-};
+/* A record that the feed has prepared has times by the run's speed and from its start, lands where
+ * it fits on its target, and its note is this: its verdict, its number in its block of the plan,
+ * and the bits of the submitters whose sectors it touches, 0: there is one. */
+#define FEED_PLACE_SHIFT 3U
+#define FEED_PLACE_MASK 8191U
+#define FEED_LANES_SHIFT 16U
+_Static_assert(FEED_PAUSE < 1U << FEED_PLACE_SHIFT, "a verdict has three bits");
+_Static_assert(BLOCK_PLAN_STRIDE <= FEED_PLACE_MASK, "a pause stands behind its block");
+
+static inline enum feed_verdict feed_verdict(const struct block_record *record) {
+  return (enum feed_verdict)(record->note & ((1U << FEED_PLACE_SHIFT) - 1));
+}
+
+static inline uint16_t feed_lanes(const struct block_record *record) {
+  return (uint16_t)(record->note >> FEED_LANES_SHIFT);
+}
 
 struct feed;
 struct feed_lane; /* what one submitting thread takes */
@@ -70,10 +79,16 @@ int feed_open(struct feed **out, const struct block_plan *plan, const struct fee
 struct feed_lane *feed_lane(struct feed *feed, uint32_t number);
 
 /* Returns the next record, NULL when none is ready. Submitting thread only; never blocks. */
-const struct feed_record *feed_peek(struct feed_lane *lane);
+const struct block_record *feed_peek(struct feed_lane *lane);
 
-/* Goes on to the record after the one that feed_peek returned. Submitting thread only. */
-void feed_advance(struct feed_lane *lane);
+/* Returns the position in the run of the record that feed_peek returned. Submitting thread only. */
+uint64_t feed_position(const struct feed_lane *lane);
+
+/* Returns how many records lie there one behind the other, from that one on. */
+uint32_t feed_left(const struct feed_lane *lane);
+
+/* Goes past `count` of these. Submitting thread only. */
+void feed_advance(struct feed_lane *lane, uint32_t count);
 
 /* After feed_peek returned NULL: returns 0 when more will come, 1 at the end of the plan, -errno
  * when the plan could not be read on (after a line on stderr). */

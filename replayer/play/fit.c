@@ -59,13 +59,20 @@ static void expand(const struct fit_target *target, struct block_record *record,
   counts->expanded++;
 }
 
+static bool scales(const struct fit_target *target, enum fit_policy policy) {
+  return policy == FIT_SCALE && target->needed_sectors > target->size_sectors;
+}
+
+uint64_t fit_plain_sectors(const struct fit_target *target, enum fit_policy policy) {
+  return scales(target, policy) || target->expand_sectors > 1 ? 0 : target->size_sectors;
+}
+
 bool fit_record(const struct fit_target *target, enum fit_policy policy,
                 struct block_record *record, struct fit_counts *counts) {
   if (record->operation == BLOCK_FLUSH)
     return true;
-  bool is_small = target->needed_sectors > target->size_sectors;
   bool is_beyond = record->sector + record->length_sectors > target->size_sectors;
-  if (is_beyond || (policy == FIT_SCALE && is_small))
+  if (is_beyond || scales(target, policy))
     if (!bring_back(target, policy, record, counts))
       return false;
   bool moves_data = record->operation == BLOCK_READ || record->operation == BLOCK_WRITE;

@@ -39,6 +39,10 @@ struct fit_counts {
 bool fit_record(const struct fit_target *target, enum fit_policy policy,
                 struct block_record *record, struct fit_counts *counts);
 
+/* Returns up to which sector of the target that function leaves all requests as they are, 0: it
+ * does not. */
+uint64_t fit_plain_sectors(const struct fit_target *target, enum fit_policy policy);
+
 /* Does that with records of one target, for who compares them with what the device got; the word
  * of fit_words at `policy` says how. fits[i] becomes whether records[i] can run. Returns 0, or
  * -EINVAL for a policy that there is not. */

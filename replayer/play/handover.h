@@ -11,7 +11,7 @@
 
 /* The record that is due first. */
 struct next {
-  const struct feed_record *record;
+  const struct block_record *record;
   uint64_t position; /* in the run */
   uint64_t due_ns;   /* from the run's start */
 };
@@ -42,17 +42,25 @@ static inline bool run_is_timed(const struct run *run) {
   return run->config.pace.kind != PACE_FAST;
 }
 
+/* Whether all records that the feed has may go at once, whatever the others do. */
+bool handover_has_batches(const struct run *run);
+
+/* In such a run: hands over up to `most` records, those before the first that is left out, as far
+ * as there is depth, and goes past them. Returns how many; sets *rc to -errno if the engine did not
+ * take the next one. */
+uint32_t handover_batch(struct run *run, uint32_t most, uint64_t now_ns, int *rc);
+
 /* Hands over or leaves out a record that is due, and goes past it. Returns 0 or -errno. */
 int handover_dispatch(struct run *run, const struct next *next, uint64_t elapsed_ns);
 
 /* Whether the record waits for one in flight that it overlaps. Counts it the first time. */
-bool handover_is_held(struct run *run, const struct feed_record *record);
+bool handover_is_held(struct run *run, const struct block_record *record);
 
 /* Returns what the record is to the order of several submitters. */
-enum lane_order handover_order(const struct run *run, const struct feed_record *record);
+enum lane_order handover_order(const struct run *run, const struct block_record *record);
 
 /* Goes on to what stands behind a record. */
-void handover_pass(struct run *run, const struct feed_record *record);
+void handover_pass(struct run *run, const struct next *next);
 
 /* Logs and counts a request that has ended. */
 void handover_complete(struct run *run, const struct completion *completion);

@@ -130,13 +130,15 @@ bool lane_find(struct lane *lane, uint16_t touched, const struct block_record *r
   return is_found;
 }
 
-void lane_add(struct lane *lane, uint16_t touched, uint32_t slot,
-              const struct block_record *record) {
+bool lane_enter(struct lane *lane, uint16_t touched, uint32_t slot,
+                const struct block_record *record) {
+  bool is_found = false;
   for (unsigned left = touched; left != 0; left &= left - 1) {
     uint32_t number = (uint32_t)__builtin_ctz(left);
-    overlap_add(take(lane, number), (uint32_t)lane->first_slot + slot, record);
+    is_found |= overlap_enter(take(lane, number), (uint32_t)lane->first_slot + slot, record);
     give_back(lane, number);
   }
+  return is_found;
 }
 
 void lane_remove(struct lane *lane, uint16_t touched, uint32_t slot) {

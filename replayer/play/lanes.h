@@ -55,10 +55,10 @@ void lane_pass(struct lane *lane, enum lane_order order);
 /* Lets the others go on after a request of its own turn, which has been started. */
 void lane_tell(struct lane *lane);
 
-/* As overlap_find, overlap_add and overlap_remove of all lanes; `touched` by lanes_of. */
+/* As overlap_find, overlap_enter and overlap_remove of all lanes; `touched` by lanes_of. */
 bool lane_find(struct lane *lane, uint16_t touched, const struct block_record *record);
-void lane_add(struct lane *lane, uint16_t touched, uint32_t slot,
-              const struct block_record *record);
+bool lane_enter(struct lane *lane, uint16_t touched, uint32_t slot,
+                const struct block_record *record);
 void lane_remove(struct lane *lane, uint16_t touched, uint32_t slot);
 
 /* Ends the run of all; whether one has done so. Any thread. */

@@ -25,8 +25,10 @@ struct overlap *overlap_open(uint32_t depth);
 /* Whether a request in flight touches sectors of `record`, and one of the two writes. */
 bool overlap_find(const struct overlap *overlap, const struct block_record *record);
 
-/* Adds the request of a slot, of which none is in the set; takes it out again. */
-void overlap_add(struct overlap *overlap, uint32_t slot, const struct block_record *record);
+/* The same, then adds the request of a slot, of which none is in the set. */
+bool overlap_enter(struct overlap *overlap, uint32_t slot, const struct block_record *record);
+
+/* Takes the request of a slot out again. */
 void overlap_remove(struct overlap *overlap, uint32_t slot);
 
 /* NULL is fine. */

@@ -2,13 +2,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int slots_open(struct slots *slots, uint32_t depth) {
   slots->depth = depth;
-  slots->all = calloc(depth, sizeof *slots->all);
+  slots->all = aligned_alloc(_Alignof(struct slot), depth * sizeof *slots->all);
   slots->free = calloc(depth, sizeof *slots->free);
   if (slots->all == NULL || slots->free == NULL)
     return -ENOMEM;
+  memset(slots->all, 0, depth * sizeof *slots->all);
   for (uint32_t i = 0; i < depth; i++) {
     slots->all[i].request.slot = i;
     slots->free[i] = depth - 1 - i;
@@ -21,7 +23,7 @@ void slots_log(const struct slot *slot, enum completions_status status, int32_t 
   struct completions_record *out = completions_next(log);
   *out = (struct completions_record){.request_id = slot->request.request_id,
                                      .intended_ns = slot->intended_ns,
-                                     .submit_ns = slot->submit_ns,
+                                     .submit_ns = slot->request.submit_ns - stats->start_ns,
                                      .complete_ns = complete_ns,
                                      .error = error,
                                      .target = slot->request.target,
@@ -35,9 +37,9 @@ void slots_skip(const struct block_record *record, enum completions_status statu
                 struct block_stats *stats) {
   const struct slot slot = {.request = {.request_id = record->request_id,
                                         .target = record->target,
-                                        .operation = record->operation},
-                            .intended_ns = times_ns[0],
-                            .submit_ns = times_ns[1]};
+                                        .operation = record->operation,
+                                        .submit_ns = stats->start_ns + times_ns[1]},
+                            .intended_ns = times_ns[0]};
   slots_log(&slot, status, 0, times_ns[1], log, stats);
 }
 

@@ -10,10 +10,9 @@
 #include "play/engine.h"
 
 struct slot {
-  struct request request;
+  _Alignas(64) struct request request;
   uint64_t position;    /* in the run */
   uint64_t intended_ns; /* from the run's start */
-  uint64_t submit_ns;   /* from the run's start */
   uint16_t lanes;       /* of several submitters, those whose sectors it touches */
   bool is_hurried;      /* what waits for it is due sooner after it than a sleeper wakes */
 };

@@ -55,18 +55,18 @@ static void make_due(struct waits *waits, uint32_t index) {
   due_push(waits->due, waits->due_count++, due);
 }
 
-void waits_add(struct waits *waits, const struct pace *pace, const struct feed_record *record,
+void waits_add(struct waits *waits, const struct pace *pace, const struct block_record *record,
                uint64_t position) {
   uint32_t index = waits->free;
   struct waiting *entry = &waits->entries[index];
   waits->free = entry->next;
   entry->record = *record;
   entry->position = position;
-  if (pace_due(pace, &record->plan, position, &entry->due_ns)) {
+  if (pace_due(pace, record, position, &entry->due_ns)) {
     make_due(waits, index);
     return;
   }
-  entry->awaited = position - record->plan.after;
+  entry->awaited = position - record->after;
   entry->next = waits->heads[entry->awaited % HEADS];
   waits->heads[entry->awaited % HEADS] = index;
   waits->follow_count++;
@@ -83,15 +83,14 @@ void waits_end(struct waits *waits, uint64_t position, uint64_t complete_ns) {
     }
     *link = entry->next;
     waits->follow_count--;
-    entry->due_ns = complete_ns + entry->record.plan.think_ns;
+    entry->due_ns = complete_ns + entry->record.think_ns;
     make_due(waits, index);
   }
 }
 
 bool waits_hurries(const struct waits *waits, uint64_t position, uint64_t think_ns) {
   for (uint32_t at = waits->heads[position % HEADS]; at != NONE; at = waits->entries[at].next)
-    if (waits->entries[at].awaited == position &&
-        waits->entries[at].record.plan.think_ns < think_ns)
+    if (waits->entries[at].awaited == position && waits->entries[at].record.think_ns < think_ns)
       return true;
   return false;
 }

@@ -13,7 +13,7 @@ struct waits;
 
 /* A record that was taken from the feed and is not yet handled. */
 struct waiting {
-  struct feed_record record;
+  struct block_record record;
   uint64_t position; /* in the run */
   uint64_t due_ns;   /* from the run's start; once that is known */
   uint64_t awaited;  /* position of the request that it waits for; until then */
@@ -28,7 +28,7 @@ bool waits_has_space(const struct waits *waits);
 
 /* Adds the record at `position`: due at a time that `pace` knows, or once the request that it waits
  * for has ended. There must be space. */
-void waits_add(struct waits *waits, const struct pace *pace, const struct feed_record *record,
+void waits_add(struct waits *waits, const struct pace *pace, const struct block_record *record,
                uint64_t position);
 
 /* The request at `position` has ended, `complete_ns` after the run's start: those that waited for

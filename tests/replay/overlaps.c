@@ -26,12 +26,13 @@ int main(int count, char **arguments) {
                                   .length_sectors = command.length_sectors,
                                   .operation = command.operation,
                                   .target = command.target};
-    if (command.action == 2)
+    if (command.action == 2) {
       overlap_remove(overlap, command.slot);
-    else
-      fputc(overlap_find(overlap, &record), out);
-    if (command.action == 1)
-      overlap_add(overlap, command.slot, &record);
+      continue;
+    }
+    int found = overlap_find(overlap, &record);
+    bool differs = command.action == 1 && overlap_enter(overlap, command.slot, &record) != found;
+    fputc(differs ? 2 : found, out);
   }
   overlap_close(overlap);
   return fclose(out) != 0 || fclose(in) != 0;

@@ -19,9 +19,8 @@ int main(void) {
   while (scanf(" %c%" SCNu64 "%" SCNu64 "%" SCNu64, &action, &numbers[0], &numbers[1],
                &numbers[2]) == 4) {
     if (action == 't') { /* a request: its intended time, how far back it waits, its think time */
-      struct feed_record record = {.plan = {.intended_ns = numbers[0],
-                                            .after = (uint32_t)numbers[1],
-                                            .think_ns = numbers[2]}};
+      struct block_record record = {
+          .intended_ns = numbers[0], .after = (uint32_t)numbers[1], .think_ns = numbers[2]};
       if (!waits_has_space(waits))
         return 1;
       pace_begin(&pace, taken);
