@@ -272,7 +272,8 @@ uint64_t block_plan_blocks(const struct block_plan *plan) {
 
 /* Data moves through memory, so its length is bounded; addresses alone may be long. */
 static bool moves_data(enum block_operation operation) {
-  return operation == BLOCK_READ || operation == BLOCK_WRITE || operation == BLOCK_ZONE_APPEND;
+  const unsigned moving = 1U << BLOCK_READ | 1U << BLOCK_WRITE | 1U << BLOCK_ZONE_APPEND;
+  return (moving >> operation & 1U) != 0;
 }
 
 /* What is wrong with the record at `position`, NULL if nothing is. */
@@ -302,9 +303,10 @@ static const char *wrong_record(const struct block_plan *plan, const struct bloc
 
 static int check_block(const struct block_plan *plan, uint64_t block,
                        const struct block_record *records, uint32_t count, uint64_t *last_ns) {
+  uint64_t before_ns = *last_ns;
   for (uint32_t i = 0; i < count; i++) {
     const char *wrong = wrong_record(plan, &records[i], block * BLOCK_PLAN_STRIDE + i);
-    if (records[i].intended_ns < *last_ns)
+    if (records[i].intended_ns < before_ns)
       wrong = "is earlier than the one before it: the plan is not sorted";
     else if (records[i].intended_ns > plan->duration_ns)
       wrong = "is later than the plan's duration";
@@ -312,8 +314,9 @@ static int check_block(const struct block_plan *plan, uint64_t block,
       diag("%s: record %" PRIu64 " %s", plan->path, block * BLOCK_PLAN_STRIDE + i, wrong);
       return -EINVAL;
     }
-    *last_ns = records[i].intended_ns;
+    before_ns = records[i].intended_ns;
   }
+  *last_ns = before_ns;
   return 0;
 }
 

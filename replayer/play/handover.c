@@ -116,8 +116,7 @@ uint32_t handover_batch(struct run *run, uint32_t most, uint64_t now_ns, int *rc
 void handover_complete(struct run *run, const struct completion *completion) {
   const struct slot *slot = &run->slots.all[completion->slot];
   uint64_t complete_ns = completion->complete_ns - run->start_ns;
-  slots_log(slot, completion->error == 0 ? COMPLETION_DONE : COMPLETION_FAILED, completion->error,
-            complete_ns, run->config.log, run->config.stats);
+  slots_log(slot, completion->error, complete_ns, run->config.log, run->config.stats);
   end(run, slot->position, complete_ns - completion->late_ns);
   run->hurried -= slot->is_hurried;
   leave(run, slot);

@@ -18,8 +18,9 @@ int slots_open(struct slots *slots, uint32_t depth) {
   return 0;
 }
 
-void slots_log(const struct slot *slot, enum completions_status status, int32_t error,
-               uint64_t complete_ns, struct completions_lane *log, struct block_stats *stats) {
+static inline void log_end(const struct slot *slot, enum completions_status status, int32_t error,
+                           uint64_t complete_ns, struct completions_lane *log,
+                           struct block_stats *stats) {
   struct completions_record *out = completions_next(log);
   *out = (struct completions_record){.request_id = slot->request.request_id,
                                      .intended_ns = slot->intended_ns,
@@ -32,6 +33,11 @@ void slots_log(const struct slot *slot, enum completions_status status, int32_t 
   block_stats_end(stats, out, slot->request.length_bytes);
 }
 
+void slots_log(const struct slot *slot, int32_t error, uint64_t complete_ns,
+               struct completions_lane *log, struct block_stats *stats) {
+  log_end(slot, error == 0 ? COMPLETION_DONE : COMPLETION_FAILED, error, complete_ns, log, stats);
+}
+
 void slots_skip(const struct block_record *record, enum completions_status status,
                 const uint64_t times_ns[2], struct completions_lane *log,
                 struct block_stats *stats) {
@@ -40,7 +46,7 @@ void slots_skip(const struct block_record *record, enum completions_status statu
                                         .operation = record->operation,
                                         .submit_ns = stats->start_ns + times_ns[1]},
                             .intended_ns = times_ns[0]};
-  slots_log(&slot, status, 0, times_ns[1], log, stats);
+  log_end(&slot, status, 0, times_ns[1], log, stats);
 }
 
 uint64_t slots_give_up(struct slots *slots, uint32_t in_flight, uint64_t now_ns,
@@ -52,7 +58,7 @@ uint64_t slots_give_up(struct slots *slots, uint32_t in_flight, uint64_t now_ns,
     const struct slot *slot = &slots->all[i];
     if (slot->position == UINT64_MAX)
       continue;
-    slots_log(slot, COMPLETION_UNKNOWN, -EINPROGRESS, now_ns, log, stats);
+    log_end(slot, COMPLETION_UNKNOWN, -EINPROGRESS, now_ns, log, stats);
     first = slot->position < first ? slot->position : first;
   }
   return first;

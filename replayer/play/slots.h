@@ -26,9 +26,9 @@ struct slots {
 /* Makes `depth` slots, all free. Returns 0 or -ENOMEM; end it with slots_close in both cases. */
 int slots_open(struct slots *slots, uint32_t depth);
 
-/* Logs and counts how a request ended, at `complete_ns` from the run's start. */
-void slots_log(const struct slot *slot, enum completions_status status, int32_t error,
-               uint64_t complete_ns, struct completions_lane *log, struct block_stats *stats);
+/* Logs and counts how a request ended, by 0 or -errno, at `complete_ns` from the run's start. */
+void slots_log(const struct slot *slot, int32_t error, uint64_t complete_ns,
+               struct completions_lane *log, struct block_stats *stats);
 
 /* Logs and counts a record that is left out: due and left out at times_ns from the run's start. */
 void slots_skip(const struct block_record *record, enum completions_status status,

@@ -20,7 +20,7 @@ WRITES = (WRITE, DISCARD, WRITE_ZEROES)
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("overlaps"), "overlaps.c", "overlap.c")
+    return compiled(tmp_path_factory.mktemp("overlaps"), "overlaps.c", "overlap.c", "overlap_lists.c")
 
 
 Commands = npt.NDArray[np.void]
