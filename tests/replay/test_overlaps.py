@@ -20,7 +20,9 @@ WRITES = (WRITE, DISCARD, WRITE_ZEROES)
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("overlaps"), "overlaps.c", "overlap.c", "overlap_lists.c")
+    return compiled(
+        tmp_path_factory.mktemp("overlaps"), "overlaps.c", "overlap.c", "overlap_lists.c"
+    )
 
 
 Commands = npt.NDArray[np.void]
@@ -80,6 +82,7 @@ def brute(rows: Commands, depth: int) -> bytes:
         (3, [8], 1),
         (32, [1, 8, 64, 512, 2048], 1),
         (64, [8, 8192, 1 << 17, 1 << 22], 8),
+        (64, [1] * 99 + [64], 1),  # now and then one that is longer than all the recent ones
         (200, [8, 2048, 2049, 8192], 2048),  # stripes: equal places within a word of cells
         (4096, [8] * 7 + [65536], 1),
         (4096, [2048, 8192], 8),
