@@ -4,6 +4,7 @@
 #define TRACEKIT_TRACEKIT_H
 
 #include "common/arrow.h"
+#include "common/memory_operation.h"
 #include "common/rename.h"
 #include "common/version.h"
 #include "model/accesses.h"
@@ -15,6 +16,7 @@
 #include "model/event_simulation.h"
 #include "model/hotness.h"
 #include "model/ledger.h"
+#include "model/memory_caches.h"
 #include "model/migration.h"
 #include "model/page_runs.h"
 #include "model/placement.h"
@@ -27,6 +29,7 @@
 #include "play/results.h"
 #include "read/columns.h"
 #include "read/decode.h"
+#include "read/memory_text.h"
 #include "read/octf.h"
 #include "read/pair.h"
 #include "read/record.h"

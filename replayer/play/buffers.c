@@ -4,13 +4,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/hash.h"
+
 /* SplitMix64 (Steele, Lea, Flood 2014): the n-th value of its sequence from seed 0. */
-static uint64_t splitmix(uint64_t n) {
-  uint64_t value = (n + 1) * UINT64_C(0x9E3779B97F4A7C15);
-  value = (value ^ (value >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  value = (value ^ (value >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return value ^ (value >> 31);
-}
+static uint64_t splitmix(uint64_t n) { return hash_mix((n + 1) * UINT64_C(0x9E3779B97F4A7C15)); }
 
 static unsigned char *map(uint64_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -23,8 +23,9 @@ static uint64_t quota_left(int fd, int kind, uint32_t owner) {
 #ifdef SYS_quotactl_fd
   struct dqblk quota;
   memset(&quota, 0, sizeof quota);
-  if (syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, kind), owner, &quota) != 0 ||
-      quota.dqb_bhardlimit == 0)
+  /* The header's own numbers overflow a signed shift. */
+  unsigned command = QCMD((unsigned)Q_GETQUOTA, (unsigned)kind);
+  if (syscall(SYS_quotactl_fd, fd, command, owner, &quota) != 0 || quota.dqb_bhardlimit == 0)
     return UINT64_MAX;
   uint64_t limit_bytes = quota.dqb_bhardlimit * UINT64_C(1024);
   return limit_bytes > quota.dqb_curspace ? limit_bytes - quota.dqb_curspace : 0;

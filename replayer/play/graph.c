@@ -1,9 +1,12 @@
 #include "play/graph.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "play/loop_device.h"
 #include "play/number.h"
@@ -45,8 +48,18 @@ static int add(struct graph *graph, struct graph_node new) {
   return 0;
 }
 
+int graph_add_file(struct graph *graph, dev_t device, ino_t inode) {
+  return add(graph, (struct graph_node){
+                        .kind = GRAPH_FILE, .is_whole = true, .device = device, .inode = inode});
+}
+
 static int add_device(struct graph *graph, dev_t device, bool is_whole) {
   return add(graph, (struct graph_node){.device = device, .is_whole = is_whole});
+}
+
+static int add_character(struct graph *graph, dev_t device) {
+  return add(graph,
+             (struct graph_node){.kind = GRAPH_CHARACTER, .is_whole = true, .device = device});
 }
 
 static int add_all(struct graph *graph, const struct sysfs_set *set, bool are_whole) {
@@ -102,10 +115,10 @@ static int walk_loop(struct graph *graph, dev_t device) {
     return rc < 0 ? rc : 0;
   if (backing.is_device)
     return add_device(graph, backing.device, true);
-  return add(graph, (struct graph_node){.kind = GRAPH_FILE,
-                                        .is_whole = true,
-                                        .device = backing.device,
-                                        .inode = backing.inode});
+  rc = graph_add_file(graph, backing.device, backing.inode);
+  return rc != 0 || backing.below_inode == 0
+             ? rc
+             : graph_add_file(graph, backing.below_device, backing.below_inode);
 }
 
 /* zram may write what is not used to a device, named "none" when there is none. */
@@ -119,7 +132,62 @@ static int walk_zram(struct graph *graph, dev_t device) {
     return 0;
   if (stat(path, &status) != 0)
     return -errno;
-  return S_ISBLK(status.st_mode) ? add_device(graph, status.st_rdev, false) : 0;
+  return S_ISBLK(status.st_mode) ? add_device(graph, status.st_rdev, false) : -ENOTBLK;
+}
+
+/* Character devices that take commands for the disk as they are: sg, bsg, ng of NVMe. */
+static int walk_generic(struct graph *graph, dev_t device) {
+  static const enum sysfs_relation relations[] = {SYSFS_SG, SYSFS_BSG};
+  struct sysfs_set set;
+  char name[SYSFS_NAME_BYTES];
+  char path[SYSFS_NAME_BYTES + 16];
+  char text[64];
+  unsigned numbers[2];
+  int rc = 0;
+  for (size_t n = 0; n < sizeof relations / sizeof *relations && rc == 0; n++) {
+    rc = sysfs_list(device, relations[n], &set);
+    for (uint32_t i = 0; i < set.count && rc == 0; i++)
+      rc = add_character(graph, set.devices[i]);
+  }
+  sysfs_name(device, name);
+  if (rc != 0 || strncmp(name, "nvme", 4) != 0)
+    return rc;
+  (void)snprintf(path, sizeof path, "device/ng%s/dev", name + 4);
+  rc = sysfs_read(device, path, text, sizeof text);
+  if (rc != 0)
+    return rc == -ENOENT ? 0 : rc; /* before Linux 5.13 there is none */
+  if (sscanf(text, "%u:%u", &numbers[0], &numbers[1]) != 2)
+    return -EINVAL;
+  return add_character(graph, makedev(numbers[0], numbers[1]));
+}
+
+/* The name that a disk gives itself; no virtual disk has one. */
+static bool has_name(dev_t device, char *name, size_t size) {
+  bool is_read = sysfs_read(device, "wwid", name, size) == 0 ||
+                 sysfs_read(device, "device/wwid", name, size) == 0;
+  return is_read && name[0] != '\0' && sysfs_partition_number(device) == 0;
+}
+
+/* Two paths to one disk, which no multipath holds, are two disks to the kernel. */
+static int walk_paths(struct graph *graph, dev_t device) {
+  char name[256];
+  char other[256];
+  unsigned numbers[2];
+  if (!has_name(device, name, sizeof name))
+    return 0;
+  DIR *folder = opendir("/sys/dev/block");
+  if (folder == NULL)
+    return -errno;
+  int rc = 0;
+  for (struct dirent *entry = readdir(folder); entry != NULL && rc == 0; entry = readdir(folder)) {
+    if (sscanf(entry->d_name, "%u:%u", &numbers[0], &numbers[1]) != 2)
+      continue;
+    dev_t found = makedev(numbers[0], numbers[1]);
+    if (found != device && has_name(found, other, sizeof other) && strcmp(name, other) == 0)
+      rc = add(graph, (struct graph_node){.device = found, .is_whole = true, .is_path = true});
+  }
+  (void)closedir(folder); /* only read */
+  return rc;
 }
 
 static int walk(struct graph *graph, uint32_t index) {
@@ -144,6 +212,10 @@ static int walk(struct graph *graph, uint32_t index) {
     rc = add_all(graph, &set, false);
   if (rc == 0 && loop_device_is(node.device))
     rc = walk_loop(graph, node.device);
+  if (rc == 0)
+    rc = walk_generic(graph, node.device);
+  if (rc == 0 && !node.is_path)
+    rc = walk_paths(graph, node.device);
   return rc == 0 ? walk_zram(graph, node.device) : rc;
 }
 

@@ -107,6 +107,11 @@ static int check_loop(struct guard *guard, const struct graph *graph, const char
   status.st_dev = status.st_rdev = backing.device;
   status.st_ino = backing.inode;
   const struct graph_node *node = rc == 1 ? NULL : graph_find(graph, &status);
+  if (node == NULL && rc == 0 && backing.below_inode != 0) {
+    status.st_dev = backing.below_device;
+    status.st_ino = backing.below_inode;
+    node = graph_find(graph, &status);
+  }
   if (node == NULL)
     return 0;
   return busy(guard,
@@ -205,6 +210,8 @@ static int with_graph(struct guard *guard, int (*check)(struct guard *, const st
   if (graph == NULL)
     return busy(guard, "cannot check it:", strerror(ENOMEM));
   int rc = graph_make(graph, guard->kind, guard->device, guard->inode);
+  if (rc == 0 && guard->below_inode != 0)
+    rc = graph_add_file(graph, guard->below_device, guard->below_inode);
   rc = rc != 0 ? busy(guard, "cannot find out what it is related to:", strerror(-rc))
                : check(guard, graph);
   free(graph);
@@ -214,6 +221,11 @@ static int with_graph(struct guard *guard, int (*check)(struct guard *, const st
 int guard_check(struct guard *guard) { return with_graph(guard, check_graph); }
 
 static int check_processes(struct guard *guard, const struct graph *graph) {
+  static const char *const used[] = {
+      [OPENER_OPEN] = "it is in use by the process",
+      [OPENER_MAPPED] = "it is in use by a mapping of the process",
+      [OPENER_MAYBE] = "it may be among the files that it holds without a descriptor: the process",
+  };
   struct openers found;
   char text[64];
   /* A device may be read by others; a file, and memory that is mapped, is used by one alone. */
@@ -223,15 +235,17 @@ static int check_processes(struct guard *guard, const struct graph *graph) {
   if (rc != 0)
     return verdict(guard, rc, "", "");
   (void)snprintf(text, sizeof text, "%d", found.pid);
-  if (found.pid != 0 && guard->kind == GRAPH_FILE)
+  if (found.pid != 0 && guard->kind == GRAPH_FILE && found.how != OPENER_MAYBE)
     return busy(guard, "another process has the file open:", text);
   if (found.pid != 0)
-    return busy(guard,
-                found.is_mapped ? "it is in use by a mapping of the process"
-                                : "it is in use by the process",
-                text);
-  if (found.unseen == 0 || (guard->is_owner && geteuid() != 0))
+    return busy(guard, used[found.how], text);
+  if ((found.unseen == 0 && !found.is_confined) || (guard->is_owner && geteuid() != 0))
     return 0;
+  if (found.is_confined)
+    return busy(guard,
+                "only some processes are shown here (a PID namespace, or /proc with hidepid): "
+                "others may use it",
+                "");
   (void)snprintf(text, sizeof text, "%u", found.unseen);
   return busy(guard,
               geteuid() == 0 ? "root may not look into all processes here; those that may use it:"
@@ -264,6 +278,8 @@ int guard_check_openers(struct guard *guard, int fd, bool again) {
   bool is_known = false;
   guard->unseen = 0;
   int rc = guard->kind == GRAPH_FILE ? check_lease(guard, fd, &is_known) : 0;
+  /* Of a file on an overlay the kernel grants one whoever has the file below open. */
+  is_known = is_known && guard->below_inode == 0;
   return rc != 0 || is_known || again ? rc : check_processes_patiently(guard);
 }
 

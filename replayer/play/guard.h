@@ -24,6 +24,8 @@ struct guard {
   enum graph_kind kind;       /* of the target */
   dev_t device;               /* its own number; of a file: that of its file system */
   ino_t inode;                /* of a file */
+  dev_t below_device;         /* of a file on an overlay: of the one below that has its bytes */
+  ino_t below_inode;          /* of that; 0: there is none */
   bool is_owner;              /* the target belongs to who runs this, or root runs it */
   bool is_written;            /* it is to be written */
   struct guard_claims claims; /* what is held */

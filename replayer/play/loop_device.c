@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "play/number.h"
+#include "play/overlay.h"
 #include "play/sysfs.h"
 
 #define LOOP_MAJOR 7U
@@ -69,6 +70,21 @@ static void take_rest(struct loop_backing *backing, const struct statx *named) {
     backing->born_ns = (uint64_t)named->stx_btime.tv_sec * 1000000000U + named->stx_btime.tv_nsec;
 }
 
+/* A file on an overlay shares its bytes with another one. */
+static int take_below(struct loop_backing *backing, const char *name) {
+  struct stat below;
+  int fd = open(name, O_PATH | O_CLOEXEC);
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -errno;
+  int rc = overlay_below(-1, fd, &below);
+  (void)close(fd); /* only a place */
+  if (rc == 1) {
+    backing->below_device = below.st_dev;
+    backing->below_inode = below.st_ino;
+  }
+  return rc < 0 ? rc : 0;
+}
+
 static uint64_t read_bytes(dev_t device, const char *name) {
   char text[32];
   uint64_t bytes;
@@ -96,7 +112,8 @@ int loop_device_look(dev_t device, struct loop_backing *backing) {
     backing->limit_bytes = read_bytes(device, "loop/sizelimit");
     rc = 0;
   }
-  if (looked == 0 && is_named(backing, &named))
-    take_rest(backing, &named);
-  return rc;
+  if (rc != 0 || looked != 0 || !is_named(backing, &named))
+    return rc;
+  take_rest(backing, &named);
+  return backing->is_device || major(backing->device) != 0 ? 0 : take_below(backing, name);
 }

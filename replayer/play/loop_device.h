@@ -11,6 +11,8 @@ struct loop_backing {
   bool is_device;        /* a block device; else a regular file */
   dev_t device;          /* its own number, or that of the file's file system */
   ino_t inode;           /* of the file */
+  dev_t below_device;    /* of a file on an overlay: of the file below that has the same bytes */
+  ino_t below_inode;     /* of that; 0: there is none */
   uint64_t born_ns;      /* when the file was made; 0 where nobody knows */
   uint64_t size_bytes;   /* of the file; 0 when it is not known */
   uint64_t offset_bytes; /* of the loop device's first byte */

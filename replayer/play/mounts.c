@@ -29,8 +29,7 @@ struct search {
   size_t size;
 };
 
-/* Undoes the \ooo escapes of /proc files, in place. */
-static void unescape(char *text) {
+void mounts_unescape(char *text) {
   char *out = text;
   for (char *in = text; *in != '\0'; out++) {
     bool is_escape = in[0] == '\\' && in[1] >= '0' && in[1] <= '3' && in[2] >= '0' &&
@@ -41,8 +40,7 @@ static void unescape(char *text) {
   *out = '\0';
 }
 
-/* Cuts a line into its fields, in place; returns how many there were, at most `limit`. */
-static unsigned cut_fields(char *line, char **fields, unsigned limit) {
+unsigned mounts_cut_fields(char *line, char **fields, unsigned limit) {
   unsigned count = 0;
   char *rest = NULL;
   for (char *field = strtok_r(line, " \t\n", &rest); field != NULL && count < limit;
@@ -69,7 +67,7 @@ static bool line_mounts(char *line, const struct graph *graph, int folder, const
   char *fields[64];
   unsigned major_number;
   unsigned minor_number;
-  unsigned count = cut_fields(line, fields, 64);
+  unsigned count = mounts_cut_fields(line, fields, 64);
   if (count < 5 || sscanf(fields[2], "%u:%u", &major_number, &minor_number) != 2)
     return false;
   *point = fields[4];
@@ -83,7 +81,7 @@ static bool line_mounts(char *line, const struct graph *graph, int folder, const
   for (size_t i = 0; i < sizeof without_source / sizeof *without_source; i++)
     if (strcmp(fields[dash + 1], without_source[i]) == 0)
       return false;
-  unescape(fields[dash + 2]);
+  mounts_unescape(fields[dash + 2]);
   return leads_to_node(graph, folder, fields[dash + 2]);
 }
 
@@ -94,8 +92,9 @@ static int look(const struct search *search, int folder) {
     return -errno;
   FILE *file = fdopen(fd, "r");
   if (file == NULL) {
+    int rc = -errno;
     (void)close(fd); /* only opened */
-    return -ENOMEM;
+    return rc;
   }
   char *line = NULL;
   size_t capacity = 0;
@@ -170,7 +169,7 @@ int mounts_find_swap(const struct graph *graph, char *where, size_t size) {
   while (rc == 0 && getline(&line, &capacity, file) > 0) {
     struct stat status;
     line[strcspn(line, " \t\n")] = '\0';
-    unescape(line);
+    mounts_unescape(line);
     if (line[0] == '/' && stat(line, &status) == 0 && graph_find(graph, &status) != NULL) {
       (void)snprintf(where, size, "%s", line);
       rc = 1;

@@ -13,4 +13,10 @@ int mounts_find(const struct graph *graph, char *where, size_t size);
 /* The same for files and devices in use as swap. */
 int mounts_find_swap(const struct graph *graph, char *where, size_t size);
 
+/* Cuts a line of /proc into its fields, in place. Returns how many there were, at most `limit`. */
+unsigned mounts_cut_fields(char *line, char **fields, unsigned limit);
+
+/* Undoes the \ooo escapes of /proc, in place. */
+void mounts_unescape(char *text);
+
 #endif

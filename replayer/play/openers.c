@@ -6,38 +6,58 @@
 #include <limits.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "play/held_files.h"
 #include "play/number.h"
+#include "play/overlay.h"
 #include "play/processes.h"
 #include "play/sysfs.h"
 
 #define KERNEL_THREAD 0x00200000UL /* PF_KTHREAD of the kernel */
 #define NBD_MAJOR 43U
-/* Mappings of a process are read in pieces of this size. */
-#define PIECE_BYTES 65536U
+#define FIRST_PID_NAMESPACE "pid:[4026531836]"
+#define RING "anon_inode:[io_uring]"
 
 struct search {
   const struct graph *graph;
   struct openers *found;
-  char *piece; /* PIECE_BYTES */
   bool any;
+  /* Of the process that is looked at: */
+  int folder;
+  enum opener how;
+  bool has_ring;  /* a descriptor of one */
+  bool maps_ring; /* whose descriptor may be closed */
+  bool is_closed; /* its descriptors are listed, and cannot be followed */
 };
 
+static bool has_files(const struct graph *graph) {
+  for (uint32_t i = 0; i < graph->count; i++)
+    if (graph->nodes[i].kind == GRAPH_FILE)
+      return true;
+  return false;
+}
+
 /* Only the numbers, without asking a server that may not answer. */
-static bool leads_to_node(const struct graph *graph, int folder, const char *name) {
+static bool leads_to_node(struct search *search, int folder, const char *name, mode_t *mode) {
   struct statx found;
-  if (statx(folder, name, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &found) != 0)
+  if (statx(folder, name, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &found) != 0) {
+    search->is_closed |= errno == EACCES || errno == EPERM;
+    *mode = S_IFIFO; /* else it was closed, and is nothing any more */
     return false;
+  }
   struct stat status = {.st_mode = found.stx_mode,
                         .st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
                         .st_rdev = makedev(found.stx_rdev_major, found.stx_rdev_minor),
                         .st_ino = found.stx_ino};
-  return graph_find(graph, &status) != NULL;
+  *mode = found.stx_mode;
+  if (graph_find(search->graph, &status) != NULL)
+    return true;
+  return S_ISREG(found.stx_mode) && found.stx_dev_major == 0 && has_files(search->graph) &&
+         overlay_is_node(search->graph, search->folder, folder, name);
 }
 
 /* Reads a short file of a process. */
@@ -78,22 +98,39 @@ static bool is_kernel_thread(int folder) {
          (flags & KERNEL_THREAD) != 0;
 }
 
-static int look_at_descriptors(struct search *search, int folder, bool *is_found) {
-  char path[64];
-  int fd = openat(folder, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return -errno;
-  DIR *descriptors = fdopendir(fd);
-  if (descriptors == NULL) {
-    (void)close(fd); /* only opened */
-    return -ENOMEM;
+static void look_at_descriptor(struct search *search, int folder, int descriptors,
+                               const char *name) {
+  mode_t mode;
+  if (leads_to_node(search, descriptors, name, &mode)) {
+    search->how = counts(search, folder, name) ? OPENER_OPEN : OPENER_NONE;
+    return;
   }
-  for (struct dirent *entry = readdir(descriptors); entry != NULL && !*is_found;
+  enum held_files held = held_files_look(search->graph, folder, name, mode);
+  search->has_ring |= held != HELD_NONE && !S_ISSOCK(mode);
+  search->how = held == HELD_MAYBE ? OPENER_MAYBE : OPENER_NONE;
+}
+
+/* Opens a folder of a process to be listed. Returns 0 or -errno: -ENOENT or -ESRCH once the process
+ * has ended, before the folder was opened or after. */
+static int open_list(int folder, const char *name, DIR **list) {
+  int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  *list = fd < 0 ? NULL : fdopendir(fd);
+  int rc = *list == NULL ? -errno : 0;
+  if (rc != 0 && fd >= 0)
+    (void)close(fd); /* only opened */
+  return rc;
+}
+
+static int look_at_descriptors(struct search *search, int folder) {
+  DIR *descriptors;
+  int rc = open_list(folder, "fd", &descriptors);
+  if (rc != 0)
+    return rc;
+  int fd = dirfd(descriptors);
+  for (struct dirent *entry = readdir(descriptors); entry != NULL && search->how == OPENER_NONE;
        entry = readdir(descriptors))
-    if (entry->d_name[0] != '.' && leads_to_node(search->graph, fd, entry->d_name)) {
-      (void)snprintf(path, sizeof path, "%.32s", entry->d_name);
-      *is_found = counts(search, folder, path);
-    }
+    if (entry->d_name[0] != '.')
+      look_at_descriptor(search, folder, fd, entry->d_name);
   (void)closedir(descriptors); /* only read */
   return 0;
 }
@@ -108,51 +145,46 @@ static bool may_be_node(const struct graph *graph, uint64_t inode) {
 }
 
 /* One line of maps: START-END PERMISSIONS OFFSET DEVICE INODE NAME. */
-static bool line_maps(const struct search *search, int folder, const char *line) {
+static int look_at_mapping(void *context, char *line) {
+  struct search *search = context;
   char range[64];
-  char rights[8];
   char path[128];
   unsigned long long inode;
   struct stat status;
-  /* Most lines end here: nothing that is private or only read is written through. */
+  mode_t mode;
+  /* Most lines end here: nothing that is private is written through. */
   const char *space = strchr(line, ' ');
-  bool is_written = space != NULL && space[2] == 'w' && space[4] == 's';
-  if (space == NULL || (!search->any && !is_written))
-    return false;
+  if (space == NULL || (!search->any && space[4] != 's'))
+    return 0;
   int name_at = 0;
-  if (sscanf(line, "%63s %7s %*s %*s %llu %n", range, rights, &inode, &name_at) < 3 || inode == 0 ||
-      !may_be_node(search->graph, inode))
-    return false;
+  if (sscanf(line, "%63s %*s %*s %*s %llu %n", range, &inode, &name_at) < 2 || inode == 0)
+    return 0;
+  search->maps_ring |= strcmp(line + name_at, RING) == 0;
+  if (!may_be_node(search->graph, inode))
+    return 0;
   (void)snprintf(path, sizeof path, "map_files/%s", range);
-  if (fstatat(folder, path, &status, 0) == 0)
-    return graph_find(search->graph, &status) != NULL;
+  /* What was opened for writing can be made writable at any time. */
+  if (!search->any && space[2] != 'w' &&
+      fstatat(search->folder, path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+      (status.st_mode & S_IWUSR) == 0)
+    return 0;
   /* Only root may follow these; the name must do for others. */
-  return name_at > 0 && line[name_at] == '/' && stat(line + name_at, &status) == 0 &&
-         graph_find(search->graph, &status) != NULL;
+  bool is_named = line[name_at] == '/' && stat(line + name_at, &status) == 0 &&
+                  graph_find(search->graph, &status) != NULL;
+  bool was_closed = search->is_closed;
+  bool is_node = leads_to_node(search, search->folder, path, &mode) || is_named;
+  search->is_closed = was_closed;
+  if (!is_node)
+    return 0;
+  search->how = OPENER_MAPPED;
+  return 1;
 }
 
 /* A process may have closed the target and still use it by its mapping. */
-static void look_at_mappings(struct search *search, int folder, bool *is_found) {
-  int fd = openat(folder, "maps", O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return;
-  size_t kept = 0;
-  ssize_t now;
-  while (!*is_found && (now = read(fd, search->piece + kept, PIECE_BYTES - 1 - kept)) > 0) {
-    char *line = search->piece;
-    size_t length = kept + (size_t)now;
-    search->piece[length] = '\0';
-    for (char *end = strchr(line, '\n'); end != NULL && !*is_found; end = strchr(line, '\n')) {
-      *end = '\0';
-      *is_found = line_maps(search, folder, line);
-      line = end + 1;
-    }
-    kept = length - (size_t)(line - search->piece);
-    if (kept >= PIECE_BYTES - 1) /* no line is so long */
-      break;
-    memmove(search->piece, line, kept);
-  }
-  (void)close(fd); /* only read */
+static int look_at_mappings(struct search *search, int folder) {
+  int rc =
+      search->how == OPENER_NONE ? processes_lines(folder, "maps", look_at_mapping, search) : 0;
+  return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ? rc : 0; /* or it has ended */
 }
 
 /* Nearly all threads have what their process has: its folder shows that of the first one, which may
@@ -161,27 +193,23 @@ static bool is_like_first(int pid, uint64_t thread) {
   return (uint64_t)pid == thread || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) == 0;
 }
 
-static int look_at_threads(struct search *search, int folder, int pid, bool *is_found) {
+static int look_at_threads(struct search *search, int folder, int pid) {
   uint64_t thread;
-  int rc = 0;
-  int fd = openat(folder, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *threads = fd < 0 ? NULL : fdopendir(fd);
-  if (threads == NULL) {
-    if (fd >= 0)
-      (void)close(fd); /* only opened */
-    return 0;          /* it has ended */
-  }
-  for (struct dirent *entry = readdir(threads); entry != NULL && rc == 0 && !*is_found;
-       entry = readdir(threads)) {
+  DIR *threads;
+  int rc = open_list(folder, "task", &threads);
+  if (rc != 0)
+    return rc;
+  for (struct dirent *entry = readdir(threads);
+       entry != NULL && rc == 0 && search->how == OPENER_NONE; entry = readdir(threads)) {
     if (number_parse(entry->d_name, 1, INT_MAX, &thread) != 0 || is_like_first(pid, thread))
       continue;
-    int task = openat(fd, entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (task < 0)
-      continue; /* it has ended */
-    rc = look_at_descriptors(search, task, is_found);
+    int task = openat(dirfd(threads), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    rc = task < 0 ? -errno : look_at_descriptors(search, task);
     rc = rc == -ENOENT || rc == -ESRCH ? 0 : rc; /* it has ended */
-    if (!*is_found)
-      look_at_mappings(search, task, is_found);
+    if (task < 0)
+      continue;
+    if (rc == 0)
+      rc = look_at_mappings(search, task);
     (void)close(task); /* only a place */
   }
   (void)closedir(threads); /* only read */
@@ -206,32 +234,47 @@ static bool serves_node(const struct graph *graph, int folder) {
 
 static int look(int folder, int pid, void *context) {
   struct search *search = context;
-  bool is_found = false;
   if (pid == getpid())
     return 0;
-  int rc = look_at_descriptors(search, folder, &is_found);
-  if (rc == 0 && !is_found)
-    rc = look_at_threads(search, folder, pid, &is_found);
-  if (rc == -EACCES || rc == -EPERM)
+  search->folder = folder;
+  search->how = OPENER_NONE;
+  search->has_ring = search->maps_ring = search->is_closed = false;
+  int rc = look_at_descriptors(search, folder);
+  if (rc == 0 && search->how == OPENER_NONE)
+    rc = look_at_threads(search, folder, pid);
+  /* The first process uses no disk itself, and may be closed even to root. */
+  search->is_closed &= pid != 1;
+  if (rc == -EACCES || rc == -EPERM || (search->is_closed && search->how == OPENER_NONE))
     search->found->unseen += !is_kernel_thread(folder);
   if (rc != 0)
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : 0; /* or it has ended */
-  bool is_opened = is_found;
-  if (!is_found)
-    look_at_mappings(search, folder, &is_found);
-  if (!is_found || serves_node(search->graph, folder))
+  rc = look_at_mappings(search, folder);
+  if (rc != 0)
+    return rc;
+  /* Nobody tells what is registered in a ring that has no descriptor any more. */
+  if (search->how == OPENER_NONE && search->maps_ring && !search->has_ring)
+    search->how = OPENER_MAYBE;
+  if (search->how == OPENER_NONE || serves_node(search->graph, folder))
     return 0;
   search->found->pid = pid;
-  search->found->is_mapped = !is_opened;
+  search->found->how = search->how;
   return 1;
+}
+
+/* In a namespace of its own, or where /proc hides others, a process is shown some only. */
+static bool is_confined(void) {
+  char name[sizeof FIRST_PID_NAMESPACE + 1];
+  ssize_t length = readlink("/proc/self/ns/pid", name, sizeof name);
+  bool is_first = length < 0 ? errno == ENOENT /* the kernel has none */
+                             : length == sizeof FIRST_PID_NAMESPACE - 1 &&
+                                   memcmp(name, FIRST_PID_NAMESPACE, (size_t)length) == 0;
+  return !is_first || access("/proc/1", F_OK) != 0;
 }
 
 int openers_find(const struct graph *graph, bool any, struct openers *found) {
   *found = (struct openers){0};
-  struct search search = {.graph = graph, .found = found, .piece = malloc(PIECE_BYTES), .any = any};
-  if (search.piece == NULL)
-    return -ENOMEM;
+  struct search search = {.graph = graph, .found = found, .any = any};
+  found->is_confined = is_confined();
   int rc = processes_visit(look, &search);
-  free(search.piece);
   return rc < 0 ? rc : 0;
 }

@@ -5,9 +5,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "play/number.h"
+
+/* Longer than any line: a path has at most 4096 bytes, each of four characters. */
+#define PIECE_BYTES 65536U
 
 int processes_visit(int (*visit)(int folder, int pid, void *context), void *context) {
   DIR *all = opendir("/proc");
@@ -25,5 +29,31 @@ int processes_visit(int (*visit)(int folder, int pid, void *context), void *cont
     (void)close(folder); /* only a place */
   }
   (void)closedir(all); /* only read */
+  return rc;
+}
+
+int processes_lines(int folder, const char *name, int (*visit)(void *context, char *line),
+                    void *context) {
+  char piece[PIECE_BYTES];
+  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  size_t kept = 0;
+  ssize_t now;
+  int rc = 0;
+  while (rc == 0 && kept < PIECE_BYTES - 1 &&
+         (now = read(fd, piece + kept, PIECE_BYTES - 1 - kept)) > 0) {
+    char *line = piece;
+    size_t length = kept + (size_t)now;
+    piece[length] = '\0';
+    for (char *end = strchr(line, '\n'); end != NULL && rc == 0; end = strchr(line, '\n')) {
+      *end = '\0';
+      rc = visit(context, line);
+      line = end + 1;
+    }
+    kept = length - (size_t)(line - piece);
+    memmove(piece, line, kept);
+  }
+  (void)close(fd); /* only read */
   return rc;
 }

@@ -7,4 +7,10 @@
  * cannot be listed. */
 int processes_visit(int (*visit)(int folder, int pid, void *context), void *context);
 
+/* Calls `visit` for each line of a file of a process, without its newline, until it returns
+ * something else than 0. `folder` is a descriptor of the process's folder. Returns what it returned
+ * last, or -errno when the file cannot be opened. */
+int processes_lines(int folder, const char *name, int (*visit)(void *context, char *line),
+                    void *context);
+
 #endif

@@ -83,6 +83,10 @@ static const char *folder_of(enum sysfs_relation relation) {
     return "holders";
   case SYSFS_SLAVES:
     return "slaves";
+  case SYSFS_SG:
+    return "device/scsi_generic";
+  case SYSFS_BSG:
+    return "device/bsg";
   }
   return ".";
 }

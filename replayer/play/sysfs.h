@@ -17,14 +17,15 @@ struct sysfs_set {
 };
 
 /* Where a device's folder has others. */
-enum sysfs_relation { SYSFS_PARTITIONS, SYSFS_HOLDERS, SYSFS_SLAVES };
+enum sysfs_relation { SYSFS_PARTITIONS, SYSFS_HOLDERS, SYSFS_SLAVES, SYSFS_SG, SYSFS_BSG };
 
 /* Reads the attribute `name` of a device, or of the whole device when it is a partition, without
  * its final newline. Returns 0 or -errno. */
 int sysfs_read(dev_t device, const char *name, char *text, size_t size);
 
 /* Sets *set to the devices that have this relation to a device: its partitions, what is built upon
- * it, what it is built of. Returns 0, -E2BIG when there are more, or -errno. */
+ * it, what it is built of, and its SCSI disk's character devices. Returns 0, -E2BIG when there are
+ * more, or -errno. */
 int sysfs_list(dev_t device, enum sysfs_relation relation, struct sysfs_set *set);
 
 /* Sets *whole to the disk of a partition. Returns 0 or -errno. */

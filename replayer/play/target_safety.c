@@ -9,6 +9,7 @@
 #include "play/blkid.h"
 #include "play/dax_device.h"
 #include "play/diag.h"
+#include "play/overlay.h"
 #include "play/signature.h"
 
 int target_fail(const struct target *target, const char *what, int error) {
@@ -40,6 +41,14 @@ int target_safety_begin(struct target *target, const struct target_rules *rules)
                                  .inode = target->inode,
                                  .is_written = target->may_write,
                                  .is_owner = geteuid() == 0 || status.st_uid == geteuid()};
+  struct stat below;
+  int rc = target->kind == TARGET_FILE ? overlay_below(-1, target->fd, &below) : 0;
+  if (rc < 0)
+    return target_fail(target, "cannot find the file below that of the overlay", -rc);
+  if (rc == 1) {
+    target->guard.below_device = below.st_dev;
+    target->guard.below_inode = below.st_ino;
+  }
   return 0;
 }
 

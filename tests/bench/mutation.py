@@ -6,9 +6,9 @@
 universalmutator makes the mutants by its rules for the language, one changed line each. Those that
 change nothing (the same syntax tree, the same object code) or that do not compile are left out. The
 sample is taken by a hash of the line before and after, so a file that was renamed or moved has the
-same mutants in its sample for all lines that it still has. Python is changed in place and put back;
-of C only the library is built, in out/mutation-build, and the programs stay those that are
-installed. Use it on a checkout of its own: the file is not what it seems while it runs.
+same mutants in its sample for all lines that it still has. What is changed is a copy of the
+checkout, in which the tests run as well. Of C only the library is built; the programs stay those
+that are installed.
 """
 
 from __future__ import annotations
@@ -20,20 +20,31 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import SIGKILL, SIGXCPU
+from typing import Any
 
-BUILD = Path("out/mutation-build")
-COVERED = Path("out/mutation-coverage")
+from tests.house.tree import MADE, ROOT
+
+COPY = ROOT / "out/mutation-copy"
+"""Of the checkout: a mutant must never be in the files that are committed or installed."""
+BUILD = ROOT / "out/mutation-build"
+COVERED = ROOT / "out/mutation-coverage"
 LONGEST_S = 600
 LIBRARY = "libtracekit.so"
 PYTEST = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no")
+OWN_MODULES = """import sys
+sys.meta_path[:] = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
+"""
+"""The finder of an editable installation leads to the checkout, whatever the path says."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +106,25 @@ def _changed(before: list[str], after: list[str]) -> tuple[str, str] | None:
     return old, after[first].strip()
 
 
+def copy_checkout(copy: Path) -> dict[str, str]:
+    """Copy the checkout; return an environment in which Python takes its modules from the copy."""
+    shutil.rmtree(copy, ignore_errors=True)
+    left_out = shutil.ignore_patterns(*MADE, "*_cache", "*.egg-info")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=left_out)
+    made = Path(sysconfig.get_path("platlib")) / "tracekit"
+    shutil.copytree(made, copy / "tracekit", dirs_exist_ok=True)
+    (copy / "sitecustomize.py").write_text(OWN_MODULES)
+    return {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 class PythonFile:
     """Mutants of a Python file are other syntax trees; docstrings are not part of them."""
 
-    def __init__(self, source: Path) -> None:
-        """Remember what the file was."""
-        self.source = source
-        self.original = source.read_text()
-        self.environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    def __init__(self, source: Path, copy: Path = COPY) -> None:
+        """Copy the checkout, and remember what the file is."""
+        self.environment = copy_checkout(copy)
+        self.copy, self.source = copy, copy / source
+        self.original = self.source.read_text()
 
     def place(self, text: str) -> bool:
         """Put a mutant in place; return False if it is none."""
@@ -131,14 +153,16 @@ class PythonFile:
             # Of the tool's packages only this one: others hide modules of Python itself.
             (Path(folder) / "coverage").symlink_to(site / "coverage")
             report = Path(folder) / "report.json"
-            data = {"PYTHONPATH": folder, "COVERAGE_FILE": str(Path(folder) / "data")}
+            path = f"{self.copy}:{folder}"
+            data = {"PYTHONPATH": path, "COVERAGE_FILE": str(Path(folder) / "data")}
             environment = {**self.environment, **data}
             run = [sys.executable, "-m", "coverage"]
-            package = f"--source={'.'.join(self.source.parent.parts)}"
+            package = f"--source={'.'.join(self.source.parent.relative_to(self.copy).parts)}"
             tested = [*run, "run", "--branch", package, "-m", "pytest", *PYTEST, *tests]
-            subprocess.run(tested, check=True, env=environment, stdout=subprocess.DEVNULL)
-            made = [*run, "json", "-q", f"--include={self.source.resolve()}", "-o", str(report)]
-            subprocess.run(made, check=True, env=environment)
+            where: dict[str, Any] = {"env": environment, "cwd": self.copy}
+            subprocess.run(tested, check=True, stdout=subprocess.DEVNULL, **where)
+            made = [*run, "json", "-q", f"--include={self.source}", "-o", str(report)]
+            subprocess.run(made, check=True, **where)
             totals = json.loads(report.read_text())["totals"]
         return totals["covered_branches"], totals["num_branches"]
 
@@ -156,12 +180,12 @@ def _tree(text: str) -> str:
 class CFile:
     """Mutants of a C file are other object code, in a library of their own build."""
 
-    def __init__(self, source: Path) -> None:
-        """Build the library as it is."""
-        self.source = source
-        self.original = source.read_text()
-        self.environment = {**os.environ, "TRACEKIT_NATIVE_DIR": str(BUILD.resolve())}
-        _configure(BUILD, "-O1")
+    def __init__(self, source: Path, copy: Path = COPY) -> None:
+        """Copy the checkout, and build its library as it is."""
+        self.environment = {**copy_checkout(copy), "TRACEKIT_NATIVE_DIR": str(BUILD)}
+        self.copy, self.source = copy, copy / source
+        self.original = self.source.read_text()
+        _configure(copy, BUILD, "-O1")
         if not self._build():
             raise SystemExit(f"{source} does not build")
         self._code = self._object()
@@ -186,14 +210,14 @@ class CFile:
 
     def branches(self, tests: list[str], _tool: Path) -> tuple[int, int]:
         """Return the branches that the tests take, and all, as gcov counts them."""
-        _configure(COVERED, "-O0 --coverage")
+        _configure(self.copy, COVERED, "-O0 --coverage")
         subprocess.run(["ninja", "-C", str(COVERED), "--quiet", LIBRARY], check=True)
         for counted in COVERED.glob("**/*.gcda"):
             counted.unlink()
-        environment = {**os.environ, "TRACEKIT_NATIVE_DIR": str(COVERED.resolve())}
-        run_tests(tests, environment, limit_s=None)
+        environment = {**self.environment, "TRACEKIT_NATIVE_DIR": str(COVERED)}
+        run_tests(tests, self.copy, environment, limit_s=None)
         (data,) = COVERED.glob(f"**/{self.source.name}.gcda")
-        command = ["gcov", "-b", "-n", str(data.resolve())]
+        command = ["gcov", "-b", "-n", str(data)]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         text = ran.stdout.partition(f"{self.source.name}'")[2]
         found = re.search(r"Taken at least once:([0-9.]+)% of ([0-9]+)", text)
@@ -203,17 +227,20 @@ class CFile:
         return round(float(found[1]) / 100 * count), count
 
 
-def _configure(build: Path, flags: str) -> None:
+def _configure(copy: Path, build: Path, flags: str) -> None:
     """Configure a build of the library beside links to the programs that are installed."""
-    command = ["cmake", "-S", ".", "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Plain"]
-    subprocess.run([*command, f"-DCMAKE_C_FLAGS={flags}"], check=True, capture_output=True)
+    command = ["cmake", "-S", str(copy), "-B", str(build), "-G", "Ninja"]
+    command += ["-DCMAKE_BUILD_TYPE=Plain", f"-DCMAKE_C_FLAGS={flags}"]
+    subprocess.run(command, check=True, capture_output=True)
     for program in Path(sys.executable).parent.glob("tracekit-*"):
         if not (build / program.name).exists():
             (build / program.name).symlink_to(program)
 
 
-def run_tests(tests: list[str], environment: dict[str, str], *, limit_s: int | None) -> str:
-    """Run the tests up to the first that fails; return survived, killed or timeout.
+def run_tests(
+    tests: list[str], copy: Path, environment: dict[str, str], *, limit_s: int | None
+) -> str:
+    """Run the copy's tests up to the first that fails; return survived, killed or timeout.
 
     The limit is of processor time, so that a busy machine kills no mutant.
     """
@@ -222,7 +249,12 @@ def run_tests(tests: list[str], environment: dict[str, str], *, limit_s: int | N
         command = ["prlimit", f"--cpu={limit_s}", *command]
     try:
         ran = subprocess.run(
-            command, env=environment, capture_output=True, timeout=LONGEST_S, check=False
+            command,
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            timeout=LONGEST_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return "timeout"
@@ -241,7 +273,7 @@ def judge(
 ) -> list[Outcome]:
     """Run the tests on the first mutants of the sample that are some."""
     began_s, used_s = time.monotonic(), _used_s()
-    if run_tests(options.tests, file.environment, limit_s=None) != "survived":
+    if run_tests(options.tests, file.copy, file.environment, limit_s=None) != "survived":
         raise SystemExit("the tests fail without a mutant")
     limit_s = round(20 + 4 * (_used_s() - used_s))
     outcomes: list[Outcome] = []
@@ -252,7 +284,7 @@ def judge(
             if len(outcomes) == options.count or is_late:
                 break
             if file.place(mutant.text):
-                outcome = run_tests(options.tests, file.environment, limit_s=limit_s)
+                outcome = run_tests(options.tests, file.copy, file.environment, limit_s=limit_s)
                 line = lines.index(mutant.before) + 1
                 outcomes.append(Outcome(mutant.before, mutant.after, mutant.number, line, outcome))
                 print(f"  {outcome:<9}{line:>4}: {mutant.before}  =>  {mutant.after}", flush=True)

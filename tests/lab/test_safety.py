@@ -14,7 +14,7 @@ MODULES = ("loop", "brd", "raid1", "dm_thin_pool", "zram", "nbd", "bcache")
 EXPORTERS = ("nvmet", "target_core_iblock", "target_core_file")
 PACKAGES = ("bcache-tools", "lvm2", "mdadm", "nbd-client", "nbd-server")
 LIMIT_S = 330
-"""A case takes 1.5 to 5 s, and each group has at most 41."""
+"""A case takes 1.5 to 5 s, and each group has at most 60."""
 GROUPS = (
     *(("partition", "null_blk"), ("ram", "nbd"), ("zram", "zram with a device")),
     *((name,) for name in ("mirror", "bcache", "linear", "volume", "thin", "loop over linear")),

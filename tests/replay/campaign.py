@@ -129,6 +129,31 @@ def _loop_over_loop(ends: ExitStack, place: Path) -> Layers:
     return {"file": img, "lower": lower, "upper": loop(ends, lower)}
 
 
+def _overlay(ends: ExitStack, place: Path) -> Layers:
+    """Return a file on an overlay, and the file below that has its bytes."""
+    for name in ("lower", "memory", "merged"):
+        (place / name).mkdir()
+    memory, merged = place / "memory", place / "merged"
+    call("mount", "-t", "tmpfs", "none", memory)
+    ends.callback(call, "umount", memory)
+    for name in ("upper", "work"):
+        (memory / name).mkdir()
+    folders = f"lowerdir={place}/lower,upperdir={memory}/upper,workdir={memory}/work"
+    call("mount", "-t", "overlay", "none", "-o", folders, merged)
+    ends.callback(call, "umount", merged)
+    return {"file": image(merged), "file-below": memory / "upper/img"}
+
+
+def _loop_over_overlay(ends: ExitStack, place: Path) -> Layers:
+    layers = _overlay(ends, place)
+    return layers | {"loop": loop(ends, layers["file"])}
+
+
+def _loop_below_overlay(ends: ExitStack, place: Path) -> Layers:
+    layers = _overlay(ends, place)
+    return layers | {"loop": loop(ends, layers["file-below"])}
+
+
 def _partition(ends: ExitStack, place: Path) -> Layers:
     whole, first, second = disk(ends, place)
     return {"file": place / "img", "disk": whole, "partition": first, "neighbour": second}
@@ -144,6 +169,9 @@ NODES = {
     "loop": Node(_loop, "file loop", "loop", "loop"),
     "loop with offset": Node(_offset, "file loop", "loop", "loop"),
     "loop over loop": Node(_loop_over_loop, "file lower upper", "upper", "lower upper"),
+    "overlay": Node(_overlay, "file-below file", "file"),
+    "loop over overlay": Node(_loop_over_overlay, "file-below file loop", "loop", "loop"),
+    "loop below overlay": Node(_loop_below_overlay, "file-below file loop", "loop", "loop"),
     "loop over partition": Node(
         *(_loop_over_partition, "file disk partition loop", "loop"),
         mountable="partition loop",
@@ -207,6 +235,63 @@ def _mapped(ends: ExitStack, layer: Path, _place: Path) -> None:
     hold(ends, sys.executable, "-c", MAPPER, layer)
 
 
+REGISTERER = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+ring = libc.syscall(425, 4, ctypes.create_string_buffer(120))
+fd = os.open(sys.argv[1], os.O_RDWR)
+assert libc.syscall(427, ring, 2, (ctypes.c_int * 1)(fd), 1) == 0
+os.close(fd)
+if sys.argv[2:]:
+    libc.mmap.restype = ctypes.c_void_p
+    assert libc.mmap(None, 4096, 3, 1, ring, ctypes.c_long(0)) != ctypes.c_void_p(-1).value
+    os.close(ring)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+SENDER = """
+import os, socket, sys, time
+here, there = socket.socketpair()
+fd = os.open(sys.argv[1], os.O_RDWR)
+socket.send_fds(here, [b"x"], [fd])
+os.close(fd)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+def _mapped_to_read(ends: ExitStack, layer: Path, _place: Path) -> None:
+    """Map what was opened for writing so that it can be made writable later."""
+    hold(ends, sys.executable, "-c", MAPPER.replace("4096, 3", "4096, 1"), layer)
+
+
+def _registered(ends: ExitStack, layer: Path, _place: Path) -> None:
+    hold(ends, sys.executable, "-c", REGISTERER, layer)
+
+
+def _registered_blindly(ends: ExitStack, layer: Path, _place: Path) -> None:
+    """Close the ring's own descriptor, too."""
+    hold(ends, sys.executable, "-c", REGISTERER, layer, "closed")
+
+
+def _sent(ends: ExitStack, layer: Path, _place: Path) -> None:
+    hold(ends, sys.executable, "-c", SENDER, layer)
+
+
+def _held_by_a_namespace(ends: ExitStack, layer: Path, place: Path) -> None:
+    """Mount it in a namespace in which no process is, and which a descriptor keeps."""
+    script = 'mount -o ro,noload "$0" "$1" && echo ready && exec sleep 1000'
+    command = ("unshare", "--mount", "sh", "-c", script, layer, place)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        ends.callback(os.close, os.open(f"/proc/{process.pid}/ns/mnt", os.O_RDONLY))
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def _claimed(ends: ExitStack, layer: Path, _place: Path) -> None:
     ends.callback(os.close, os.open(layer, os.O_RDONLY | os.O_EXCL))
 
@@ -224,17 +309,25 @@ def _mounted_loop(ends: ExitStack, layer: Path, place: Path) -> None:
 
 
 EXT4 = ("mkfs.ext4", "-q", "-F")
+HELD = ("holds without a descriptor", "process has the file open")
 LOOPED = ("behind the loop device",)
 MOUNTS = {
     "mounted": User(_mounted, ("is mounted at",), EXT4),
     "mounted elsewhere": User(_mounted_elsewhere, ("is mounted at",), EXT4),
     "unmounted lazily": User(_unmounted_lazily, ("the kernel says",), EXT4),
+    "held by a namespace": User(_held_by_a_namespace, ("the kernel says",), EXT4),
     "loop mounted": User(_mounted_loop, LOOPED, EXT4),
 }
 LOOPS = {"second loop": User(_second_loop, LOOPED), "distant loop": User(_distant_loop, LOOPED)}
 PROCESSES = {
     "written": User(_written, ("in use by the process", "process has the file open")),
     "mapped": User(_mapped, ("by a mapping of the process", "process has the file open")),
+    "mapped to read": User(
+        _mapped_to_read, ("by a mapping of the process", "process has the file open")
+    ),
+    "registered": User(_registered, HELD),
+    "registered blindly": User(_registered_blindly, HELD),
+    "sent": User(_sent, HELD),
     "read": User(_read, ("process has the file open",)),
 }
 CLAIMS = {"claimed": User(_claimed, ("the kernel says",))}
@@ -274,7 +367,7 @@ def cases(nodes: Mapping[str, Node] = NODES, more: Mapping[str, User] = NO_MORE)
         for layer in node.layers.split():
             for user in _users(node, layer, more):
                 # Who reads a device harms nobody; of a file the kernel knows only that it is open.
-                is_free = user == "read" and node.layers != "file"
+                is_free = user == "read" and not node.target.startswith("file")
                 yield Case(name, layer, user, is_free)
         yield from (Case(name, other, "mounted", is_free=True) for other in node.others.split())
 

@@ -26,8 +26,9 @@ class Failing:
     bad_from, bad_end: reads and writes that touch these bytes fail with EIO; again: so many of them
     with EAGAIN, and then none. room_bytes: writes behind it fail with ENOSPC. short_bytes: most
     that a call moves. gone_after: calls served before the file system is no more, hangs_after:
-    before it answers no more. flush_fails: fsync fails with EIO, flush_hangs: it never returns.
-    is_cached: the kernel keeps pages, so that the file can be mapped.
+    before it answers no more. ends_bytes: nothing is read from there on. flush_fails: fsync fails
+    with EIO, flush_hangs: it never returns. is_cached: the kernel keeps pages, so that the file can
+    be mapped.
     """
 
     def __init__(self, settings: dict[str, int]) -> None:
@@ -65,8 +66,8 @@ class Failing:
 
     def read(self, _path: str, size: int, offset: int, _handle: int) -> bytes:
         """Return bytes of the file, or fail."""
-        size = self._serve(offset, size)
-        return bytes(self.content[offset : offset + size])
+        end = min(offset + self._serve(offset, size), self.settings.get("ends_bytes", SIZE_BYTES))
+        return bytes(self.content[offset:end])
 
     def write(self, _path: str, data: bytes, offset: int, _handle: int) -> int:
         """Store bytes, or fail; return how many."""

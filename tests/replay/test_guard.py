@@ -66,6 +66,25 @@ def test_a_mounted_device_is_refused_even_for_reading_and_by_another_name(
             replay(WRITES, **confirmed(path)).refused("mounted at", str(tmp_path / "mnt"))
 
 
+def test_what_only_the_source_of_a_mount_names_is_refused(
+    replay: Replay, tmp_path: Path, backing: Path, device: Path
+) -> None:
+    # GIVEN a mount that shows a number of its own, by a name with a blank, as some file systems do
+    link, place = tmp_path / "a name", tmp_path / "mnt"
+    place.mkdir()
+    for source in (device, backing):
+        link.unlink(missing_ok=True)
+        link.symlink_to(source)
+        call("mount", "-t", "ramfs", link, place)
+        try:
+            with unchanged(backing):
+                replay(WRITES, **confirmed(device)).refused("mounted at")
+        finally:
+            call("umount", place)
+    # THEN a name that is none of the target's is no matter
+    assert replay(WRITES, dry_run=True, **confirmed(device)).code == 0
+
+
 @contextmanager
 def partitioned(backing: Path) -> Iterator[tuple[Path, Path, Path]]:
     """Yield the loop device of a file, and its two partitions."""

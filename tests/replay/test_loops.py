@@ -91,13 +91,15 @@ def test_all_of_many_clients_are_handled(replay: Replay) -> None:
 def test_a_faster_device_shortens_a_closed_loop(replay: Replay) -> None:
     rows = [record(READ, 0, 8)]
     rows += [record(READ, 0, 8, at_ns=n * MS, after=1, think_ns=100_000) for n in range(1, 20)]
-    fastest = []
-    for setup_ns in (2 * MS, MS // 2):
+    least = [20 * setup_ns + 19 * 100_000 for setup_ns in (2 * MS, MS // 2)]
+    fastest = [replay(rows, **closed(2 * MS)).summary["timing"]["elapsed_ns"]]
+    for _ in range(40):
         # Several times: a processor that others have makes a run longer, never shorter.
-        runs = [replay(rows, **closed(setup_ns)) for _ in range(5)]
-        fastest.append(min(ran.summary["timing"]["elapsed_ns"] for ran in runs))
-        assert fastest[-1] >= 20 * setup_ns + 19 * 100_000
-    assert fastest[1] < 0.7 * fastest[0]
+        fastest.append(replay(rows, **closed(MS // 2)).summary["timing"]["elapsed_ns"])
+        if min(fastest[1:]) < 0.7 * fastest[0]:
+            break
+    assert fastest[0] >= least[0]
+    assert least[1] <= min(fastest[1:]) < 0.7 * fastest[0]
 
 
 def test_what_waits_for_a_skipped_request_goes_on(replay: Replay, target: Path) -> None:

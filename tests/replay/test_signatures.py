@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.replay.disk import call, image, needs_root, unchanged
+from tests.replay.failing import failing_file
 from tests.replay.program import (
     PERIOD_BYTES,
     WRITES,
@@ -164,22 +165,39 @@ def test_without_libblkid_the_table_does(tmp_path: Path) -> None:
         _without_blkid(plan, target).refused("it holds ext;")
 
 
+FAILED = "blkid(8) failed on it"
+
+
 @needs_root
 @pytest.mark.root
-def test_a_failing_libblkid_refuses(tmp_path: Path) -> None:
-    # GIVEN a blkid(8) that fails for another reason than that there is nothing
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        ("exit 1", FAILED),
+        ("echo cannot read it >&2; exit 2", FAILED),
+        ("echo TYPE=ext4; kill -9 $$", FAILED),
+        ("echo cannot decide >&2; exit 8", "it holds ambivalent;"),
+        ("echo TYPE=crypto_LUKS; echo PTTYPE=dos", "it holds luks and mbr;"),
+        ("echo LABEL=TYPE=xfs; echo TYPE=LVM2_member", "it holds lvm;"),
+        ("echo 'TYPE=New FS+'", "it holds new_fs_;"),
+    ],
+)
+def test_what_libblkid_says_or_cannot_say_refuses(tmp_path: Path, says: str, words: str) -> None:
+    # GIVEN a blkid(8) that says what our table does not, or fails
     plan, target = write_plan(tmp_path / "a.plan", WRITES), image(tmp_path / "t")
-    false = 'mount --bind "$(readlink -f /bin/false)" "$(readlink -f /usr/sbin/blkid)" && exec'
-    line = [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        f'{false} "$0" "$@"',
-        *command(plan, confirmed=target),
-    ]
+    program = tmp_path / "blkid"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    script = 'mount --bind "$0" "$(readlink -f /usr/sbin/blkid)" && exec "$@"'
+    line = ["unshare", "--mount", "sh", "-c", script, str(program)]
     with unchanged(target):
-        play(plan, line).refused("blkid(8) failed on it")
+        play(plan, [*line, *command(plan, confirmed=target)]).refused(words)
+
+
+def test_what_ends_before_its_size_is_refused(replay: Replay, tmp_path: Path) -> None:
+    # GIVEN a file that became shorter than it was when its size was asked for
+    with failing_file(tmp_path / "place", ends_bytes=1 << 19) as target:
+        replay(WRITES, confirmed=target).refused("cannot look for signatures: No data available")
 
 
 def test_all_of_libblkids_own_images_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.replay.campaign import disk
 from tests.replay.disk import image, loop, needs_root, token_of, unchanged
 from tests.replay.processes import await_true
 from tests.replay.program import WRITES, Ran, command, play, record, write_plan
@@ -134,6 +136,16 @@ def folder_of(*names: str) -> Callable[[Path], None]:
     return make
 
 
+def numbered(text: str) -> Callable[[Path], None]:
+    """Return what makes a folder with a device in it whose number is this."""
+
+    def make(path: Path) -> None:
+        (path / "dm-9").mkdir(parents=True)
+        (path / "dm-9/dev").write_text(text)
+
+    return make
+
+
 def closed(path: Path) -> None:
     """Make what cannot be opened."""
     os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 250))
@@ -148,12 +160,17 @@ def too_many(path: Path) -> None:
 
 HELD, OTHER = "cannot find out who uses it:", "cannot find out what is the loop device {other}"
 RELATED = "cannot find out what it is related to:"
+LOOP = ("backing_file", "offset", "sizelimit")
 
 
 @pytest.mark.parametrize(
     ("place", "is_device", "make", "words"),
     [
-        ("/proc", True, folder_of(), f"{HELD} No such file or directory"),
+        # A sanitizer says that it misses /proc, too.
+        pytest.param(
+            *("/proc", True, folder_of(), f"{HELD} No such file or directory"),
+            marks=pytest.mark.plain,
+        ),
         ("/sys", False, folder_of(), "cannot list the block devices: No such file or directory"),
         ("/sys", True, folder_of(), "cannot identify it: No such file or directory"),
         (
@@ -164,6 +181,14 @@ RELATED = "cannot find out what it is related to:"
         ("/sys/block/{other}/dev", False, closed, OTHER),
         ("/sys/block/{device}/holders", True, folder_of("dm-9/dev"), f"{HELD} Is a directory"),
         ("/sys/block/{device}/slaves", True, folder_of("dm-9/dev"), f"{RELATED} Is a directory"),
+        *(
+            ("/sys/block/{device}/holders", True, numbered(text), f"{HELD} Invalid argument")
+            for text in ("253\n", "253:\n", ":9\n", "253:9x\n")
+        ),
+        (
+            *("/sys/block/{device}/slaves", True, numbered("253:9\n")),
+            f"{RELATED} No such file or directory",
+        ),
         ("/sys/block/{device}/slaves", True, too_many, f"{RELATED} Argument list too long"),
     ],
 )
@@ -183,12 +208,147 @@ def test_what_cannot_be_known_is_refused(
     ran.refused(words.format(**names))
 
 
+def told_of(device: Path, stand_in: Path, line: list[str]) -> list[str]:
+    """Return a command line that sees in a folder of ours what the kernel tells of a device."""
+    folder = Path(f"/sys/block/{device.name}")
+    for name in ("dev", "size", *(f"loop/{name}" for name in LOOP)):
+        (stand_in / name).parent.mkdir(exist_ok=True)
+        (stand_in / name).write_bytes((folder / name).read_bytes())
+    return over(str(folder), stand_in, line)
+
+
+def test_a_serial_number_is_the_token_as_one_word(tmp_path: Path) -> None:
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    with loop(image(tmp_path / "t")) as device:
+        line = told_of(device, tmp_path / "told", command(plan, target=device))
+        token = token_of(device).partition("@")[2]
+        for serial, word in ((" A B\t1\x7f  ", "_A_B_1_"), ("  ", token_of(device).split("@")[0])):
+            (tmp_path / "told/serial").write_text(f"{serial}\n")
+            assert play(plan, line).target["confirm_with"] == f"{word}@{token}"
+
+
+RING = "7f0000000000-7f0000001000 rw-s 00000000 00:10 1057 {}anon_inode:[io_uring]\n".format(
+    " " * 20
+)
+
+
+@pytest.mark.parametrize(
+    ("fdinfo", "maps", "is_free"),
+    [
+        ("pos:\t0\nflags:\t02\nscm_fds: 1\n", "", False),
+        ("pos:\t0\nflags:\t02\nscm_fds: 0\n", "", True),
+        ("", RING, False),
+        ("", RING.replace("io_uring", "perf_event"), True),
+    ],
+)
+def test_what_a_process_holds_unseen_may_be_the_target(
+    tmp_path: Path, fdinfo: str, maps: str, *, is_free: bool
+) -> None:
+    # GIVEN a process with a socket in which descriptors wait, or with a ring that has no descriptor
+    file, told = image(tmp_path / "t"), tmp_path / "told"
+    for name in ("fd", "fdinfo", "task"):
+        (told / name).mkdir(parents=True)
+    (told / "maps").write_text(maps)
+    (told / "fdinfo/3").write_text(fdinfo)
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    with loop(file) as device, socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(tmp_path / "end"))
+        (told / "fd/3").symlink_to(tmp_path / "end")
+        with subprocess.Popen(["sleep", "1000"]) as process:
+            line = command(plan, target=device, write_to=token_of(device))
+            ran = play(plan, over(f"/proc/{process.pid}", told, line))
+            process.kill()
+        # THEN nobody knows what that is, and the target is refused
+        if is_free:
+            assert ran.counts["done"] == 3
+        else:
+            words = "it may be among the files that it holds without a descriptor: the process"
+            ran.refused(words, str(process.pid))
+
+
+@pytest.mark.parametrize("generic", ["scsi_generic/sg9", "bsg/0:0:0:9"])
+def test_who_has_a_disks_generic_device_open_uses_the_disk(tmp_path: Path, generic: str) -> None:
+    # GIVEN a disk with a character device that takes its commands, which a process has open
+    file, plan = image(tmp_path / "t"), write_plan(tmp_path / "a.plan", WRITES)
+    attribute = tmp_path / "told/device" / generic / "dev"
+    attribute.parent.mkdir(parents=True)
+    attribute.write_text("1:5\n")
+    with loop(file) as device:
+        confirmed = command(plan, target=device, write_to=token_of(device))
+        line = told_of(device, tmp_path / "told", confirmed)
+        with unchanged(file), Path("/dev/zero").open("r+b"):
+            play(plan, line).refused("it is in use by the process")
+        assert unused(plan, line).counts["done"] == 3
+
+
+def test_two_paths_to_one_disk_are_one_disk(tmp_path: Path) -> None:
+    # GIVEN two disks of one name, of which the other one is in use
+    file, plan = image(tmp_path / "t"), write_plan(tmp_path / "a.plan", WRITES)
+    with loop(file) as device, loop(image(tmp_path / "other")) as other:
+        token = f"naa.5@{token_of(device).partition('@')[2]}"
+
+        def replayed(name: str) -> Ran:
+            told = command(plan, target=device, write_to=token)
+            for each, own in ((device, "naa.5"), (other, name)):
+                stand_in = tmp_path / each.name
+                stand_in.mkdir(exist_ok=True)
+                told = told_of(each, stand_in, told)
+                (stand_in / "wwid").write_text(f"{own}\n")
+            return play(plan, told)
+
+        with unchanged(file), other.open("r+b"):
+            replayed("naa.5").refused("it is in use by the process")
+        # THEN it is refused no more once that one is free, or is another disk
+        assert replayed("naa.5").counts["done"] == 3
+        with other.open("r+b"):
+            assert replayed("naa.6").counts["done"] == 3
+
+
+def test_the_device_to_which_a_zram_writes_is_one_below(tmp_path: Path) -> None:
+    # GIVEN a device that keeps a part of its bytes on another one
+    file, plan = image(tmp_path / "t"), write_plan(tmp_path / "a.plan", WRITES)
+    with loop(image(tmp_path / "behind")) as lower, loop(file) as device:
+        confirmed = command(plan, target=device, write_to=token_of(device))
+        line = told_of(device, tmp_path / "told", confirmed)
+
+        def replayed(behind: Path | str) -> Ran:
+            (tmp_path / "told/backing_dev").write_text(f"{behind}\n")
+            return play(plan, line)
+
+        # THEN it is refused when that one is in use, or cannot be found
+        with unchanged(file), loop(lower) as upper:
+            shared = "what it shares its bytes with is behind the loop device"
+            replayed(lower).refused(shared, upper.name)
+            replayed(f"{lower} (deleted)").refused(f"{RELATED} No such file or directory")
+            replayed(file).refused(f"{RELATED} Block device required")
+        for free in (lower, "none"):
+            assert replayed(free).counts["done"] == 3
+
+
+def test_a_partition_over_which_another_one_lies_shares_its_bytes(tmp_path: Path) -> None:
+    # GIVEN two partitions, the other of which is in use
+    with ExitStack() as ends:
+        _, first, second = disk(ends, tmp_path)
+        upper = ends.enter_context(loop(second))
+        plan, start = write_plan(tmp_path / "a.plan", WRITES[:2]), tmp_path / "start"
+        line = command(plan, target=first, write_to=token_of(first))
+        # WHEN the kernel says that it begins amid the target, or nothing that could be read
+        for text in ("2048", "8000", "no number"):
+            start.write_text(f"{text}\n")
+            with unchanged(tmp_path / "img"):
+                ran = play(plan, over(f"/sys/class/block/{second.name}/start", start, line))
+            ran.refused("what it shares its bytes with is behind the loop device", upper.name)
+        # THEN it is refused, and written where they lie side by side
+        assert play(plan, line).counts["done"] == 2
+
+
 def test_a_device_below_that_cannot_be_claimed_is_refused_for_writing(tmp_path: Path) -> None:
     # GIVEN a loop device upon another one, which has no node that could be opened
     file, empty = image(tmp_path / "t"), tmp_path / "empty"
     empty.mkdir()
     plan = write_plan(tmp_path / "a.plan", WRITES)
-    with loop(file) as lower, loop(lower) as upper, unchanged(file):
+    window = ("--offset", "65536", "--sizelimit", str(9 << 20))
+    with loop(file, *window) as lower, loop(lower) as upper, unchanged(file):
 
         def replayed(**options: Any) -> Ran:
             line = over(str(lower), file, command(plan, target=upper, **options))
@@ -197,7 +357,9 @@ def test_a_device_below_that_cannot_be_claimed_is_refused_for_writing(tmp_path: 
 
         refused = "cannot claim the device that it shares its bytes with,"
         replayed(write_to=token_of(upper)).refused(refused, lower.name)
-        assert replayed().counts["skipped_read_only"] == 3
+        # AND what it is confirmed with has all that the kernel's files tell of that one
+        ran = replayed()
+        assert (ran.counts["skipped_read_only"], ran.target["confirm_with"]) == (3, token_of(upper))
 
 
 ZERO = os.makedev(1, 5)

@@ -65,6 +65,9 @@ def stopped(
     with ExitStack() as stack:
         running = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
         assert running.stderr is not None
+        # It may take long to begin, on a busy machine or one that a sanitizer watches.
+        (folder,) = {Path(word).parent for word in line if Path(word).name == "plan"}
+        await_true(lambda: [*folder.glob("*.part")])
         time.sleep(1.0)
         if amid is not None:
             stack.enter_context(amid)

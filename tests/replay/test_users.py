@@ -1,6 +1,7 @@
 """Who else uses a target: other owners, a loop device's new file, who comes at the last moment."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.privileges.others import NOBODY, other_folder
-from tests.replay.campaign import hold, loop
+from tests.replay.campaign import REGISTERER, hold, loop
 from tests.replay.disk import call, image, needs_root, token_of, unchanged
 from tests.replay.processes import await_true
 from tests.replay.program import WRITES, Replay, command, play, record, write_plan
@@ -81,6 +82,28 @@ def test_another_owners_file_is_refused_to_a_plain_user(
     assert ran.code == (1 if is_open else 0), ran.messages
 
 
+SOME_ALONE = "only some processes are shown here"
+
+
+def test_where_proc_hides_processes_they_may_use_it(
+    tmp_path: Path, ends: ExitStack, theirs: Path
+) -> None:
+    # GIVEN a /proc that shows a plain user his own processes alone, or a PID namespace
+    plan, target = write_plan(theirs / "a.plan", WRITES), theirs / "t"
+    script = 'mount -t proc -o hidepid=2 proc /proc && exec setpriv "$@"'
+    user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    line = ["unshare", "--mount", "sh", "-c", script, "sh", *user]
+    with target.open("rb"), unchanged(target):
+        play(plan, [*line, *command(plan, confirmed=target)]).refused(SOME_ALONE)
+    device = loop(ends, image(tmp_path / "disk"))
+    line = ["unshare", "--pid", "--fork", "--mount-proc"]
+    with unchanged(tmp_path / "disk"):
+        words = command(plan, target=device, write_to=token_of(device))
+        play(plan, [*line, *words]).refused(SOME_ALONE)
+    # THEN a file of which the kernel itself says that nobody else has it open is written
+    assert play(plan, [*line, *command(plan, confirmed=target)]).counts["done"] == 3
+
+
 def test_a_plain_user_may_write_to_what_is_his(theirs: Path) -> None:
     plan, target = write_plan(theirs / "a.plan", WRITES), theirs / "t"
     os.chown(target, NOBODY, NOBODY)
@@ -96,7 +119,7 @@ def test_a_plain_user_is_told_how_many_processes_he_cannot_see(
     ends: ExitStack, theirs: Path
 ) -> None:
     plan = write_plan(theirs / "a.plan", WRITES)
-    device = loop(ends, image(theirs / "disk"))
+    device = loop(ends, image(theirs / "disk"), "--offset", "65536", "--sizelimit", str(9 << 20))
     node = theirs / "node"
     os.mknod(node, 0o600 | 0o060000, device.stat().st_rdev)
     os.chown(node, NOBODY, NOBODY)
@@ -106,6 +129,30 @@ def test_a_plain_user_is_told_how_many_processes_he_cannot_see(
         pytest.skip("this machine has loop devices on files that a plain user cannot see")
     assert (ran.code, ran.counts["skipped_read_only"]) == (0, 0), ran.messages
     assert ran.target["unseen_processes"] > 0
+    assert ran.target["confirm_with"] == token_of(device)
+
+
+@pytest.mark.plain  # beside strace nothing else can trace the program, as the sanitizers do
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.parametrize("folder", ["fd", "task"])
+@pytest.mark.parametrize("error", ["ENOENT", "ESRCH", "ENOMEM", "EMFILE"])
+def test_a_process_that_ends_meanwhile_is_no_reason_and_one_that_cannot_be_seen_is(
+    ends: ExitStack, tmp_path: Path, folder: str, error: str
+) -> None:
+    # GIVEN a process whose descriptors or threads cannot be listed after their folder was opened
+    device = loop(ends, image(tmp_path / "disk"))
+    plan, log = write_plan(tmp_path / "a.plan", WRITES), tmp_path / "strace"
+    other = ends.enter_context(subprocess.Popen(["sleep", "1000"]))
+    ends.callback(other.kill)
+    traced = ["strace", "-f", "-qq", "-o", str(log), "-P", f"/proc/{other.pid}/{folder}"]
+    traced += [f"--inject=newfstatat,fstat:error={error}"]
+    ran = play(plan, [*traced, *command(plan, target=device, write_to=token_of(device))])
+    assert "INJECTED" in log.read_text()
+    # THEN one that has ended has nothing open any more; of another nobody knows
+    if error in ("ENOENT", "ESRCH"):
+        assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
+    else:
+        ran.refused("cannot find out who uses it: ")
 
 
 def test_a_token_of_a_loop_device_is_good_for_its_file_only(replay: Replay, tmp_path: Path) -> None:
@@ -127,8 +174,15 @@ def test_a_token_of_a_loop_device_is_good_for_its_file_only(replay: Replay, tmp_
     assert is_confirmed(first)
     assert not is_confirmed(first, "--sizelimit", str(8 << 20))
     assert not is_confirmed(image(tmp_path / "second"))
+    # AND of a file that is removed, nothing is taken from another with the name that it is shown by
+    number = first.stat().st_ino
+    with ExitStack() as attached:
+        device = loop(attached, first)
+        first.unlink()
+        image(tmp_path / "first (deleted)")
+        said = replay(WRITES, target=device).target["confirm_with"]
+    assert said.endswith(f":{number}:0:0+0+0"), said
     # AND not even by a new file that got the number of the old one
-    first.unlink()
     assert not is_confirmed(image(tmp_path / "third"))
 
 
@@ -159,6 +213,56 @@ def test_a_thread_is_seen_whatever_the_first_one_has(
         hold(user, sys.executable, "-c", OWN_TABLE, target, kind)
         play(plan, line).refused("it is in use by the process")
     assert play(plan, line).code == 0
+
+
+def test_root_without_the_right_to_look_at_others_is_refused(
+    tmp_path: Path, ends: ExitStack
+) -> None:
+    # GIVEN a root as in a container, who may list what others have open, and not what that is
+    device = loop(ends, image(tmp_path / "t"))
+    line = command(
+        write_plan(tmp_path / "a.plan", WRITES), target=device, write_to=token_of(device)
+    )
+    bounded = ["setpriv", "--bounding-set", "-sys_ptrace", *line]
+    user = f'exec setpriv --reuid={NOBODY} --clear-groups sh -c "echo ready; exec sleep 1000"'
+    with ExitStack() as other, unchanged(tmp_path / "t"):
+        hold(other, "sh", "-c", f'exec 3<>"$0"; {user}', device)
+        play(tmp_path / "a.plan", bounded).refused("root may not look into all processes here")
+    assert play(tmp_path / "a.plan", line).code == 0
+
+
+def test_a_ring_with_another_file_is_no_matter(tmp_path: Path, ends: ExitStack) -> None:
+    target = loop(ends, image(tmp_path / "t"))
+    line = command(
+        write_plan(tmp_path / "a.plan", WRITES), target=target, write_to=token_of(target)
+    )
+    for other in (image(tmp_path / "other"), Path("/dev/null")):
+        hold(ends, sys.executable, "-c", REGISTERER, other)
+    assert play(tmp_path / "a.plan", line).code == 0
+
+
+def test_an_overlay_whose_folder_cannot_be_found_is_refused(
+    tmp_path: Path, ends: ExitStack
+) -> None:
+    # GIVEN a file on an overlay that names its upper folder from where it was mounted
+    for name in ("lower", "merged", "memory"):
+        (tmp_path / name).mkdir()
+    call("mount", "-t", "tmpfs", "none", tmp_path / "memory")
+    ends.callback(call, "umount", tmp_path / "memory")
+    for name in ("upper", "work"):
+        (tmp_path / "memory" / name).mkdir()
+    script = 'cd "$0/memory" && mount -t overlay none -o "$1" ../merged'
+    call("sh", "-c", script, tmp_path, "lowerdir=../lower,upperdir=upper,workdir=work")
+    ends.callback(call, "umount", tmp_path / "merged")
+    target = image(tmp_path / "merged/t")
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    # THEN who else uses its bytes is not known
+    with unchanged(target):
+        ran = play(plan, command(plan, confirmed=target))
+        ran.refused("cannot find the file below that of the overlay")
+        device = loop(ends, target)
+        ran = play(plan, command(plan, target=device))
+        assert ran.code == 1, ran.messages
 
 
 def _sign(_ends: ExitStack, file: Path, _device: Path) -> None:

@@ -330,7 +330,7 @@ OVER = {
     "told by nothing": User(_told_by_nothing, PART),
     "told nothing": User(_told_nothing, PART),
 }
-ALIKE = ("distant loop", "mapped", "read")
+ALIKE = ("distant loop", "mapped", "mapped to read", "registered blindly", "sent", "read")
 """Users of what is below a target that are on the host as they are here."""
 
 
