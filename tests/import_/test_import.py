@@ -13,7 +13,7 @@ from tests.import_.importer import Importer
 from tests.parsed import Row
 from tracekit.choices import ImportFormat, words
 from tracekit.errors import UsageError
-from tracekit.readers import octf
+from tracekit.readers import memory, octf
 from tracekit.readers.formats import FORMATS
 from tracekit.readers.metadata import EVENT_TEXTS
 
@@ -451,4 +451,4 @@ def test_dates_in_a_known_format(read: Importer) -> None:
 
 
 def test_the_option_offers_the_formats_that_are_read() -> None:
-    assert words(ImportFormat) == (*EVENT_TEXTS, octf.NAME, *FORMATS)
+    assert words(ImportFormat) == (*EVENT_TEXTS, octf.NAME, *FORMATS, *memory.FORMATS)

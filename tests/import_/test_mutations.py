@@ -18,7 +18,7 @@ from tests.import_.octf import described, done, io
 from tracekit.errors import TracekitError
 from tracekit.store import TraceFolder
 
-ROUNDS = 40
+ROUNDS = 16
 OCTF = described(5, 1, device=1, name="sda", sectors=9) + b"".join(
     io(10 * n, 2 * n, number=n) + done(10 * n + 5, 2 * n + 1, number=n) for n in range(1, 90)
 )

@@ -43,7 +43,7 @@ def count_actions(data: bytes) -> collections.Counter[str]:
 
 
 def describe(folder: Path) -> Iterator[str]:
-    """Yield the lines of both tables."""
+    """Yield the lines of both tables; the second is of blktrace's records, where there are any."""
     total: collections.Counter[str] = collections.Counter()
     yield "| file | bytes | uncompressed | records | sha256 |"
     yield "|---|---|---|---|---|"
@@ -54,6 +54,8 @@ def describe(folder: Path) -> Iterator[str]:
         total += counts
         digest = hashlib.sha256(raw).hexdigest()
         yield f"| {path.name} | {len(raw)} | {len(data)} | {counts.total()} | `{digest}` |"
+    if not total:
+        return
     yield ""
     yield "| action | records |"
     yield "|---|---|"

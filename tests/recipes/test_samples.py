@@ -13,25 +13,27 @@ from typing import Any
 import pytest
 
 from tests.capture.machine import read_layout, skip_unless_it_can_trace, tracer_turn
+from tests.command_line import succeed
 from tests.lab.guests import skip_unless_guests_run
-from tests.recipes import make_in_lab, make_sample
+from tests.recipes import make_in_lab, make_sample, record_memory
 from tests.recipes.describe import describe
 from tests.recipes.memory_limit import V1, V2
-from tests.traces import json_of
+from tests.traces import json_of, rows_of
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.readers.blktrace import parse
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample-traces"
-TRACES = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
+FOLDERS = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
+TRACES = [path for path in FOLDERS if path.name != "memory"]
 LARGEST_BYTES = 3 << 20
 
 
-@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+@pytest.mark.parametrize("trace", FOLDERS, ids=lambda path: path.name)
 def test_readme_has_the_files_with_their_hashes_and_counts(trace: Path) -> None:
     assert "\n".join(describe(trace)) in (SAMPLES / "README.md").read_text()
 
 
-@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+@pytest.mark.parametrize("trace", FOLDERS, ids=lambda path: path.name)
 def test_a_sample_is_small(trace: Path) -> None:
     assert sum(path.stat().st_size for path in trace.iterdir()) < LARGEST_BYTES
 
@@ -157,3 +159,50 @@ def test_a_short_run_gives_a_whole_capture(name: str, tmp_path: Path) -> None:
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     assert layout["capture"]["command"] == list(recipe.command)
     assert layout["loss"] == {"overrun": 0, "dropped": 0}
+
+
+@pytest.mark.parametrize("name", record_memory.COMMANDS)
+def test_a_sample_of_memory_has_the_page_locality_of_its_text(name: str, tmp_path: Path) -> None:
+    # GIVEN pages in the order of the text's loads and stores; a modify is both
+    pages: list[int] = []
+    packed = SAMPLES / "memory" / f"{name}.lackey.xz"
+    assert packed.stat().st_size < 300 << 10
+    lines = lzma.decompress(packed.read_bytes()).splitlines()
+    for letter, place in (line.split() for line in lines):
+        if letter != b"I":
+            address, size = place.split(b",")
+            begin, end = int(address, 16), int(address, 16) + int(size)
+            # Lines of 64 bytes are asked for one after the other.
+            touched = [at * 64 // 4096 for at in range(begin // 64, (end - 1) // 64 + 1)]
+            pages += touched * (2 if letter == b"M" else 1)
+    open_pages: dict[int, None] = {}  # 16, the one that was used last at the end
+    hits = 0
+    for page in pages:
+        hits += page in open_pages
+        open_pages.pop(page, None)
+        open_pages[page] = None
+        if len(open_pages) > 16:
+            del open_pages[next(iter(open_pages))]
+    # WHEN it is imported and simulated as its README says
+    succeed("import", packed, "-o", tmp_path / "t")
+    asked = ("simulate", "buffer", tmp_path / "t", "--caches", "4KiB/4,32KiB/8")
+    answer = succeed(*asked).stdout
+    row = next(
+        row
+        for row in rows_of(tmp_path / "t" / "simulations" / "buffer.parquet")
+        if (row["level"], row["mapping"], row["operation"]) == ("processor", "lru", "all")
+        and (row["row_bytes"], row["buffers"]) == (4096, 16)
+    )
+    # THEN 16 pages are open as counted, and nothing is doubted
+    assert (row["accesses"], row["hits"]) == (len(pages), hits)
+    assert re.match(r"[0-9,]+ loads and stores make", answer)
+    assert json_of(tmp_path / "t" / "trace.json")["counts"]["memory_accesses"] == len(lines)
+
+
+def test_memory_is_recorded_anew(tmp_path: Path) -> None:
+    if not all(map(shutil.which, ("valgrind", "zip", "unzip"))):
+        pytest.skip("needs valgrind, zip and unzip")
+    record_memory.record("unzip", tmp_path, first=5, count=7)
+    lines = lzma.decompress((tmp_path / "unzip.lackey.xz").read_bytes()).splitlines()
+    assert len(lines) == 7
+    assert all(re.fullmatch(rb"(I | [LSM]) [0-9a-f]{8,},[0-9]+", line) for line in lines)

@@ -66,10 +66,10 @@ def import_(
 
 def _print(info: Mapping[str, Any]) -> None:
     counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
-    options.say(
-        f"{counts['requests']:,} requests of {_devices(info)}"
-        f" in {seconds:,.3f} s ({info['source']['format']})"
-    )
+    what = f"{counts.get('requests', 0):,} requests of {_devices(info)} in {seconds:,.3f} s"
+    if "memory_accesses" in counts:
+        what = f"{counts['memory_accesses']:,} memory accesses"
+    options.say(f"{what} ({info['source']['format']})")
     for name, rows in counts["operations"].items():
         options.say(f"  {name:<13}{rows:>12,}")
     if counts.get("preamble_lines"):

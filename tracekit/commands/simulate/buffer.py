@@ -12,7 +12,10 @@ from tracekit.commands import options
     tk.Simulate.buffer,
     sizes="Sizes of a buffer: powers of two from 32 to 64KiB.",
     buffers="Numbers of buffers, 1 to 1024.",
-    access="Size of an access: a power of two from 1 to 64KiB.",
+    caches="Caches before the memory, SIZE/WAYS of each level or none. [default: the study's,"
+    " 32KiB/8,256KiB/8,15MiB/20; none for samples and accesses that come from behind caches]",
+    access="Size of a cache line: a power of two from 16 to 64KiB.",
+    instruction_ns="Time of an instruction without its memory; the default is a cycle of 2.4 GHz.",
     hit_ns="Time of an access to an open row.",
     read_ns="Time to read a row into a buffer.",
     write_ns="Time to write a row back.",
@@ -20,5 +23,5 @@ from tracekit.commands import options
     what_if=options.WHAT_IF,
 )
 def buffer(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Say how often row buffers of a byte-addressable memory would hit, at any size and number."""
+    """Say how often row buffers of a memory would hit, of memory accesses that were imported."""
     options.show(tk.open(trace).simulate.buffer(**chosen), as_json=as_json)

@@ -14,12 +14,13 @@ import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
+from tracekit.model.memory_filter import REFUSAL
 from tracekit.model.what_if import AS_ASKED
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.inputs import Evidence, Inputs
-from tracekit.report.section import Chart, Parts, chart, simulated
+from tracekit.report.section import Chart, Missing, Parts, Section, chart, simulated
 
 # One a size of a row, from the smallest: rows whose curves lie on each other show both colours.
 ROW_LINES = (
@@ -30,6 +31,7 @@ ROW_LINES = (
     ("purple", "solid"),
     ("blue", "dashed"),
 )
+TITLE = "Row buffers of an NVRAM"
 MEMORY_STYLES = {
     "dram": Key("black", "DRAM with these hits", "dotted"),
     "most": Key("blue", "NVRAM with buffers", "solid"),
@@ -85,23 +87,28 @@ WHAT_IF = (
 )
 
 
-@simulated("Row buffers of an NVRAM", "buffer", "buffer")
-def buffer(inputs: Inputs, result: Mapping[str, Any], *, buffer: Evidence) -> Parts | None:
-    """Show what row buffers would hit."""
-    if "hit_rates" not in result:
-        return None
+@simulated(TITLE, "buffer", "buffer")
+def _simulated(_inputs: Inputs, result: Mapping[str, Any], *, buffer: Evidence) -> Parts | None:
     table = buffer.table
-    memories = table[(table["role"] == "all") & (table["operation"] == "all")]
+    memories = table[(table["level"] == "memory") & (table["operation"] == "all")]
     totals = memories[memories["nvram"] == AS_ASKED]
     lru = replace(buffer, table=totals[totals["mapping"] == "lru"])
     return {
         "result": result,
-        "sequential_ratio": _sequential_ratio(inputs),
         "hits": _hits(lru, totals),
         "sizes": _sizes(lru),
-        "rates": _rates(buffer, result["hit_rates"]),
+        "rates": _rates(buffer, result),
         "what_if": _what_if(replace(buffer, table=memories)),
     }
+
+
+def buffer(inputs: Inputs) -> Section | Missing | None:
+    """Show what row buffers would hit; of a block trace, as older versions took it, why not."""
+    is_of_blocks = inputs.has_trace and not inputs.folder.has("memory_accesses")
+    if is_of_blocks and inputs.answer("simulations/buffer.json") is not None:
+        return Section("buffer", TITLE, {"refusal": REFUSAL})
+    found = _simulated(inputs)
+    return replace(found, name="buffer") if isinstance(found, Section) else found
 
 
 def _what_if(evidence: Evidence) -> Evidence | None:
@@ -112,16 +119,6 @@ def _what_if(evidence: Evidence) -> Evidence | None:
         return None
     shown = table.loc[chosen, list(WHAT_IF)]
     return replace(evidence, table=shown.sort_values("row_bytes", ascending=False, kind="stable"))
-
-
-def _sequential_ratio(inputs: Inputs) -> float | None:
-    """Return the share of the reads that begin where the one before ended; None without reads."""
-    found = inputs.finding("workload/sequentiality")
-    if found is None:
-        return None
-    reads = found.table[found.table["operation"] == "read"]
-    requests = int(reads["request_count"].sum())
-    return int(reads["sequential_count"].sum()) / requests if requests else None
 
 
 def _hits(lru: Evidence, totals: pd.DataFrame) -> Chart:
@@ -147,21 +144,21 @@ def describe_hits(totals: pd.DataFrame) -> list[str]:
     """Describe what comes from streams alone, and what banks lose; `totals` has both mappings."""
     lru = totals[totals["mapping"] == "lru"]
     best = lru.sort_values(["row_bytes", "buffers"]).iloc[-1]
-    streamed = 1 - best["access_bytes"] / best["row_bytes"]
+    streamed = max(1 - best["bytes"] / best["accesses"] / best["row_bytes"], 0.0)
     both = lru.merge(
         totals[totals["mapping"] == "banked"], on=["row_bytes", "buffers"], suffixes=("", "_banked")
     )
     lost = (both["hit_rate"] - both["hit_rate_banked"]).max()
     return [
         f"{fmt.plural(best['buffers'], 'buffer')} of {fmt.data(best['row_bytes'])} hit"
-        f" {fmt.share(best['hit_rate'])}; requests of whole rows that never come back to one hit"
-        f" {fmt.share(streamed)}.",
+        f" {fmt.share(best['hit_rate'])}; lines that follow each other and never come back would"
+        f" hit {fmt.share(streamed)}.",
         "Buffers that each serve every so many rows (banks), as in chips, hit at most"
         f" {lost * 100:.2g} percentage points less than these, which keep the rows used last."
         if lost > 0
         else "Buffers that each serve every so many rows (banks), as in chips, hit no less.",
-        "The study takes the hit rate from page locality and finds more than 98 % for zip, which"
-        " streams.",
+        "The study takes the hit rate from page locality and finds more than 98 % for zip, of all"
+        " that the processor touches; caches serve most of that.",
     ]
 
 
@@ -196,36 +193,41 @@ def speeds(curves: Mapping[str, pd.DataFrame], key: str) -> pd.DataFrame:
     columns = {"dram": "dram_avg_ns", "unbuffered": "unbuffered_avg_ns"}
     parts = []
     for name, curve in curves.items():
-        speed = curve["access_bytes"] / curve[columns.get(name, "access_avg_ns")] * 1e9
+        average_ns = curve[columns.get(name, "access_avg_ns")]
+        speed = curve["bytes"] / curve["accesses"] / average_ns * 1e9
         parts.append(curve[[key]].assign(memory=name, bytes_per_second=speed))
     return pd.concat(parts, ignore_index=True)
 
 
 def describe_sizes(table: pd.DataFrame) -> list[str]:
-    """Describe what half a buffer costs; `table` has a row a size, of one number of buffers.
-
-    Rows smaller than an access are left out: an access to them moves less.
-    """
-    table = table[table["access_bytes"] == table["access_bytes"].max()]
-    speed = dict(zip(table["row_bytes"], table["throughput_bytes_per_second"], strict=True))
-    lost = {size: 1 - speed[size // 2] / speed[size] for size in speed if size // 2 in speed}
+    """Describe what half a buffer costs; `table` has a row a size, of one number of buffers."""
+    found = [_half(table, "throughput_bytes_per_second", "of what the memory alone gives")]
+    if table["program_ratio"].notna().all():
+        found.append(_half(table, "program_ratio", "of the program's throughput"))
     study = "In the study the throughput of the whole system drops by 2 %."
+    return [*filter(None, found), study] if any(found) else [f"No size is half of another. {study}"]
+
+
+def _half(table: pd.DataFrame, column: str, what: str) -> str:
+    speed = dict(zip(table["row_bytes"], table[column], strict=True))
+    lost = {size: 1 - speed[size // 2] / speed[size] for size in speed if size // 2 in speed}
     if not lost:
-        return [f"No size is half of another one. {study}"]
+        return ""
     least, most = min(lost, key=lambda size: lost[size]), max(lost, key=lambda size: lost[size])
-    return [
+    return (
         f"Half the size costs between {fmt.share(lost[least])} (from {fmt.data(least)}) and"
-        f" {fmt.share(lost[most])} (from {fmt.data(most)}) of what the memory alone gives. {study}"
-    ]
+        f" {fmt.share(lost[most])} (from {fmt.data(most)}) {what}."
+    )
 
 
-def _rates(evidence: Evidence, hit_rates: Sequence[Mapping[str, Any]]) -> Chart:
-    table = pd.DataFrame(hit_rates)
+def _rates(evidence: Evidence, result: Mapping[str, Any]) -> Chart:
+    table = pd.DataFrame(result["hit_rates"])
     memories = ("dram", "most", "unbuffered")
     found = Evidence(evidence.name, "buffer.json of tracekit simulate buffer", table)
+    lines = table.assign(bytes=result["access_bytes"], accesses=1)
     return chart(
         draw_rates,
-        found.showing(speeds(dict.fromkeys(memories, table), "hit_rate")),
+        found.showing(speeds(dict.fromkeys(memories, lines), "hit_rate")),
         title="Throughput by hit rate, if reads and writes hit alike",
         sentences=describe_rates(table),
         legend=charts.keys_of(MEMORY_STYLES, memories),
@@ -238,10 +240,17 @@ def describe_rates(table: pd.DataFrame) -> list[str]:
     first, last = (table.iloc[at] for at in (0, -1))
     growth = (first["access_avg_ns"] / last["access_avg_ns"]) ** (1 / (len(table) - 1)) - 1
     best = fmt.per_cent(last["hit_rate"])
-    return [
+    found = [
         f"From {fmt.per_cent(first['hit_rate'])} to {best} each step gives the"
         f" memory alone {fmt.share(growth)} more on average; in the study a hit rate 10 % higher"
         " gives the whole system 1.9 % with NOVA and 1.4 % with ext4 and ext4-DAX.",
         f"At {best} the NVRAM gives {fmt.share(last['dram_avg_ns'] / last['access_avg_ns'])} of"
         " DRAM's throughput; the study's systems are within 2 % of each other.",
     ]
+    if pd.notna(last["program_ratio"]):
+        found.append(
+            f"The whole program has {fmt.share(first['program_ratio'])} of its throughput with DRAM"
+            f" at {fmt.per_cent(first['hit_rate'])}, {fmt.share(last['program_ratio'])} at {best},"
+            f" and {fmt.share(last['unbuffered_program_ratio'])} without buffers."
+        )
+    return found
