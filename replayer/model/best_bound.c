@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORGET 0.9    /* what a round aimed at one capacity leaves of those before */
 #define WINDOW 8u     /* requests looked at for a group that keeps another from continuing */
 #define ROUNDING 1e-9 /* of sums: the bound is lower by this part */
 #define NONE UINT32_MAX
+#define DIGIT_BITS 8u
+#define DIGITS (1u << DIGIT_BITS)
+#define FEW 256u /* values, for which counting digits does not pay */
 
 /* Groups one after the other, or of a list. */
 struct span {
@@ -74,44 +76,37 @@ static uint32_t find_obstacle(const struct best_bound *bound, const struct best_
 /* Divides what a request pays for not continuing another, while its first group is on the base
  * device. It can continue one only where that has the group before, too. */
 static void position(struct best_bound *bound, const struct best_stream *stream, uint32_t i,
-                     bool is_aimed, double amount) {
+                     double amount) {
   const uint32_t first = stream->requests[i].first;
   const uint32_t since = stream->since[i];
-  const bool is_first_in = is_aimed && bound->is_in[first];
-  const uint32_t obstacle = since > 1 ? find_obstacle(bound, stream, i) : NONE;
-  if (since == 0 || (since > 1 && obstacle == NONE)) {
-    bound->constant_ps += amount;
-    bound->weights[first] += amount;
-  } else if (since > 1 && !is_first_in && !bound->is_in[obstacle]) {
-    bound->constant_ps += amount;
-    bound->weights[first] += amount;
-    bound->weights[obstacle] += amount;
-  } else if (stream->requests[i].lead == 0) {
-    level(bound, first - 1, first, amount);
+  if (since == 1) {
+    if (stream->requests[i].lead == 0)
+      level(bound, first - 1, first, amount);
+    return;
   }
+  const uint32_t obstacle = since > 1 ? find_obstacle(bound, stream, i) : NONE;
+  bound->constant_ps += amount;
+  bound->weights[first] += amount;
+  if (obstacle != NONE)
+    bound->weights[obstacle] += amount;
 }
 
 /* Divides what a seek takes beyond the shortest: known while it and the one before stay. */
 static void reach(struct best_bound *bound, const struct best_stream *stream, uint32_t i,
-                  bool is_aimed, double amount) {
-  const uint32_t first = stream->requests[i].first;
-  if (amount <= 0 || (is_aimed && bound->is_in[first]))
+                  double amount) {
+  if (amount <= 0)
     return;
-  if (i > 0) {
-    const uint32_t before = stream->requests[i - 1].last;
-    if (is_aimed && bound->is_in[before])
-      return;
-    bound->weights[before] += amount;
-  }
+  if (i > 0)
+    bound->weights[stream->requests[i - 1].last] += amount;
   bound->constant_ps += amount;
-  bound->weights[first] += amount;
+  bound->weights[stream->requests[i].first] += amount;
 }
 
 /* Divides what depends on the request before, on the base device; `least_ps` is always taken, and
  * `fresh_ps` more at least where nothing is continued. */
 static void order(struct best_bound *bound, const struct best_stream *stream, uint32_t i,
-                  bool is_aimed, double least_ps, double fresh_ps) {
-  position(bound, stream, i, is_aimed, fresh_ps);
+                  double least_ps, double fresh_ps) {
+  position(bound, stream, i, fresh_ps);
   if (bound->trace->setup.prices.disk.half_turn_ps == 0)
     return;
   const struct best_request *request = &stream->requests[i];
@@ -119,37 +114,30 @@ static void order(struct best_bound *bound, const struct best_stream *stream, ui
   const int64_t head = before == NULL ? -1 : best_end(bound->trace, before, before->last);
   const int64_t start = best_start(bound->trace, request, request->first);
   const double known_ps = (double)best_setup_ps(bound->trace, request, head, start);
-  reach(bound, stream, i, is_aimed, known_ps - least_ps - fresh_ps);
+  reach(bound, stream, i, known_ps - least_ps - fresh_ps);
 }
 
 /* On the base device a request begins with its first group, and anew after each that is on NVM. */
-static void divide_request(struct best_bound *bound, const struct best_stream *stream, uint32_t i,
-                           bool is_aimed) {
+static void divide_request(struct best_bound *bound, const struct best_stream *stream, uint32_t i) {
   const struct tk_best_prices *prices = &bound->trace->setup.prices;
   const struct best_request *request = &stream->requests[i];
   const int op = request->kind & BEST_WRITE;
   const bool is_fua = request->kind & BEST_FUA;
   if (request->kind & BEST_STUCK)
     return;
-  const double least_ps =
-      (double)(prices->base.sequential_ps[op] + (is_fua ? prices->base.fua_ps : 0));
-  const double fresh_ps =
-      (double)(prices->disk.half_turn_ps > 0
-                   ? prices->disk.half_turn_ps
-                   : prices->base.latency_ps[op] - prices->base.sequential_ps[op]);
+  const double least_ps = (double)best_least_ps(bound->trace, request);
+  const double fresh_ps = (double)best_fresh_ps(bound->trace, request);
   const double nvm_ps = (double)(prices->nvm.sequential_ps[op] + (is_fua ? prices->nvm.fua_ps : 0));
   bound->constant_ps += least_ps;
   bound->weights[request->first] += least_ps;
   if (bound->trace->is_ordered)
-    order(bound, stream, i, is_aimed, least_ps, fresh_ps);
+    order(bound, stream, i, least_ps, fresh_ps);
   for (uint32_t group = request->first; group < request->last; group++)
     level(bound, group, group + 1, least_ps + fresh_ps);
   drain(bound, (struct span){NULL, request->first, request->last + 1}, nvm_ps);
 }
 
-/* A flush takes what each device takes that has blocks of its role; what the base device's saves
- * once all are gone is not divided but tried, see best_bound_read. */
-static void divide_flushes(struct best_bound *bound) {
+void best_bound_divide_flushes(struct best_bound *bound) {
   const struct best_trace *trace = bound->trace;
   for (int role = 0; role < TK_ROLES; role++) {
     const double count = (double)trace->flushes[role];
@@ -159,7 +147,7 @@ static void divide_flushes(struct best_bound *bound) {
   }
 }
 
-static void divide(struct best_bound *bound, bool is_aimed) {
+static void divide(struct best_bound *bound) {
   const struct best_trace *trace = bound->trace;
   bound->rounds += 1;
   bound->constant_ps += (double)trace->fixed_ps;
@@ -167,8 +155,8 @@ static void divide(struct best_bound *bound, bool is_aimed) {
     bound->weights[group] += (double)trace->moved_ps[group];
   for (uint32_t device = 0; device < trace->setup.device_count; device++)
     for (uint32_t i = 0; i < trace->streams[device].count; i++)
-      divide_request(bound, &trace->streams[device], i, is_aimed);
-  divide_flushes(bound);
+      divide_request(bound, &trace->streams[device], i);
+  best_bound_divide_flushes(bound);
 }
 
 static int compare(const void *left, const void *right) {
@@ -179,24 +167,43 @@ static int compare(const void *left, const void *right) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-void best_values_sort(struct best_value *values, uint32_t count) {
-  qsort(values, count, sizeof *values, compare);
+/* A number that is smaller, the larger a value is. */
+static uint64_t falling(double value) {
+  uint64_t bits;
+  const double number = value + 0.0; /* the two zeros are equal */
+  memcpy(&bits, &number, sizeof bits);
+  return bits >> 63 ? bits : ~bits ^ (UINT64_C(1) << 63);
 }
 
-static void sort_all(struct best_bound *bound) {
-  for (uint32_t group = 0; group < bound->trace->groups; group++)
-    bound->values[group] = (struct best_value){best_bound_value(bound, group), group};
-  best_values_sort(bound->values, bound->trace->groups);
+/* Sorts by a digit; values that have the same one stay as they are. */
+static void sort_digit(const struct best_value *from, struct best_value *to, uint32_t count,
+                       uint32_t digit) {
+  uint32_t places[DIGITS + 1] = {0};
+  for (uint32_t i = 0; i < count; i++)
+    places[(falling(from[i].value) >> digit & (DIGITS - 1)) + 1]++;
+  for (uint32_t i = 0; i < DIGITS; i++)
+    places[i + 1] += places[i];
+  for (uint32_t i = 0; i < count; i++)
+    to[places[falling(from[i].value) >> digit & (DIGITS - 1)]++] = from[i];
+}
+
+void best_values_sort(struct best_value *values, uint32_t count) {
+  struct best_value *space = count < FEW ? NULL : malloc(count * sizeof *space);
+  if (space == NULL) {
+    qsort(values, count, sizeof *values, compare);
+    return;
+  }
+  for (uint32_t digit = 0; digit < 64; digit += 2 * DIGIT_BITS) {
+    sort_digit(values, space, count, digit);
+    sort_digit(space, values, count, digit + DIGIT_BITS);
+  }
+  free(space);
 }
 
 static int64_t floor_ps(const struct best_bound *bound, double saved) {
   const double ps = (bound->constant_ps - saved) / bound->rounds;
-  const double slack = bound->constant_ps / bound->rounds * ROUNDING;
+  const double slack = (bound->constant_ps + bound->summed_ps) / bound->rounds * ROUNDING;
   return ps > slack ? (int64_t)(ps - slack) : 0;
-}
-
-static uint32_t role_of(const struct best_bound *bound, uint32_t group) {
-  return bound->trace->setup.roles[bound->trace->first_block[group]];
 }
 
 /* Whether roles (a bit each) can be wholly on NVM, and it matters that they are. */
@@ -211,40 +218,103 @@ static bool is_case(const struct best_bound *bound, uint32_t whole, int64_t bloc
   return blocks >= 0;
 }
 
+/* Sorts values such that those above a pivot come first and those equal to it next; writes where
+ * each of the two ends. */
+static void part_at(struct best_value *values, uint32_t count, double pivot, uint32_t ends[2]) {
+  uint32_t above = 0;
+  uint32_t below = count;
+  for (uint32_t i = 0; i < below;) {
+    const struct best_value one = values[i];
+    if (one.value > pivot) {
+      values[i++] = values[above];
+      values[above++] = one;
+    } else if (one.value < pivot) {
+      values[i] = values[--below];
+      values[below] = one;
+    } else {
+      i++;
+    }
+  }
+  ends[0] = above;
+  ends[1] = below;
+}
+
+static double middle_of(const struct best_value *values, uint32_t count) {
+  const double a = values[0].value;
+  const double b = values[count / 2].value;
+  const double c = values[count - 1].value;
+  return fmax(fmin(a, b), fmin(fmax(a, b), c));
+}
+
+/* Takes values as long as blocks are left; returns what they save. */
+static double take(const struct best_bound *bound, const struct best_value *values, uint32_t count,
+                   double *left, uint8_t *is_in) {
+  double saved = 0;
+  for (uint32_t i = 0; i < count && *left > 0; i++) {
+    const double taken = fmin(*left, blocks_of(bound, values[i].group));
+    saved += taken * values[i].value;
+    *left -= taken;
+    if (is_in != NULL)
+      is_in[values[i].group] = 1;
+  }
+  return saved;
+}
+
+static double size_of(const struct best_bound *bound, const struct best_value *values,
+                      uint32_t count) {
+  double blocks = 0;
+  for (uint32_t i = 0; i < count; i++)
+    blocks += blocks_of(bound, values[i].group);
+  return blocks;
+}
+
+/* Takes the largest values that fit, the last one in part; returns what they save. */
+static double take_largest(const struct best_bound *bound, uint32_t count, double left,
+                           uint8_t *is_in) {
+  struct best_value *values = bound->values;
+  double saved = 0;
+  while (count > 0 && left > 0) {
+    uint32_t ends[2];
+    part_at(values, count, middle_of(values, count), ends);
+    if (ends[0] > 0 && size_of(bound, values, ends[0]) >= left) {
+      count = ends[0];
+      continue;
+    }
+    saved += take(bound, values, ends[1], &left, is_in);
+    values += ends[1];
+    count -= ends[1];
+  }
+  return saved;
+}
+
 /* What these roles save at most if they are wholly on NVM, with the largest weights beside them;
  * unless `is_in` is NULL, notes which groups those are. */
 static double saved_ps(const struct best_bound *bound, uint32_t whole, int64_t blocks,
                        uint8_t *is_in) {
   const struct best_trace *trace = bound->trace;
   double saved = 0;
-  double left = (double)blocks;
+  uint32_t count = 0;
   for (uint32_t role = 0; role < TK_ROLES; role++) {
-    if (!(whole >> role & 1u))
-      continue;
-    saved += bound->rounds * (double)trace->flushes[role] * (double)trace->setup.prices.flush_ps[0];
-    left -= (double)trace->role_blocks[role];
+    const bool is_whole = whole >> role & 1u;
+    if (is_whole) {
+      saved +=
+          bound->rounds * (double)trace->flushes[role] * (double)trace->setup.prices.flush_ps[0];
+      blocks -= trace->role_blocks[role];
+    }
     for (uint32_t i = trace->role_begin[role]; i < trace->role_begin[role + 1]; i++) {
-      saved += bound->weights[trace->by_role[i]];
+      const uint32_t group = trace->by_role[i];
+      if (is_whole)
+        saved += bound->weights[group];
+      else if (bound->weights[group] > 0)
+        bound->values[count++] = (struct best_value){best_bound_value(bound, group), group};
       if (is_in != NULL)
-        is_in[trace->by_role[i]] = 1;
+        is_in[group] = is_whole;
     }
   }
-  for (uint32_t place = 0; place < trace->groups && left > 0; place++) {
-    const struct best_value *one = &bound->values[place];
-    if (one->value <= 0)
-      break;
-    if (whole >> role_of(bound, one->group) & 1u)
-      continue;
-    const double taken = fmin(left, blocks_of(bound, one->group));
-    saved += taken * one->value;
-    left -= taken;
-    if (is_in != NULL)
-      is_in[one->group] = 1;
-  }
-  return saved;
+  return saved + take_largest(bound, count, (double)blocks, is_in);
 }
 
-/* Returns the roles that are wholly on NVM in the case that saves most, of sorted weights. */
+/* Returns the roles that are wholly on NVM in the case that saves most. */
 static uint32_t best_case(const struct best_bound *bound, int64_t blocks, double *saved) {
   uint32_t best = 0;
   *saved = saved_ps(bound, 0, blocks, NULL);
@@ -258,43 +328,17 @@ static uint32_t best_case(const struct best_bound *bound, int64_t blocks, double
   return best;
 }
 
-void best_bound_read(struct best_bound *bound, const int64_t *blocks, uint64_t count,
-                     int64_t *bound_ps) {
-  sort_all(bound);
-  for (uint64_t i = 0; i < count; i++) {
-    double saved;
-    (void)best_case(bound, blocks[i], &saved);
-    bound_ps[i] = bound->rounds > 0 ? floor_ps(bound, saved) : 0;
-  }
-}
-
-/* Notes which groups have the largest weights that fit; returns the bound. */
-static int64_t aim(struct best_bound *bound, int64_t blocks) {
+int64_t best_bound_at(struct best_bound *bound, int64_t blocks, uint8_t *is_in) {
   double saved;
-  sort_all(bound);
   const uint32_t whole = best_case(bound, blocks, &saved);
-  memset(bound->is_in, 0, bound->trace->groups);
-  (void)saved_ps(bound, whole, blocks, bound->is_in);
+  if (is_in != NULL)
+    (void)saved_ps(bound, whole, blocks, is_in);
   return bound->rounds > 0 ? floor_ps(bound, saved) : 0;
 }
 
-int64_t best_bound_weigh(struct best_bound *bound, int64_t blocks, uint32_t rounds) {
-  int64_t most = 0;
-  memset(bound->is_in, 0, bound->trace->groups);
-  for (uint32_t round = 0; blocks < 0 && round < rounds; round++)
-    divide(bound, false);
-  for (uint32_t round = 0; blocks >= 0 && round <= rounds; round++) {
-    const int64_t bound_ps = aim(bound, blocks);
-    most = bound_ps > most ? bound_ps : most;
-    if (round == rounds)
-      break;
-    for (uint32_t group = 0; group < bound->trace->groups; group++)
-      bound->weights[group] *= FORGET;
-    bound->constant_ps *= FORGET;
-    bound->rounds *= FORGET;
-    divide(bound, true);
-  }
-  return most;
+void best_bound_weigh(struct best_bound *bound, uint32_t rounds) {
+  for (uint32_t round = 0; round < rounds; round++)
+    divide(bound);
 }
 
 int best_bound_init(struct best_bound *bound, const struct best_trace *trace) {
@@ -302,19 +346,17 @@ int best_bound_init(struct best_bound *bound, const struct best_trace *trace) {
   *bound = (struct best_bound){.trace = trace};
   bound->weights = calloc(groups, sizeof *bound->weights);
   bound->values = calloc(groups, sizeof *bound->values);
-  bound->is_in = calloc(groups, sizeof *bound->is_in);
-  const bool is_complete = bound->weights != NULL && bound->values != NULL && bound->is_in != NULL;
-  return is_complete ? 0 : -ENOMEM;
+  return bound->weights != NULL && bound->values != NULL ? 0 : -ENOMEM;
 }
 
 void best_bound_clear(struct best_bound *bound) {
   memset(bound->weights, 0, bound->trace->groups * sizeof *bound->weights);
   bound->constant_ps = 0;
+  bound->summed_ps = 0;
   bound->rounds = 0;
 }
 
 void best_bound_free(struct best_bound *bound) {
   free(bound->weights);
   free(bound->values);
-  free(bound->is_in);
 }

@@ -17,8 +17,8 @@ struct best_bound {
   const struct best_trace *trace;
   double *weights;           /* by group */
   struct best_value *values; /* space for all groups */
-  uint8_t *is_in;            /* by group: among the largest weights of the capacity aimed at */
   double constant_ps;        /* of the time on the base device, as far as it is counted */
+  double summed_ps;          /* what else was added, on which rounding depends */
   double rounds;
 };
 
@@ -28,18 +28,22 @@ int best_bound_init(struct best_bound *bound, const struct best_trace *trace);
 /* Forgets all rounds. */
 void best_bound_clear(struct best_bound *bound);
 
-/* Divides savings for all capacities, or for one of `blocks` (from 0 up). Returns the largest bound
- * found for that one, 0 for all. */
-int64_t best_bound_weigh(struct best_bound *bound, int64_t blocks, uint32_t rounds);
+/* Divides savings, for so many rounds. */
+void best_bound_weigh(struct best_bound *bound, uint32_t rounds);
 
-/* Writes the bounds of some capacities. */
-void best_bound_read(struct best_bound *bound, const int64_t *blocks, uint64_t count,
-                     int64_t *bound_ps);
+/* Divides what flushes cost: what each device takes that has blocks of their role. What the base
+ * device's saves once all are gone is not divided but tried, see best_bound_at. */
+void best_bound_divide_flushes(struct best_bound *bound);
+
+/* Returns the bound of a capacity; unless `is_in` (by group) is NULL, notes there which groups'
+ * weights are counted as saved. */
+int64_t best_bound_at(struct best_bound *bound, int64_t blocks, uint8_t *is_in);
 
 /* Returns the weight a block. */
 double best_bound_value(const struct best_bound *bound, uint32_t group);
 
-/* Orders values from the largest down; of equals the lower group comes first. */
+/* Orders values, which come by rising group, from the largest down; of equals the lower group comes
+ * first. */
 void best_values_sort(struct best_value *values, uint32_t count);
 
 /* Frees what it holds. */

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/best_anneal.h"
 #include "model/best_bound.h"
+#include "model/best_path.h"
 #include "model/best_search.h"
 #include "model/best_set.h"
 #include "model/best_trace.h"
@@ -16,6 +18,8 @@
 struct tk_best {
   struct best_trace trace;
   struct best_bound bound;
+  struct best_path *path;          /* NULL: not made */
+  const struct best_bound *valued; /* whose weights are the groups' values */
   struct best_set set;
   struct tk_placement_device *devices;
   struct block_map *map;
@@ -23,6 +27,7 @@ struct tk_best {
   struct tk_placement_totals totals;
   uint64_t *starts; /* a bit by block: a group begins there */
   struct best_value *space;
+  uint8_t *kept;    /* by group: the best placement while others are tried */
   int64_t worst_ps; /* no time can exceed this */
 };
 
@@ -40,6 +45,13 @@ static bool are_prices_valid(const struct tk_best_prices *prices) {
   return is_cost_valid(&prices->base, is_disk) && is_cost_valid(&prices->nvm, false) &&
          prices->flush_ps[0] >= 0 && prices->flush_ps[1] >= 0 &&
          (!is_disk || spindle_is_valid(&prices->disk));
+}
+
+static void free_path(struct tk_best *best) {
+  if (best->path != NULL)
+    best_path_free(best->path);
+  free(best->path);
+  best->path = NULL;
 }
 
 static int allocate(struct tk_best *best) {
@@ -68,6 +80,7 @@ int tk_best_new(const struct tk_best_setup *setup, struct tk_best **out) {
     return -ENOMEM;
   best->trace.setup = *setup;
   best->totals.bad_request_id = -1;
+  best->valued = &best->bound;
   const int error = allocate(best);
   if (error) {
     tk_best_free(best);
@@ -154,6 +167,7 @@ static int transfer(void *context, const struct issue_request *request) {
 static int flush(void *context, const struct issue_request *request) {
   struct tk_best *best = context;
   best->trace.flushes[request->role]++;
+  best->totals.flushes[request->role]++;
   return 0;
 }
 
@@ -178,7 +192,8 @@ int tk_best_finish(struct tk_best *best, const uint8_t *cuts) {
   if (!error)
     error = best_set_init(&best->set, &best->trace);
   best->space = calloc(best->trace.groups + 1ul, sizeof *best->space);
-  return best->space == NULL ? -ENOMEM : error;
+  best->kept = malloc(best->trace.groups + 1ul);
+  return best->space == NULL || best->kept == NULL ? -ENOMEM : error;
 }
 
 void tk_best_read(const struct tk_best *best, struct tk_placement_totals *totals) {
@@ -195,6 +210,9 @@ int tk_best_reprice(struct tk_best *best, const struct tk_best_prices *prices) {
   best->trace.setup.prices = *prices;
   best_trace_price(&best->trace);
   best_bound_clear(&best->bound);
+  best->valued = &best->bound;
+  if (best->path != NULL)
+    best_path_reset(best->path);
   return 0;
 }
 
@@ -202,17 +220,36 @@ void tk_best_groups(const struct tk_best *best, uint32_t *first_blocks) {
   memcpy(first_blocks, best->trace.first_block, best->trace.groups * sizeof *first_blocks);
 }
 
-int64_t tk_best_weigh(struct tk_best *best, int64_t blocks, uint32_t rounds) {
-  return best_bound_weigh(&best->bound, blocks, rounds);
+void tk_best_weigh(struct tk_best *best, uint32_t rounds) {
+  best_bound_weigh(&best->bound, rounds);
+  best->valued = &best->bound;
 }
 
 void tk_best_bound(struct tk_best *best, const int64_t *blocks, uint64_t count, int64_t *bound_ps) {
-  best_bound_read(&best->bound, blocks, count, bound_ps);
+  for (uint64_t i = 0; i < count; i++)
+    bound_ps[i] = best_bound_at(&best->bound, blocks[i], NULL);
+}
+
+int tk_best_tighten(struct tk_best *best, int64_t blocks, int64_t target_ps, uint32_t rounds,
+                    int64_t *bound_ps) {
+  if (best->path == NULL) {
+    best->path = calloc(1, sizeof *best->path);
+    if (best->path == NULL)
+      return -ENOMEM;
+    const int error = best_path_init(best->path, &best->trace);
+    if (error) {
+      free_path(best);
+      return error;
+    }
+  }
+  *bound_ps = best_path_tighten(best->path, blocks, target_ps, rounds);
+  best->valued = &best->path->best;
+  return 0;
 }
 
 void tk_best_values(const struct tk_best *best, double *values) {
   for (uint32_t group = 0; group < best->trace.groups; group++)
-    values[group] = best_bound_value(&best->bound, group);
+    values[group] = best_bound_value(best->valued, group);
 }
 
 static struct tk_best_result result_of(const struct tk_best *best) {
@@ -228,7 +265,11 @@ int tk_best_choose(struct tk_best *best, int64_t blocks, const double *values, u
     const int error = best_set_link(set);
     if (error)
       return error;
-    best_search_climb(set, blocks, steps, best->space);
+    best_search_climb(set, blocks, steps / 2, best->space);
+    if (best->trace.is_ordered) {
+      best_anneal(set, blocks, steps / 2, best->kept);
+      best_search_climb(set, blocks, steps / 2, best->space);
+    }
   }
   for (uint32_t group = 0; group < best->trace.groups; group++)
     memset(on_nvm + best->trace.first_block[group], set->on[group],
@@ -251,9 +292,11 @@ void tk_best_free(struct tk_best *best) {
   row_reader_free(&best->reader);
   best_trace_free(&best->trace);
   best_bound_free(&best->bound);
+  free_path(best);
   best_set_free(&best->set);
   free(best->devices);
   free(best->starts);
   free(best->space);
+  free(best->kept);
   free(best);
 }

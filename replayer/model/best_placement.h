@@ -72,14 +72,19 @@ TK_EXPORT int tk_best_reprice(struct tk_best *best, const struct tk_best_prices 
 /* Copies the first block of each group. */
 TK_EXPORT void tk_best_groups(const struct tk_best *best, uint32_t *first_blocks);
 
-/* Divides savings for so many rounds, going on from the weights that there are: for all capacities,
- * or where `blocks` is not negative for that one, which makes the bound more exact there. Returns
- * the best bound found for that one in ps, 0 for all. */
-TK_EXPORT int64_t tk_best_weigh(struct tk_best *best, int64_t blocks, uint32_t rounds);
+/* Divides savings for so many rounds, going on from the weights that there are. */
+TK_EXPORT void tk_best_weigh(struct tk_best *best, uint32_t rounds);
 
 /* Writes the time in ps that no placement of so many blocks falls below, for `count` capacities. */
 TK_EXPORT void tk_best_bound(struct tk_best *best, const int64_t *blocks, uint64_t count,
                              int64_t *bound_ps);
+
+/* Divides savings for one capacity, so many rounds, by best_path.h, going on from the last call's
+ * division; the bound of this capacity that it makes as large as it can does not exceed
+ * `target_ps`, the time of a placement that fits. Writes it and returns 0, or returns -ENOMEM. Its
+ * weights are the groups' values until tk_best_weigh is called. */
+TK_EXPORT int tk_best_tighten(struct tk_best *best, int64_t blocks, int64_t target_ps,
+                              uint32_t rounds, int64_t *bound_ps);
 
 /* Copies the weight a block of each group. */
 TK_EXPORT void tk_best_values(const struct tk_best *best, double *values);

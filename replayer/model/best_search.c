@@ -48,6 +48,11 @@ static bool look_around(struct best_set *set, struct market *market, uint64_t en
       market->values[low++] = (struct best_value){-change, group};
   }
   /* The losses are negative: what loses least comes first in falling order, too. */
+  for (uint32_t i = high, j = trace->groups; i + 1 < j; i++) {
+    const struct best_value one = market->values[i];
+    market->values[i] = market->values[--j];
+    market->values[j] = one;
+  }
   best_values_sort(market->values, low);
   best_values_sort(market->values + high, trace->groups - high);
   market->coming = low;

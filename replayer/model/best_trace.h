@@ -87,4 +87,22 @@ static inline int64_t best_setup_ps(const struct best_trace *trace,
   return fua_ps + (head == sector ? prices->base.sequential_ps[op] : prices->base.latency_ps[op]);
 }
 
+/* What a request's setup on the base device takes in any case. */
+static inline int64_t best_least_ps(const struct best_trace *trace,
+                                    const struct best_request *request) {
+  const struct tk_placement_cost *base = &trace->setup.prices.base;
+  return base->sequential_ps[request->kind & BEST_WRITE] +
+         (request->kind & BEST_FUA ? base->fua_ps : 0);
+}
+
+/* And what it takes more, at least, where it continues nothing. */
+static inline int64_t best_fresh_ps(const struct best_trace *trace,
+                                    const struct best_request *request) {
+  const struct tk_best_prices *prices = &trace->setup.prices;
+  const int op = request->kind & BEST_WRITE;
+  return prices->disk.half_turn_ps > 0
+             ? prices->disk.half_turn_ps
+             : prices->base.latency_ps[op] - prices->base.sequential_ps[op];
+}
+
 #endif

@@ -9,7 +9,7 @@ from tests.bench.harness import Bench, timed, tracekit
 from tests.bench.inputs import ROOT
 from tracekit.devices import DevicePair, load_profiles
 from tracekit.model import answer as choice
-from tracekit.model.best_choice import OTHER_PARTS, Rivals
+from tracekit.model.best_choice import HEADLINE_PARTS, Rivals
 from tracekit.model.best_placement import searching
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.placement import ChargedTrace, curves_at
@@ -38,7 +38,7 @@ def compare(out: Bench, name: str, folder: Path, pair: DevicePair, capacities: i
         with searching(trace) as search:
             for index in range(1, len(curves.points)):
                 capacity = int(curves.points[index])
-                found = search.find(capacity, list(rivals.at(index)), parts=OTHER_PARTS)
+                found = search.find(capacity, list(rivals.at(index)), parts=HEADLINE_PARTS)
                 best = min(found.elapsed_ps, *(r.elapsed_ps or 0 for r in rivals.at(index)))
                 if best < found.elapsed_ps:
                     raise SystemExit(f"{name}: an order is better than the best at {capacity}")

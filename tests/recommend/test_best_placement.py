@@ -20,9 +20,21 @@ from tests.simulate.placement_models import (
     write_trace,
 )
 from tracekit.devices import DevicePair, Profile, base_cost, device_cost
+from tracekit.model.answer import gain_text, longer
 from tracekit.model.best_choice import near
-from tracekit.model.best_placement import OnNvm, Rival, Search, read_best, searching, time_ps
+from tracekit.model.best_placement import (
+    OnNvm,
+    Rival,
+    Search,
+    prices_of,
+    read_best,
+    searching,
+    time_ps,
+)
+from tracekit.model.best_regret import Case, add_devices, case_of, worst_of
 from tracekit.model.block_orders import hottest_first, read_blocks
+from tracekit.model.changes import changed_devices, variants
+from tracekit.model.gain_range import FACTORS
 from tracekit.model.placement import ChargedTrace
 from tracekit.replay.placed import place_answer
 from tracekit.store import TraceFolder
@@ -166,6 +178,66 @@ def test_no_placement_is_below_the_bound_and_few_above_the_best(
             assert found.bound_ps is not None
             assert found.bound_ps <= best_ps <= found.elapsed_ps
             assert found.elapsed_ps <= min(one.elapsed_ps or 0 for one in rivals)
+
+
+def test_groups_come_by_falling_value_and_equals_in_their_order(tmp_path: Path) -> None:
+    # GIVEN blocks apart, each a group, with values of both signs, zeros, equals and no end
+    trace = traced(tmp_path / "trace", [Request("fs", 16 * one) for one in range(600)], (DISK, NVM))
+    draw = np.random.default_rng(1)
+    some = np.array([np.inf, -0.0, 0.0, 1e-300, 0.5, 7.0, -3.0])
+    values = draw.choice(some, 600) * draw.integers(1, 9, 600).astype(np.float64)
+    order = sorted(range(600), key=lambda one: (-values[one], one))
+    with searching(trace) as search:
+        for capacity in (1, 90, 300, 600):
+            _, on_nvm = search.kernel.choose(capacity, values, steps=0)
+            # THEN the first ones are placed, but none below zero
+            expected = sorted(one for one in order[:capacity] if values[one] >= 0)
+            assert np.flatnonzero(on_nvm).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_devices_that_are_left_out_have_no_largest_regret(tmp_path: Path, kind: str) -> None:
+    tried = 0
+    for number in range(12):
+        requests = chance(number)
+        trace = traced(tmp_path / str(number), requests, PAIRS[kind])
+        capacity = len(trace.touched.keys) // 3
+        with searching(trace) as search:
+            best = search.find(capacity, [], parts=20)
+            placements = {"best": best.on_nvm}
+            placements |= {one.name: one.on_nvm for one in rivals_of(search, requests, capacity)}
+            # WHEN only the parts of devices are tried that can have the largest regret
+            some: list[Case] = []
+            add_devices(some, search, capacity=capacity, placements=placements)
+            # THEN that is the largest one of all parts
+            every = []
+            for change in variants(trace.devices, FACTORS):
+                search.kernel.reprice(prices_of(changed_devices(trace.devices, change)))
+                sizes = {"groups": search.size.groups, "capacity": capacity}
+                every.append(case_of(str(change), search.kernel, **sizes, placements=placements))
+            for name in placements:
+                found, known = (
+                    worst_of(name, cases).worst_ratio if cases else 0.0 for cases in (some, every)
+                )
+                assert found == pytest.approx(known, abs=1e-9)
+        tried += len(every) - len(some)
+    assert tried > 12
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words", "gain"),
+    [
+        (0.372, "37.2% longer than", "-37.2%"),
+        (4.718, "5.7 times as long as", "none, but 5.7 times as long as before"),
+        (5426.3, "more than 10 times as long as", "none, but more than 10 times as long as before"),
+    ],
+)
+def test_what_takes_many_times_as_long_is_no_percentage(
+    ratio: float, words: str, gain: str
+) -> None:
+    assert longer(ratio) == words
+    assert gain_text(-ratio) == gain
+    assert gain_text(0.981) == "98.1%"
 
 
 def test_blocks_of_no_known_role_are_placed_and_can_be_replayed(tmp_path: Path) -> None:

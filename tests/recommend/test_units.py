@@ -139,6 +139,61 @@ def files_table(file: Path, device: str = "sda1") -> Path:
     return file
 
 
+def votes_of(names: list[str], requests: list[Request]) -> dict[Block, list[str]]:
+    """Return after which directories each block of metadata and journal was requested."""
+    votes: dict[Block, list[str]] = {}
+    last = ""
+    for name, request in zip(names, requests, strict=True):
+        if name in ("/a", "/b"):
+            last = name
+        elif name != "other" and last:
+            votes.setdefault(request.blocks[0], []).append(last)
+    return votes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_path: Path) -> None:
+    # GIVEN two directories, metadata and a journal in one file system, and a file system beside it
+    rng = random.Random(seed)  # noqa: S311 - a repeatable trace
+    places = {"/a": range(16), "/b": range(16, 32), "meta": range(60, 70), "journal": range(90, 96)}
+    places |= {"other": range(200, 210)}
+    layout = [
+        partition("sda", 1, "fs", range(800)),
+        partition("sda", 1, "journal", range(90 * 8, 96 * 8), name="sda1 journal"),
+        partition("sda", 2, "fs", range(1600, 2400)),
+    ]
+    table = written(
+        tmp_path / "files.csv",
+        "path,device,first_sector,sectors\n/a/x,sda,0,128\n/b/x,sda,128,128\n",
+    )
+    names = rng.choices([*places], k=200)
+    requests = [
+        Request("journal" if name == "journal" else "fs", 8 * rng.choice(places[name]))
+        for name in names
+    ]
+    result = recommended(
+        tmp_path / "t",
+        requests,
+        unit="directory",
+        files=table,
+        capacities_bytes=(16 * BLOCK,),
+        info={"layout": layout},
+    )
+    # THEN what goes along is what the majority of a block's requests came after
+    votes = votes_of(names, requests)
+    placed = {one["name"].rstrip("/") for one in result["units"]["placed"]}
+    assert placed in ({"/a"}, {"/b"}, {"journal"})
+    along = {
+        block
+        for block, names_ in votes.items()
+        if min("/a", "/b", key=lambda one: (-names_.count(one), one)) in placed
+    }
+    moved = {("sda", block) for name in placed for block in places[name]}
+    assert result["units"]["along_bytes"] == len(along) * BLOCK > 0
+    assert result["units"]["elapsed_ns"] == time_ns(requests, moved | along)
+    assert "of metadata and journal go along" in result["headline"][0]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json"])
 def test_directories_are_moved_whole_and_files_above_them_alone(
     suffix: str, tmp_path: Path

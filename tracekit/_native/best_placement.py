@@ -59,6 +59,14 @@ class BestKernel(RequestKernel):
         self._check_rows(self._call("finish", cuts))
         return BestSize(**self._read("measure", "tk_best_size"))
 
+    def flushes(self) -> tuple[int, ...]:
+        """Return how many flushes each role has."""
+        return tuple(self._totals()["flushes"])
+
+    def orphans(self) -> int:
+        """Return how many requests were merged into one that was not found."""
+        return int(self._totals()["orphan_merges"])
+
     def reprice(self, prices: Prices) -> None:
         """Take other devices, and forget the weights."""
         self._check(self._call("reprice", struct("tk_best_prices", **_fields(prices))))
@@ -69,9 +77,18 @@ class BestKernel(RequestKernel):
         self._call("groups", starts)
         return starts.astype(np.int64)
 
-    def weigh(self, rounds: int, *, blocks: int = -1) -> int:
-        """Divide savings between groups, for all capacities or one; return the best bound there."""
-        return int(self._call("weigh", blocks, rounds))
+    def weigh(self, rounds: int) -> None:
+        """Divide savings between groups, for all capacities."""
+        self._call("weigh", rounds)
+
+    def tighten(self, blocks: int, *, target_ps: int, rounds: int) -> int:
+        """Divide savings for one capacity; return the best bound there.
+
+        The time of a placement of so many blocks says how large a bound can be.
+        """
+        found = np.zeros(1, np.int64)
+        self._check(self._call("tighten", blocks, target_ps, rounds, found))
+        return int(found[0])
 
     def bounds_ps(self, capacities: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the time in ps below which no placement of so many blocks falls."""

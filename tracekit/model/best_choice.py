@@ -12,6 +12,7 @@ from tracekit.arrow import Integers
 from tracekit.devices import Profile
 from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Cut, Grid, Recommendation
+from tracekit.model.best_long import find_long
 from tracekit.model.best_placement import (
     BEFORE,
     MOST_CAPACITIES,
@@ -26,9 +27,16 @@ from tracekit.model.best_placement import (
     time_ps,
 )
 from tracekit.model.best_records import BestPlacement, Regret
-from tracekit.model.best_regret import DEARER_RATIO, FRAGILE_RATIO, regrets
+from tracekit.model.best_regret import (
+    DEARER_RATIO,
+    FRAGILE_RATIO,
+    ROBUSTER_RATIO,
+    can_compare,
+    regrets,
+)
 from tracekit.model.block_orders import blocks_in_order, hottest_first
 from tracekit.model.placement import COVERAGES, ChargedTrace, Curves, to_ns
+from tracekit.model.run_sample import LongTrace
 from tracekit.tables import MOST_ACCESSED, ROLE_NAMES
 from tracekit.units import format_duration, format_size
 
@@ -63,6 +71,10 @@ class Rivals:
         everything = self._placed(MOST_ACCESSED, {MOST_ACCESSED: capacity})
         yield Rival(MOST_ACCESSED, everything, known_ps if is_comparable else None)
 
+    def forget(self) -> None:
+        """Free the orders."""
+        self._orders.clear()
+
     def _placed(self, coverage: str, shares: dict[str, int]) -> OnNvm:
         on_nvm = np.zeros(len(self.trace.touched.keys), np.uint8)
         for role, count in shares.items():
@@ -96,12 +108,19 @@ def find_best(
     if not curves.base_total_ps or not len(trace.touched.keys) or not curves.points[grid.headline]:
         return None
     rivals = Rivals(trace, curves, is_mixed)
-    with searching(trace) as search:
-        others = _others(search, rivals, grid)
-        before = [one for one in others if one.capacity <= curves.points[grid.headline]]
-        headline = _at(search, rivals, grid.headline, before[-1:], parts=HEADLINE_PARTS)
-        known = list(rivals.at(grid.headline))
-        chosen, compared = _robust(search, headline, known, cut)
+    others: list[Found] = []
+    compared: list[Regret] = []
+    if isinstance(trace, LongTrace):
+        capacity, known = _at(rivals, grid.headline, [])
+        rivals.forget()
+        chosen = headline = find_long(trace, capacity, rivals=known)
+    else:
+        with searching(trace) as search:
+            others = _others(search, rivals, grid)
+            before = [one for one in others if one.capacity <= curves.points[grid.headline]]
+            capacity, known = _at(rivals, grid.headline, before[-1:])
+            headline = search.find(capacity, known, parts=HEADLINE_PARTS)
+            chosen, compared = _robust(search, headline, known, cut)
     chosen = _timed(trace, chosen, known)
     base_ps = curves.base_total_ps
     others = [one for one in others if one.capacity != chosen.capacity]
@@ -115,7 +134,9 @@ def find_best(
         orders_ns={name: to_ns(ps) for name, ps in headline.orders_ps.items()},
         regrets=compared,
         fragile_ratio=FRAGILE_RATIO,
-        fastest_ns=None if chosen.order == headline.order else to_ns(headline.elapsed_ps),
+        fastest_ns=to_ns(headline.elapsed_ps)
+        if compared and chosen.order != headline.order
+        else None,
     )
     return Best(found, table)
 
@@ -127,15 +148,15 @@ def _others(search: Search, rivals: Rivals, grid: Grid) -> list[Found]:
     count = 0 if rivals.curves.is_open else min(len(shown), search.affordable(MOST_CAPACITIES))
     found: list[Found] = []
     for place in np.linspace(0, len(shown) - 1, count).round().astype(int):
-        found.append(_at(search, rivals, shown[place], found[-1:], parts=OTHER_PARTS))
+        capacity, known = _at(rivals, shown[place], found[-1:])
+        found.append(search.find(capacity, known, parts=OTHER_PARTS))
     return found
 
 
-def _at(search: Search, rivals: Rivals, index: int, before: list[Found], *, parts: int) -> Found:
-    """Return the best placement at a point; that of a smaller capacity fits, too."""
+def _at(rivals: Rivals, index: int, before: list[Found]) -> tuple[int, list[Rival]]:
+    """Return a point's capacity and its rivals; the best one of a smaller capacity fits, too."""
     others = [Rival(BEFORE, one.on_nvm, one.elapsed_ps) for one in before]
-    capacity = int(rivals.curves.points[index])
-    return search.find(capacity, [*rivals.at(index), *others], parts=parts)
+    return int(rivals.curves.points[index]), [*rivals.at(index), *others]
 
 
 def _robust(
@@ -148,6 +169,8 @@ def _robust(
     known_ps = [one.elapsed_ps for one in rivals if one.elapsed_ps is not None]
     most_ps = min([int((1 + DEARER_RATIO) * best.elapsed_ps), *known_ps])
     placements = {best.order: best}
+    if not can_compare(search):
+        return best, []
     for name, values in search.orders.items():
         elapsed_ps, on_nvm = search.kernel.choose(best.capacity, values, steps=0)
         if name not in placements and elapsed_ps <= most_ps:
@@ -157,19 +180,27 @@ def _robust(
     sets = {name: one.on_nvm for name, one in placements.items()}
     compared = regrets(search, best.capacity, placements=sets, cut=cut)
     own = next((one.worst_ratio for one in compared if one.placement == best.order), 0.0)
-    if own <= FRAGILE_RATIO or compared[0].worst_ratio >= own:
+    if own <= FRAGILE_RATIO or compared[0].worst_ratio > ROBUSTER_RATIO * own:
         return best, compared
     return placements[compared[0].placement], compared
 
 
 def _timed(trace: ChargedTrace, found: Found, rivals: list[Rival]) -> Found:
-    """Return the placement with its time by the model of all others; with queues that decides."""
+    """Return the placement with its time by the model of all others.
+
+    That decides with queues, and of a long trace, where rivals' times are estimates.
+    """
     quiet = replace(trace, on_rows=None)
     found = replace(found, elapsed_ps=time_ps(quiet, found.on_nvm)[1])
-    if not trace.is_open:
+    if trace.is_open:
+        found = replace(found, bound_ps=None)
+        rivals = rivals[:OPEN_RIVALS]
+    elif isinstance(trace, LongTrace):
+        # Of the others the sample says that they take longer.
+        rivals = [one for one in rivals if one.elapsed_ps and one.elapsed_ps < found.elapsed_ps]
+    else:
         return found
-    found = replace(found, bound_ps=None)
-    for one in rivals[:OPEN_RIVALS]:
+    for one in rivals:
         elapsed_ps = time_ps(quiet, one.on_nvm)[1]
         if elapsed_ps < found.elapsed_ps:
             found = replace(
@@ -231,11 +262,7 @@ def _of_regret(best: BestPlacement) -> Iterator[str]:
     own = next((one for one in best.regrets if one.placement == best.answer.order), None)
     if own is None:
         return
-    worst = f"up to {own.worst_ratio:.1%} longer than the best placement there ({own.worst_case})"
-    if best.fastest_ns is None:
-        yield f"On other devices and in windows of the trace it takes {worst}."
-        return
-    yield (
-        f"It is the most robust one, with {worst}; the fastest, with"
-        f" {format_duration(best.fastest_ns)}, is more fragile than {best.fragile_ratio:.0%}."
-    )
+    worst = f"{choice.longer(own.worst_ratio)} the best placement there ({own.worst_case})"
+    yield f"On other devices and in windows of the trace it takes {worst}, at worst."
+    if best.fastest_ns is not None:
+        yield f"The fastest one, with {format_duration(best.fastest_ns)}, is less robust there."

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,9 +33,17 @@ TABLE = "simulations/best_placement"
 WORK = 4_000_000
 """Requests looked at, to divide savings and to exchange blocks each: about 0.1 s of one core."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 64
+PATH_WORK, MOST_PATH_ROUNDS = 4 * WORK, 300
+"""For one capacity where requests depend on those before: a look at one is simpler there."""
+MOST_PATH_PAIRS = 2_000_000
+"""A trace that has more is bounded for all capacities only, which takes less memory."""
 MOST_CAPACITIES = 10
+ROUNDS_AN_ORDER = 25
+"""After so many rounds for one capacity its shares are tried as an order."""
 STARTS = 2
 """Orders from which exchanges begin."""
+NEAR_RATIO = 0.001
+"""Nearer the bound than is shown, no more work is done."""
 EXTENT_BLOCKS = (16, 64, 256)
 WEIGHTS, BEFORE = "saving per byte", "the capacity before"
 OnNvm = NDArray[np.uint8]
@@ -77,6 +86,11 @@ def setup_of(trace: ChargedTrace) -> BestSetup:
     )
 
 
+def rounds(size: BestSize, parts: int) -> int:
+    """Return how many rounds a part of the work pays for."""
+    return min(max(WORK // parts // max(size.pairs, 1), LEAST_ROUNDS), MOST_ROUNDS)
+
+
 @dataclass
 class Search:
     """A trace that was read, and what looking for the best placement may cost."""
@@ -85,6 +99,8 @@ class Search:
     kernel: BestKernel
     size: BestSize
     starts: Integers  # the first block of each group
+    even: Values  # what groups save a block, whatever the capacity
+    flushed: tuple[int, ...]  # the roles, by index, that have flushes
     orders: dict[str, Values] = field(default_factory=dict)  # that were tried last
 
     @property
@@ -92,10 +108,6 @@ class Search:
         """Whether a request depends on the one before, so that a bound is of one capacity."""
         cost = base_cost(self.trace.devices.base)
         return self.trace.devices.base.has_head or cost.latency_ps != cost.sequential_ps
-
-    def rounds(self, parts: int) -> int:
-        """Return how many rounds a part of the work pays for."""
-        return min(max(WORK // parts // max(self.size.pairs, 1), LEAST_ROUNDS), MOST_ROUNDS)
 
     def affordable(self, count: int) -> int:
         """Return how many of so many parts of the work pay for a round and a look each."""
@@ -119,8 +131,9 @@ class Search:
         """Return orders in which a role that fits is whole, as that saves its flushes."""
         roles = self.trace.touched.role
         found: dict[str, Values] = {}
-        for role, blocks in enumerate(self.trace.touched.role_blocks().tolist()):
-            if 0 < blocks <= capacity:
+        sizes = self.trace.touched.role_blocks().tolist()
+        for role in self.flushed:
+            if 0 < sizes[role] <= capacity:
                 is_role = roles[self.starts] == role
                 found |= {
                     f"{name}, all of {ROLES[role]} first": np.where(is_role, np.inf, values)
@@ -131,37 +144,57 @@ class Search:
     def find(self, capacity: int, rivals: Sequence[Rival], *, parts: int) -> Found:
         """Return the best placement of so many blocks; `parts` share the work."""
         bound_ps = int(self.kernel.bounds_ps(np.array([capacity]))[0])
-        even = self.kernel.values(self.size.groups)
-        orders = {WEIGHTS: even}
-        if self.is_ordered:
-            rounds = self.rounds(2 * parts)
-            bound_ps = max(bound_ps, self.kernel.weigh(rounds, blocks=capacity))
-            aimed = self.kernel.values(self.size.groups)
-            orders[f"{WEIGHTS} there"] = aimed
-            for blocks in EXTENT_BLOCKS:
-                orders[f"extents of {blocks * BLOCK_BYTES >> 10} KiB"] = self.by_extents(
-                    aimed, blocks
-                )
-        orders |= self.roles_first(orders, capacity)
-        orders |= {rival.name: self.whole(rival.on_nvm) for rival in rivals}
+        even = self.even
+        self.orders = {WEIGHTS: even}
+        for blocks in EXTENT_BLOCKS if self.is_ordered else ():
+            self.orders[f"extents of {blocks * BLOCK_BYTES >> 10} KiB"] = self.by_extents(
+                even, blocks
+            )
+        self.orders |= self.roles_first(self.orders, capacity)
+        work = WORK // parts // STARTS
+        is_climbed = self.size.pairs * 4 < work
+        self.orders |= {
+            rival.name: self.whole(rival.on_nvm)
+            for rival in rivals
+            if is_climbed or rival.elapsed_ps is None
+        }
         times = {
             name: self.kernel.choose(capacity, values, steps=0)[0]
-            for name, values in orders.items()
+            for name, values in self.orders.items()
         }
-        self.orders = orders
+        if self.is_ordered and self.size.pairs <= MOST_PATH_PAIRS:
+            bound_ps = self._tightened(capacity, times, bound_ps, parts)
+        is_climbed = is_climbed and min(times.values()) > (1 + NEAR_RATIO) * bound_ps
+        starts = _starts(times)[: None if is_climbed else 1]
         found = min(
-            (self._climbed(capacity, orders[name], times, name, parts) for name in _starts(times)),
+            (self._climbed(capacity, times, name, work * is_climbed) for name in starts),
             key=lambda one: one.elapsed_ps,
         )
-        return _not_worse(replace(found, bound_ps=bound_ps), rivals)
+        known = {one.name: one.elapsed_ps for one in rivals if one.elapsed_ps is not None}
+        found = replace(found, bound_ps=bound_ps, orders_ps=known | dict(found.orders_ps))
+        return _not_worse(found, rivals)
 
-    def _climbed(
-        self, capacity: int, values: Values, times: Mapping[str, int], name: str, parts: int
-    ) -> Found:
-        """Return what exchanges make of an order, where they can be paid."""
-        work = WORK // parts // STARTS
-        steps = work if self.size.pairs * 4 < work else 0
-        elapsed_ps, on_nvm = self.kernel.choose(capacity, values, steps=steps)
+    def _tightened(self, capacity: int, times: dict[str, int], bound_ps: int, parts: int) -> int:
+        """Return the bound of one capacity, and add the orders of the shares that it is from."""
+        count = PATH_WORK // parts // max(self.size.pairs, 1)
+        count = min(max(count, LEAST_ROUNDS), MOST_PATH_ROUNDS)
+        for begin in range(0, count, ROUNDS_AN_ORDER):
+            if min(times.values()) <= (1 + NEAR_RATIO) * bound_ps:
+                break
+            found_ps = self.kernel.tighten(
+                capacity, target_ps=min(times.values()), rounds=min(ROUNDS_AN_ORDER, count - begin)
+            )
+            bound_ps = max(bound_ps, found_ps)
+            values = {f"{WEIGHTS} there": self.kernel.values(self.size.groups)}
+            for name, order in (values | self.roles_first(values, capacity)).items():
+                elapsed_ps, _ = self.kernel.choose(capacity, order, steps=0)
+                if elapsed_ps < times.get(name, elapsed_ps + 1):
+                    times[name], self.orders[name] = elapsed_ps, order
+        return bound_ps
+
+    def _climbed(self, capacity: int, times: Mapping[str, int], name: str, steps: int) -> Found:
+        """Return what exchanges make of an order."""
+        elapsed_ps, on_nvm = self.kernel.choose(capacity, self.orders[name], steps=steps)
         return Found(
             capacity, on_nvm, elapsed_ps, None, name, elapsed_ps < times[name], dict(times)
         )
@@ -191,9 +224,15 @@ def searching(trace: ChargedTrace) -> Iterator[Search]:
         for rows in trace.rows():
             kernel.add(rows)
         size = kernel.finish()
-        search = Search(trace, kernel, size, kernel.group_starts(size.groups))
-        kernel.weigh(search.rounds(2))
-        yield search
+        kernel.weigh(rounds(size, 2))
+        yield Search(
+            trace,
+            kernel,
+            size,
+            kernel.group_starts(size.groups),
+            kernel.values(size.groups),
+            tuple(role for role, count in enumerate(kernel.flushes()[: len(ROLES)]) if count),
+        )
 
 
 def time_ps(trace: ChargedTrace, on_nvm: OnNvm) -> tuple[int, int]:
@@ -264,7 +303,21 @@ def read_best(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
             f"{file}: the best placement leaves everything on the base device",
             hint="replay without --placement",
         )
+    for number, row in enumerate(table.to_pylist(), 1):
+        if reason := _fault(touched, row):
+            raise InputError(f"{file}, row {number}: {reason}", hint="run recommend again")
     return blocks_of(touched, table)
+
+
+def _fault(touched: TouchedBlocks, row: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with an extent of blocks that somebody may have edited."""
+    known = touched.device_names
+    if row["device"] not in known:
+        return f"there is no device '{row['device']}' in the trace, which has {', '.join(known)}"
+    for column, what, least in (("first_block", "block", 0), ("blocks", "number of blocks", 1)):
+        if row[column] is None or row[column] < least:
+            return f"{row[column]} is no {what} from {least} up"
+    return None
 
 
 def blocks_of(touched: TouchedBlocks, table: pa.Table) -> OnNvm:

@@ -7,17 +7,10 @@ simulation: one pass over the trace times every beginning of an order of units.
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -25,11 +18,18 @@ from numpy.typing import NDArray
 from tracekit._native import placement as native
 from tracekit.arrow import Floats, Integers
 from tracekit.devices import Profile
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import UsageError
 from tracekit.metadata import Record, Region
 from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks
+from tracekit.model.file_extents import (
+    FILE_COLUMNS,
+    FILES_HINT,
+    FileExtent,
+    by_directory,
+    read_extents,
+)
 from tracekit.model.placement import ChargedTrace, distinct, to_ns
-from tracekit.safe_open import read_given
+from tracekit.model.taken_along import find_taken_along
 from tracekit.tables import ROLE_NAMES, ROLES, UNITS
 from tracekit.units import (
     BLOCK_BYTES,
@@ -52,11 +52,6 @@ ROUNDS = 3
 POINTS, OPEN_POINTS, SHOWN_POINTS = 1024, 64, 32
 SHOWN_UNITS, NAMED_UNITS = 16, 4
 KNAPSACK_STEPS, KNAPSACK_UNITS = 1000, 2000
-FILE_COLUMNS = ("path", "device", "first_sector", "sectors")
-FILES_HINT = (
-    "each row has path, device, first_sector and sectors (of 512 bytes, from the start of the"
-    " device or of the partition that it names), as filefrag -e -b512 prints them"
-)
 
 
 @dataclass(frozen=True)
@@ -101,6 +96,8 @@ class UnitAnswer(Record, kw_only=True):
     """Of the placed units."""
     outside_bytes: int
     """Touched bytes that are in no unit."""
+    along_bytes: int = 0
+    """Touched metadata and journal that go along with placed files and directories."""
     base_elapsed_ns: int
     elapsed_ns: int
     gain_ratio: float
@@ -122,6 +119,8 @@ class Units:
     bytes: Integers
     unit_of: NDArray[np.int64]
     skipped_rows: int = 0
+    taken_with: Integers | None = None
+    """The file or directory with which each block in none goes along, -1 for none."""
 
     def __len__(self) -> int:
         """Return the number of units."""
@@ -163,14 +162,15 @@ def default_extent(capacity_bytes: int) -> int:
     return min(LARGEST_EXTENT, 1 << (fitting.bit_length() - 1))
 
 
-def find_units(touched: TouchedBlocks, choice: UnitChoice, *, regions: Sequence[Region]) -> Units:
+def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region]) -> Units:
     """Return the units of a trace, in the order of their first blocks."""
+    touched = trace.touched
     device, block = block_addresses(touched)
     if choice.kind == EXTENT:
         return _extents(touched, choice.extent_bytes, device=device, block=block)
     if choice.kind == ROLE:
         return _roles(touched, ROLES[: native.PLACED_ROLES], regions, device=device, block=block)
-    extents, skipped = read_extents(choice.files or Path(), touched, regions=regions)
+    extents, skipped = read_extents(choice.files or Path(), touched.device_names, regions=regions)
     if choice.kind == DIRECTORY:
         extents = by_directory(extents)
     found = _files(touched, extents, choice.kind, device=device, block=block)
@@ -184,6 +184,7 @@ def find_units(touched: TouchedBlocks, choice: UnitChoice, *, regions: Sequence[
         np.append(found.bytes, roles.bytes),
         np.where(in_role, roles.unit_of + len(found), found.unit_of),
         skipped,
+        find_taken_along(trace, found.unit_of, regions=regions, where=(device, block)),
     )
 
 
@@ -264,118 +265,6 @@ def region_bytes(regions: Sequence[Region]) -> dict[str, int]:
     return found
 
 
-@dataclass(frozen=True)
-class FileExtent:
-    """A part of a file on a traced device, in sectors from the device's start."""
-
-    path: str
-    device: str
-    first_sector: int
-    sectors: int
-    line: int
-
-
-def read_extents(
-    file: Path, touched: TouchedBlocks, *, regions: Sequence[Region]
-) -> tuple[list[FileExtent], int]:
-    """Read the table of files; InputError names file and row of what is wrong.
-
-    Return the extents on the trace's devices, and how many rows are on others.
-    """
-    starts = {name: (name, 0) for name in touched.device_names}
-    for one in regions:
-        if one.name and one.name not in starts and one.device in starts:
-            starts[one.name] = (one.device, one.start_sector)
-    found, skipped = [], 0
-    for line, row in _rows(file):
-        path, name = row.get("path"), row.get("device")
-        first, sectors = (_whole(file, line, row, key) for key in FILE_COLUMNS[2:])
-        if not isinstance(path, str) or not path or not isinstance(name, str):
-            raise InputError(f"{file}, row {line}: path or device is missing", hint=FILES_HINT)
-        if sectors < 1 or first + sectors > 1 << 54:
-            raise InputError(
-                f"{file}, row {line}: {path}: no extent has {sectors} sectors from {first} on",
-                hint=FILES_HINT,
-            )
-        name = os.path.basename(name)
-        if name not in starts:
-            skipped += 1
-            continue
-        device, start = starts[name]
-        found.append(FileExtent(posixpath.normpath(path), device, first + start, sectors, line))
-    if not found:
-        raise InputError(
-            f"{file}: no row is of a device of the trace ({', '.join(touched.device_names)})",
-            hint=FILES_HINT,
-        )
-    _refuse_overlaps(file, found)
-    return found, skipped
-
-
-def _rows(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield rows with their numbers: lines of CSV, entries of JSON from 0."""
-    try:
-        text = read_given(file).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: cannot be read: {error}", hint=FILES_HINT) from None
-    if file.suffix == ".json":
-        try:
-            rows = msgspec.json.decode(text.encode(), type=list[dict[str, Any]])
-        except msgspec.DecodeError as error:
-            raise InputError(f"{file}: no JSON list of objects: {error}", hint=FILES_HINT) from None
-        yield from enumerate(rows)
-        return
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    missing = [name for name in FILE_COLUMNS if name not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(f"{file}, row 1: no column {', '.join(missing)}", hint=FILES_HINT)
-    for row in reader:
-        yield reader.line_num, row
-
-
-def _whole(file: Path, line: int, row: Mapping[str, Any], key: str) -> int:
-    value = row.get(key)
-    text = "" if isinstance(value, bool) else str(value)
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InputError(
-            f"{file}, row {line}: {key} is {value!r}, not a whole number", hint=FILES_HINT
-        )
-    return int(text)
-
-
-def _refuse_overlaps(file: Path, extents: Sequence[FileExtent]) -> None:
-    ordered = sorted(extents, key=lambda one: (one.device, one.first_sector))
-    for before, after in pairwise(ordered):
-        if before.device == after.device and (
-            before.first_sector + before.sectors > after.first_sector
-        ):
-            raise InputError(
-                f"{file}, row {after.line}: {after.path} has sector {after.first_sector} of"
-                f" {after.device}, which {before.path} has too (row {before.line})",
-                hint="a unit cannot share blocks with another: leave one of them out",
-            )
-
-
-def by_directory(extents: Sequence[FileExtent]) -> list[FileExtent]:
-    """Name the files by their directory, which is moved whole.
-
-    A directory that has others of the table below it is no unit: its own files stay single units.
-    """
-    folders = {posixpath.dirname(one.path) for one in extents}
-    above = {
-        "/".join(parts[:depth]) or "/"
-        for parts in (folder.split("/") for folder in folders)
-        for depth in range(1, len(parts))
-    }
-    leaves = {folder for folder in folders if folder not in above and folder not in ("", "/")}
-    return [
-        replace(one, path=f"{posixpath.dirname(one.path)}/")
-        if posixpath.dirname(one.path) in leaves
-        else one
-        for one in extents
-    ]
-
-
 def _extent_of(extents: Sequence[FileExtent], block: Integers) -> Integers:
     """Return which of a device's extents, ascending, has each block or a part of it; -1: none."""
     if not extents:
@@ -454,7 +343,10 @@ def time_chain(trace: ChargedTrace, units: Units, *, order: Integers, exact: int
     blocks = np.zeros(len(units.unit_of), np.dtype(native.BLOCK))
     blocks["role"] = trace.touched.role
     blocks["point"] = never
-    blocks["point"][:, native.OPTIMAL] = point_of[units.unit_of]
+    point = point_of[units.unit_of]
+    if units.taken_with is not None:
+        point = np.minimum(point, point_of[units.taken_with])
+    blocks["point"][:, native.OPTIMAL] = point
     scenarios = np.zeros(1 + never, np.dtype(native.SCENARIO))
     scenarios["order"][1:] = native.OPTIMAL
     scenarios["limit"][1:] = np.arange(1, never + 1)[:, np.newaxis]
@@ -542,7 +434,7 @@ def place_units(
     trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region], capacity_bytes: int
 ) -> tuple[UnitAnswer, pa.Table]:
     """Return the answer by whole units at a capacity, and the table of all units."""
-    units = find_units(trace.touched, choice, regions=regions)
+    units = find_units(trace, choice, regions=regions)
     chain, count = find_placement(trace, units, capacity=capacity_bytes)
     savings_ns = np.rint(chain.savings_ps(units.bytes) / PS_PER_NS).astype(np.int64)
     chosen = chain.order[:count]
@@ -562,6 +454,7 @@ def place_units(
         bytes=int(units.bytes[chosen].sum()),
         touched_bytes=int(touched[chosen].sum()) * BLOCK_BYTES,
         outside_bytes=int(np.count_nonzero(~known)) * BLOCK_BYTES,
+        along_bytes=_along_blocks(units, is_placed) * BLOCK_BYTES,
         base_elapsed_ns=to_ns(base_ps),
         elapsed_ns=to_ns(elapsed_ps),
         gain_ratio=(base_ps - elapsed_ps) / base_ps if base_ps else 0.0,
@@ -575,6 +468,14 @@ def place_units(
         for column, field in zip([*rows, savings_ns, is_placed], UNITS, strict=True)
     ]
     return answer, pa.Table.from_arrays(arrays, schema=UNITS)
+
+
+def _along_blocks(units: Units, is_placed: NDArray[np.bool_]) -> int:
+    """Return how many blocks are on the NVM only because they go along with a placed unit."""
+    if units.taken_with is None:
+        return 0
+    placed = np.append(is_placed, False)
+    return int(np.count_nonzero(placed[units.taken_with] & ~placed[units.unit_of]))
 
 
 def no_units() -> pa.Table:
@@ -636,11 +537,17 @@ def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
         )
     names = [ROLE_NAMES.get(one.name, one.name) for one in found.placed[:NAMED_UNITS]]
     more = ", ..." if len(found.placed) > NAMED_UNITS else ""
+    along = (
+        f" Assumed: {format_size(found.along_bytes)} of metadata and journal go along, by the files"
+        " requested before them."
+        if found.along_bytes
+        else ""
+    )
     return (
         f"{given}, place {found.placed_count:,} of {found.unit_count:,}"
         f" ({format_size(found.bytes)}: {', '.join(names)}{more}): {measure} falls by"
         f" {found.gain_ratio:.1%}, from {format_duration(found.base_elapsed_ns)} to"
-        f" {format_duration(found.elapsed_ns)}."
+        f" {format_duration(found.elapsed_ns)}.{along}"
     )
 
 

@@ -1,0 +1,143 @@
+"""The times of many placements of a long trace: of a sample of it, put right by all requests.
+
+The sample is runs of requests, spread evenly over the trace. What one placement changes is worked
+out on all requests, too; what all others change is taken to be off by the same ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tracekit._native import placement as native
+from tracekit._native.placement import Rows
+from tracekit.arrow import Integers, release_unused, row_count
+from tracekit.model.answer import Answer, Cut, find_answers, saved_ratio
+from tracekit.model.gain_range import Placed, TriedGains, try_gains
+from tracekit.model.placement import (
+    COUNTS,
+    ChargedTrace,
+    Curves,
+    Splits,
+    Timings,
+    curves_at,
+    read_rows,
+    simulate_curves,
+)
+from tracekit.model.rival_sample import Part, rows_at
+from tracekit.model.timed_requests import Runs
+
+
+@dataclass(frozen=True)
+class ShortTrace(ChargedTrace):
+    """A trace that is read once."""
+
+    kept: list[Rows] = field(default_factory=list)
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield all rows; the first time keep them."""
+        found: list[Rows] = []
+        for rows in self.kept or read_rows(self.requests, self.touched.device_names):
+            found.append(rows)
+            yield rows
+            if self.on_rows is not None:
+                self.on_rows(len(rows.request_id))
+        if not self.kept:
+            self.kept.extend(found)
+
+
+@dataclass(frozen=True)
+class LongTrace(ChargedTrace):
+    """A trace of which the first pass keeps a sample of runs."""
+
+    kept: list[Rows] = field(default_factory=list)
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield all rows."""
+        if self.kept:
+            yield from super().rows()
+            release_unused()
+            return
+        runs, found = Runs.of(row_count(self.requests)), list[Rows]()
+        for number, rows in enumerate(super().rows()):
+            if runs.has(number):
+                most = min(runs.length, len(rows.request_id))
+                found.append(rows_at(rows, np.arange(most)))
+            yield rows
+        release_unused()
+        self.kept.extend(found)
+
+    def sample(self) -> Part:
+        """Return the runs."""
+        if not self.kept:
+            for _ in self.rows():
+                pass
+        return Part(
+            self.requests, self.touched, self.devices, self.is_issued, self.is_open, kept=self.kept
+        )
+
+
+def kept_trace(trace: ChargedTrace) -> ChargedTrace:
+    """Return a trace that keeps what is read again: its rows, or a sample if it is long."""
+    if Runs.of(row_count(trace.requests)).is_whole:
+        return ShortTrace(**vars(trace))
+    return trace if trace.is_open else LongTrace(**vars(trace))
+
+
+def curves_of(trace: ChargedTrace, points: Integers, *, coverage: str, exact_at: int) -> Curves:
+    """Return the curves of a trace; of a long one one answer's time is that of all requests."""
+    if not (isinstance(trace, LongTrace) and trace.needs_events):
+        return curves_at(trace, points)
+    sampled = simulate_curves(trace.sample(), points)
+    answer = find_answers(sampled, coverage).by_point[exact_at]
+    plan = Placed(trace, answer.blocks, coverage, [trace.devices]).events()
+    whole = native.simulate(plan, trace.rows())
+    part = native.simulate(plan, trace.sample().rows())
+    return _put_right(sampled, part, whole)
+
+
+def _put_right(curves: Curves, part: native.Simulated, whole: native.Simulated) -> Curves:
+    """Return curves of which one placement's time is that of all requests."""
+    (alone_ps, placed_ps), (part_alone_ps, part_placed_ps) = whole.service_ps, part.service_ps
+    changes = placed_ps - alone_ps, part_placed_ps - part_alone_ps
+    up, down = changes if changes[0] * changes[1] > 0 else (alone_ps, max(part_alone_ps, 1))
+
+    def scaled(change_ps: Integers) -> Integers:
+        found: Integers = np.rint(change_ps * (up / down)).astype(np.int64)
+        return found
+
+    return replace(
+        curves,
+        base_ps=np.array(whole.role_service_ps, np.int64),
+        change_ps={key: scaled(one) for key, one in curves.change_ps.items()},
+        optimal_ps=scaled(curves.optimal_ps),
+        totals=whole.totals,
+        simulated={
+            key: Timings(alone_ps + scaled(one.service_ps - part_alone_ps))
+            for key, one in curves.simulated.items()
+        },
+        simulated_splits={
+            key: Splits(scaled(one.change_ps), one.blocks)
+            for key, one in curves.simulated_splits.items()
+        },
+        order_counts={name: getattr(whole, name) for name in COUNTS},
+        sampled_requests=part.responses,
+        sampled_off=saved_ratio(part_placed_ps, part_alone_ps) - saved_ratio(placed_ps, alone_ps),
+    )
+
+
+def gains_of(trace: ChargedTrace, answer: Answer, *, coverage: str, cut: Cut) -> TriedGains | None:
+    """Return an answer's gains, from the sample of a long trace."""
+    if not isinstance(trace, LongTrace):
+        return try_gains(trace, answer, coverage=coverage, cut=cut)
+    part = trace.sample()
+    share = sum(len(rows.request_id) for rows in part.kept) / row_count(trace.requests)
+    short = Cut(requests=max(round(cut.requests * share), 1)) if cut.requests else cut
+    found = try_gains(part, answer, coverage=coverage, cut=short)
+    if found is None:
+        return None
+    for window in found.windows:
+        window.requests = round(window.requests / share)
+    return replace(found, cut=cut)
