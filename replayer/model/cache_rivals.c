@@ -24,6 +24,8 @@ static const struct rival_policy *const policies[TK_RIVAL_KINDS] = {
     [TK_RIVAL_BCACHE] = &rival_bcache,
     [TK_RIVAL_OPEN_CAS] = &rival_open_cas,
     [TK_RIVAL_LOG] = &rival_log,
+    [TK_RIVAL_SPECIAL] = &rival_special,
+    [TK_RIVAL_MEMORY] = &rival_memory,
 };
 
 static bool is_setup_valid(const struct tk_rival_setup *setup) {
@@ -31,7 +33,7 @@ static bool is_setup_valid(const struct tk_rival_setup *setup) {
          setup->block_sectors % 8 == 0 && setup->bucket_blocks > 0 &&
          setup->capacity / 2 >= setup->bucket_blocks && setup->capacity < PAGE_MAX &&
          setup->block_count < PAGE_MAX && setup->low_percent <= setup->high_percent &&
-         setup->high_percent <= PERCENT &&
+         setup->high_percent <= PERCENT && setup->load > 0 &&
          (setup->disk.half_turn_ps == 0 || spindle_is_valid(&setup->disk));
 }
 
@@ -45,9 +47,10 @@ static int allocate(struct tk_rival *rival) {
   rival->slots = calloc(setup->block_count + 1ul, sizeof *rival->slots);
   rival->free_slots = malloc((most + 1ul) * sizeof *rival->free_slots);
   rival->streams = rival_streams_new();
+  rival->idle = calloc(setup->device_count + 1ul, sizeof *rival->idle);
   if (rival->devices == NULL || rival->heads == NULL || rival->blocks == NULL ||
       rival->places == NULL || rival->slots == NULL || rival->free_slots == NULL ||
-      rival->streams == NULL)
+      rival->streams == NULL || rival->idle == NULL)
     return -ENOMEM;
   memcpy(rival->devices, setup->devices, setup->device_count * sizeof *rival->devices);
   for (uint32_t i = 0; i <= setup->device_count; i++)
@@ -77,6 +80,7 @@ int tk_rival_new(const struct tk_rival_setup *setup, struct tk_rival **out) {
   rival->setup = *setup;
   rival->policy = policies[setup->kind];
   rival->totals.bad_request_id = -1;
+  rival->written_ns = INT64_MAX;
   const int error = allocate(rival);
   if (error) {
     tk_rival_free(rival);
@@ -105,8 +109,16 @@ void rival_background(struct tk_rival *rival, int where, uint32_t block, bool is
   const int64_t first = where == RIVAL_BASE ? place->sector : rival->slots[block] * sectors;
   const struct rival_piece piece = {
       .block = block, .first = first, .end = first + sectors, .is_write = is_write};
-  rival->counts.background_ps[where] +=
-      rival_transfer_ps(rival, where, place->device, &piece, false);
+  const int64_t ps = rival_transfer_ps(rival, where, place->device, &piece, false);
+  rival->counts.background_ps[where] += ps;
+  if (where == RIVAL_BASE)
+    rival_idle_add(&rival->idle[place->device], ps * rival->setup.load);
+}
+
+void rival_background_flush(struct tk_rival *rival) {
+  const int64_t ps = rival->setup.flush_ps[RIVAL_BASE];
+  rival->counts.background_ps[RIVAL_BASE] += ps;
+  rival_idle_add(&rival->idle[rival->device], ps * rival->setup.load);
 }
 
 void rival_bring(struct tk_rival *rival, uint32_t block, bool is_dirty) {
@@ -187,6 +199,10 @@ void rival_write_out(struct tk_rival *rival, uint32_t percent) {
 /* Returns what is committed with a request, or a flush (`is_forced`). */
 static int64_t commit_ps(struct tk_rival *rival, bool is_forced) {
   const enum rival_commit when = rival->policy->commit;
+  if (is_forced) {
+    rival->written_ns = INT64_MAX;
+    rival->uncommitted = 0;
+  }
   if (!(when == COMMIT_FORCED && is_forced && (rival->is_changed || rival->is_dirtied)) &&
       !(when == COMMIT_DIRTIED && rival->is_dirtied))
     return 0;
@@ -198,13 +214,26 @@ static int64_t commit_ps(struct tk_rival *rival, bool is_forced) {
 /* Returns whether the sums are small enough to go on. */
 static bool is_bounded(const struct tk_rival *rival) {
   const struct tk_rival_counts *counts = &rival->counts;
-  return counts->response_ps < TIME_MAX && counts->background_ps[RIVAL_BASE] < TIME_MAX &&
+  const int64_t most = TIME_MAX / rival->setup.load;
+  return counts->response_ps < most && counts->background_ps[RIVAL_BASE] < most &&
          counts->background_ps[RIVAL_NVM] < TIME_MAX;
 }
 
-static int end_request(struct tk_rival *rival, const struct issue_request *request) {
+static void begin_request(struct tk_rival *rival, const struct issue_request *request) {
+  rival->device = request->device;
+  rival_idle_until(&rival->idle[request->device], rival->now_ns);
+  if (rival->policy->begin != NULL)
+    rival->policy->begin(rival);
+}
+
+static int end_request(struct tk_rival *rival, const struct issue_request *request,
+                       int64_t base_ps) {
+  struct rival_idle *idle = &rival->idle[request->device];
+  rival->counts.delayed_ps += rival_idle_serve(idle, base_ps * rival->setup.load);
   if (rival->policy->settle != NULL)
     rival->policy->settle(rival);
+  rival->counts.delayed_ps +=
+      rival_idle_hurry(idle, (int64_t)rival->setup.capacity - rival->dirty.count);
   if (is_bounded(rival))
     return 0;
   rival->totals.bad_request_id = request->request_id;
@@ -231,14 +260,18 @@ static int64_t charge(struct tk_rival *rival, int where, const struct issue_requ
   return ps;
 }
 
-/* Looks a block up, and remembers where it is. */
-static uint32_t find(struct tk_rival *rival, uint32_t device, int64_t number) {
+/* Looks a block up, if it does not follow the one before, and remembers where it is. */
+static uint32_t find(struct tk_rival *rival, uint32_t device, int64_t number, uint32_t before,
+                     uint32_t *following) {
   const struct tk_placement_device *keys = &rival->devices[device];
   const int64_t within = number - keys->first_block;
-  uint32_t following;
   uint32_t block = BLOCK_MAP_NONE;
-  if (within >= 0 && within < keys->blocks)
-    block = block_map_find(rival->map, keys->first_key + within, &following);
+  if (*following > 1) {
+    block = before + 1;
+    (*following)--;
+  } else if (within >= 0 && within < keys->blocks) {
+    block = block_map_find(rival->map, keys->first_key + within, following);
+  }
   if (block == BLOCK_MAP_NONE)
     rival->totals.missing_blocks++;
   else
@@ -263,12 +296,17 @@ static int transfer(void *context, const struct issue_request *request) {
       .end = request->sector,
       .is_write = request->is_write,
       .is_sync = request->is_fua || request->is_preflush || request->role == TK_ROLE_JOURNAL,
+      .role = request->role,
+      .is_meta = request->is_meta,
+      .is_small = request->sectors <= rival->setup.small_sectors,
       .is_going = rival_streams_add(rival->streams, request, rival->setup.cutoff_sectors)};
   struct part parts[2] = {{0}, {0}};
   bool is_mirrored = false;
   int64_t base_ps = 0;
+  uint32_t following = 0;
   rival->now_ns = request->issue_ns > rival->now_ns ? request->issue_ns : rival->now_ns;
   rival->totals.requests[request->role]++;
+  begin_request(rival, request);
 
   /* Block by block, as the cache decides; runs of sectors on the base are one part each. */
   while (piece.end < end) {
@@ -276,7 +314,7 @@ static int transfer(void *context, const struct issue_request *request) {
     const int64_t block_end = (number + 1) * size;
     piece.first = piece.end;
     piece.end = block_end < end ? block_end : end;
-    piece.block = find(rival, request->device, number);
+    piece.block = find(rival, request->device, number, piece.block, &following);
     const bool was_cached = piece.block != BLOCK_MAP_NONE && rival_is_cached(rival, piece.block);
     const uint32_t to =
         piece.block == BLOCK_MAP_NONE ? TO_BASE : rival->policy->take(rival, &piece);
@@ -299,12 +337,13 @@ static int transfer(void *context, const struct issue_request *request) {
   const int64_t longer = base_ps > nvm_ps ? base_ps : nvm_ps;
   rival->counts.response_ps +=
       (is_mirrored ? longer : base_ps + nvm_ps) + commit_ps(rival, request->is_fua);
-  return end_request(rival, request);
+  return end_request(rival, request, base_ps);
 }
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_rival *rival = context;
   int64_t ps = 0;
+  begin_request(rival, request);
   for (int where = RIVAL_BASE; where <= RIVAL_NVM; where++) {
     if (!(rival->policy->flushed & (where == RIVAL_BASE ? TO_BASE : TO_NVM)))
       continue;
@@ -312,7 +351,8 @@ static int flush(void *context, const struct issue_request *request) {
     ps = ps > rival->setup.flush_ps[where] ? ps : rival->setup.flush_ps[where];
   }
   rival->counts.response_ps += ps + commit_ps(rival, true);
-  return end_request(rival, request);
+  return end_request(rival, request,
+                     rival->policy->flushed & TO_BASE ? rival->setup.flush_ps[RIVAL_BASE] : 0);
 }
 
 int tk_rival_add(struct tk_rival *rival, const struct tk_placement_rows *rows) {
@@ -332,6 +372,9 @@ void tk_rival_read(const struct tk_rival *rival, struct tk_placement_totals *tot
     return;
   *counts = rival->counts;
   counts->dirty = rival->dirty.count;
+  for (uint32_t i = 0; i < rival->setup.device_count; i++)
+    counts->delayed_ps += rival->idle[i].owed_ps;
+  counts->delayed_ps /= rival->setup.load;
 }
 
 void tk_rival_free(struct tk_rival *rival) {
@@ -344,6 +387,7 @@ void tk_rival_free(struct tk_rival *rival) {
   page_ring_free(&rival->clean);
   page_ring_free(&rival->dirty);
   rival_streams_free(rival->streams);
+  free(rival->idle);
   free(rival->devices);
   free(rival->heads);
   free(rival->blocks);

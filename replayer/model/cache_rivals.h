@@ -6,7 +6,9 @@
  * each run of sectors that it holds of a request, NVM one for its blocks; both pay the transfer.
  * Base and NVM parts are served in turn; a write that goes to both is over when the longer is. What
  * the cache does beside the request (promotions, writing back) takes no time of the request: it is
- * summed up as background time of each device. */
+ * summed up as background time of each device. Whether the base devices are idle long enough for
+ * it follows from the arrivals (rival_idle.h): what is not yet written holds its place in the
+ * cache, so requests wait when more is owed than has space. */
 #ifndef TRACEKIT_MODEL_CACHE_RIVALS_H
 #define TRACEKIT_MODEL_CACHE_RIVALS_H
 
@@ -22,6 +24,8 @@ enum tk_rival_kind {
   TK_RIVAL_BCACHE,     /* rival_bcache.c */
   TK_RIVAL_OPEN_CAS,   /* rival_open_cas.c */
   TK_RIVAL_LOG,        /* a separate log of synchronous writes, as ZFS SLOG: rival_log.c */
+  TK_RIVAL_SPECIAL,    /* a place for metadata, as ZFS special vdev: rival_special.c */
+  TK_RIVAL_MEMORY,     /* compressed memory for swap, as zram and zswap: rival_memory.c */
   TK_RIVAL_KINDS
 };
 
@@ -31,6 +35,7 @@ enum tk_rival_mode {
   TK_RIVAL_BACK,
   TK_RIVAL_AROUND, /* Open CAS: to base, and to lines that are there */
   TK_RIVAL_ONLY,   /* Open CAS: back, and reads bring nothing in */
+  TK_RIVAL_ALONE,  /* what is on NVM (or in memory) has no copy on base */
   TK_RIVAL_MODES
 };
 
@@ -48,11 +53,15 @@ struct tk_rival_setup {
   uint32_t high_percent;  /* of the capacity dirty: from above it on, blocks are written back */
   uint32_t low_percent;   /* down to this */
   int64_t cutoff_sectors; /* of a sequential stream: from there on it goes by; 0: none */
-  int64_t stale_ns;       /* Open CAS: a dirty line so old is cleaned; 0: none */
+  int64_t small_sectors;  /* special: requests up to it are small; 0: none is */
+  int64_t stale_ns;       /* Open CAS, ZFS log: a dirty block so old is cleaned; 0: none.
+                             dm-writecache: its age when it is committed without a flush */
   struct tk_placement_cost base;
-  struct tk_placement_cost nvm;
-  struct tk_spindle disk; /* of the base device; half_turn_ps 0: none */
-  int64_t flush_ps[2];    /* of base and NVM */
+  struct tk_placement_cost nvm; /* or memory */
+  struct tk_spindle disk;       /* of the base device; half_turn_ps 0: none */
+  int64_t flush_ps[2];          /* of base and NVM */
+  uint32_t load; /* requests that each one stands for when idle time is sought; at least 1 */
+  uint32_t commit_blocks; /* dm-writecache: metadata are committed after so many new blocks */
 };
 
 /* Blocks are cache blocks, those of a request that touches a part of one included. */
@@ -60,6 +69,7 @@ struct tk_rival_counts {
   int64_t response_ps;      /* sum over the requests, flushes included */
   int64_t busy_ps[2];       /* base and NVM, for requests */
   int64_t background_ps[2]; /* base and NVM, for the cache itself */
+  int64_t delayed_ps;       /* of base's: requests wait for it, or it is left at the end */
   int64_t reads;            /* blocks read by requests */
   int64_t read_hits;        /* of these, from NVM */
   int64_t writes;           /* blocks written by requests */

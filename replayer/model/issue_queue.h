@@ -16,6 +16,7 @@ struct issue_request {
   uint8_t role;       /* index */
   bool is_write;
   bool is_fua;
+  bool is_meta;     /* file system metadata */
   bool is_preflush; /* a transfer that begins when a flush before it has ended */
 };
 

@@ -72,6 +72,7 @@ struct tk_placement_rows {
   const uint8_t *role;   /* TK_ROLE_* or another index below TK_ROLES */
   const uint8_t *is_fua;
   const uint8_t *is_preflush;
+  const uint8_t *is_meta; /* file system metadata; NULL: none is */
   int64_t count;
 };
 

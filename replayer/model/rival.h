@@ -4,18 +4,16 @@
 #define TRACEKIT_MODEL_RIVAL_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "model/block_map.h"
 #include "model/cache_rivals.h"
 #include "model/page_ring.h"
+#include "model/rival_idle.h"
 #include "model/rival_streams.h"
 #include "model/row_reader.h"
 
 enum { RIVAL_BASE, RIVAL_NVM };
-
 enum { RIVAL_CLEAN = PAGE_NOWHERE + 1, RIVAL_DIRTY }; /* in which list a block is */
-
 /* Where a piece of a request goes. A read goes to one device, a write perhaps to both. */
 enum { TO_BASE = 1, TO_NVM = 2 };
 
@@ -32,6 +30,9 @@ struct rival_piece {
   int64_t end;
   bool is_write;
   bool is_sync;  /* forced, after a flush, or of the journal */
+  uint8_t role;  /* TK_ROLE_* */
+  bool is_meta;  /* file system metadata */
+  bool is_small; /* of a request of at most small_sectors */
   bool is_going; /* of a stream beyond the cutoff */
 };
 
@@ -42,15 +43,13 @@ struct rival_policy {
   uint32_t flushed; /* TO_BASE and TO_NVM: what a flush waits for */
   /* COMMIT_FORCED: at flushes and forced writes; COMMIT_DIRTIED: with a block that gets dirty. */
   enum rival_commit commit;
-  /* Prepares its own state; NULL: none. Returns 0 or -ENOMEM. */
-  int (*make)(struct tk_rival *rival);
+  int (*make)(struct tk_rival *rival);    /* its own state, if not NULL. Returns 0 or -ENOMEM. */
+  void (*begin)(struct tk_rival *rival);  /* works in the background before a request, or NULL */
+  void (*settle)(struct tk_rival *rival); /* and behind it */
   /* Takes a piece; returns TO_BASE, TO_NVM or both. */
   uint32_t (*take)(struct tk_rival *rival, const struct rival_piece *piece);
-  /* Works in the background after a request; NULL: nothing. */
-  void (*settle)(struct tk_rival *rival);
   void (*free)(struct tk_rival *rival); /* NULL: nothing */
 };
-
 struct tk_rival {
   struct tk_rival_setup setup;
   const struct rival_policy *policy;
@@ -67,18 +66,20 @@ struct tk_rival {
   struct page_ring dirty;
   int64_t *heads; /* one past the last sector, by base device, then NVM; -1: unknown */
   struct stream *streams;
+  struct rival_idle *idle; /* by base device */
+  uint32_t device;         /* of the last request */
   int64_t now_ns;
-  bool is_changed; /* a block came, left or was cleaned since the last commit */
-  bool is_dirtied; /* a block that was not dirty is so since the last commit */
+  int64_t written_ns;   /* dm-writecache: first write since a commit; INT64_MAX: none */
+  uint32_t uncommitted; /* the same: blocks that came since then */
+  bool is_changed;      /* a block came, left or was cleaned since the last commit */
+  bool is_dirtied;      /* a block that was not dirty is so since the last commit */
+  bool is_short;        /* of the policy: there was no slot for a block of this request */
   struct tk_rival_counts counts;
   struct tk_placement_totals totals;
 };
 
-extern const struct rival_policy rival_writecache;
-extern const struct rival_policy rival_dm_cache;
-extern const struct rival_policy rival_bcache;
-extern const struct rival_policy rival_open_cas;
-extern const struct rival_policy rival_log;
+extern const struct rival_policy rival_writecache, rival_dm_cache, rival_bcache, rival_open_cas,
+    rival_log, rival_special, rival_memory;
 
 static inline bool rival_is_cached(const struct tk_rival *rival, uint32_t block) {
   return rival->blocks[block].place != PAGE_NOWHERE;
@@ -92,8 +93,9 @@ static inline bool rival_is_dirty(const struct tk_rival *rival, uint32_t block) 
 int64_t rival_transfer_ps(struct tk_rival *rival, int where, uint32_t device,
                           const struct rival_piece *piece, bool is_fua);
 
-/* Charges background transfers of a whole block on base and on its slot. */
+/* Charges background transfers of a whole block on base and on its slot, or a flush of base. */
 void rival_background(struct tk_rival *rival, int where, uint32_t block, bool is_write);
+void rival_background_flush(struct tk_rival *rival);
 
 /* Brings a block in, used now; there must be a free slot. */
 void rival_bring(struct tk_rival *rival, uint32_t block, bool is_dirty);
@@ -101,10 +103,8 @@ void rival_bring(struct tk_rival *rival, uint32_t block, bool is_dirty);
 /* Uses a cached block, and makes it dirty if it `is_dirty`, never clean. */
 void rival_use(struct tk_rival *rival, uint32_t block, bool is_dirty);
 
-/* Takes a cached block out. */
+/* Takes a cached block out; or writes a dirty one to base in the background: it stays, clean. */
 void rival_drop(struct tk_rival *rival, uint32_t block);
-
-/* Writes a dirty block to base in the background; it stays, clean. */
 void rival_clean(struct tk_rival *rival, uint32_t block);
 
 /* Returns whether a slot is free, for which the oldest clean block may leave. */

@@ -13,10 +13,10 @@
  * Simplified: data are kept by 4 KiB, a bucket without blocks is free at once (garbage collection),
  * dirty blocks of a bucket that is emptied are written to base first, the rate of writing back is
  * not limited, and congestion, the task's average length and cutoff_writeback are not simulated. */
-#define NOBODY UINT32_MAX
+#define NOBODY 0u
 
 struct bcache {
-  uint32_t *owners; /* by place on NVM: its block, or NOBODY */
+  uint32_t *owners; /* by place on NVM: its block + 1, or NOBODY */
   uint32_t *held;   /* by bucket: blocks in it */
   uint32_t *free_buckets;
   struct page_state *states; /* by bucket */
@@ -45,16 +45,17 @@ static int make(struct tk_rival *rival) {
   if (cache == NULL)
     return -ENOMEM;
   const uint32_t each = rival->setup.bucket_blocks;
-  const uint32_t buckets = rival->setup.capacity / each;
-  cache->owners = malloc((size_t)buckets * each * sizeof *cache->owners);
+  /* A bucket without blocks is free: no more are used than one a block and the open one. */
+  const uint32_t most = rival->setup.block_count + 2;
+  const uint32_t all = rival->setup.capacity / each;
+  const uint32_t buckets = all < most ? all : most;
+  cache->owners = calloc((size_t)buckets * each, sizeof *cache->owners);
   cache->held = calloc(buckets, sizeof *cache->held);
   cache->free_buckets = malloc(buckets * sizeof *cache->free_buckets);
   cache->states = calloc(buckets, sizeof *cache->states);
   if (cache->owners == NULL || cache->held == NULL || cache->free_buckets == NULL ||
       cache->states == NULL)
     return -ENOMEM;
-  for (uint32_t i = 0; i < buckets * each; i++)
-    cache->owners[i] = NOBODY;
   /* Bucket 0 is open, the others follow in their order. */
   for (uint32_t i = 1; i < buckets; i++)
     cache->free_buckets[cache->free_count++] = buckets - i;
@@ -85,13 +86,13 @@ static void empty_oldest(struct tk_rival *rival) {
   const uint32_t each = rival->setup.bucket_blocks;
   const uint32_t first = page_ring_oldest(&cache->full, cache->states) * each;
   for (uint32_t i = first; i < first + each; i++)
-    if (cache->owners[i] != NOBODY && rival_is_dirty(rival, cache->owners[i]))
-      rival_clean(rival, cache->owners[i]);
+    if (cache->owners[i] != NOBODY && rival_is_dirty(rival, cache->owners[i] - 1))
+      rival_clean(rival, cache->owners[i] - 1);
   for (uint32_t i = first; i < first + each; i++) {
     if (cache->owners[i] == NOBODY)
       continue;
     rival->counts.evictions++;
-    take_out(rival, cache->owners[i]);
+    take_out(rival, cache->owners[i] - 1);
   }
 }
 
@@ -114,7 +115,7 @@ static void append(struct tk_rival *rival, uint32_t block, bool is_dirty) {
     cache->filled = 0;
   }
   rival->slots[block] = cache->open * each + cache->filled++;
-  cache->owners[rival->slots[block]] = block;
+  cache->owners[rival->slots[block]] = block + 1;
   cache->held[cache->open]++;
   page_ring_push(is_dirty ? &rival->dirty : &rival->clean, rival->blocks, block);
   rival->is_changed = true;

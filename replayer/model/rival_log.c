@@ -44,7 +44,7 @@ static void settle(struct tk_rival *rival) {
   if (rival->now_ns - since_ns[oldest] < rival->setup.stale_ns)
     return;
   rival_write_out(rival, 0);
-  rival->counts.background_ps[RIVAL_BASE] += rival->setup.flush_ps[RIVAL_BASE];
+  rival_background_flush(rival);
 }
 
 const struct rival_policy rival_log = {

@@ -13,16 +13,9 @@
  * waiting for an idle device is not simulated. */
 #define CLEANED_AT_ONCE 32
 
-struct open_cas {
-  bool is_short; /* no clean line was left for a request */
-  int64_t used_ns[];
-};
-
 static int make(struct tk_rival *rival) {
-  struct open_cas *cas =
-      calloc(1, sizeof *cas + (rival->setup.block_count + 1ul) * sizeof cas->used_ns[0]);
-  rival->state = cas;
-  return cas != NULL ? 0 : -ENOMEM;
+  rival->state = calloc(rival->setup.block_count + 1ul, sizeof(int64_t));
+  return rival->state != NULL ? 0 : -ENOMEM;
 }
 
 static void release(struct tk_rival *rival) { free(rival->state); }
@@ -40,15 +33,14 @@ static bool is_wanted(struct tk_rival *rival, const struct rival_piece *piece) {
     return false;
   const bool is_going = piece->is_going && rival->free_count == 0;
   const bool has_room = !is_going && rival_make_room(rival);
-  struct open_cas *cas = rival->state;
-  cas->is_short = cas->is_short || (!is_going && !has_room);
+  rival->is_short = rival->is_short || (!is_going && !has_room);
   rival->counts.bypassed += !has_room;
   return has_room;
 }
 
 static uint32_t take(struct tk_rival *rival, const struct rival_piece *piece) {
-  struct open_cas *cas = rival->state;
-  cas->used_ns[piece->block] = rival->now_ns;
+  int64_t *used_ns = rival->state;
+  used_ns[piece->block] = rival->now_ns;
   if (rival_is_cached(rival, piece->block))
     return take_hit(rival, piece);
   if (!is_wanted(rival, piece))
@@ -62,13 +54,13 @@ static uint32_t take(struct tk_rival *rival, const struct rival_piece *piece) {
 }
 
 static void settle(struct tk_rival *rival) {
-  struct open_cas *cas = rival->state;
-  for (int left = cas->is_short ? CLEANED_AT_ONCE : 0; left > 0 && rival->dirty.count > 0; left--)
+  const int64_t *used_ns = rival->state;
+  for (int left = rival->is_short ? CLEANED_AT_ONCE : 0; left > 0 && rival->dirty.count > 0; left--)
     rival_clean(rival, page_ring_oldest(&rival->dirty, rival->blocks));
-  cas->is_short = false;
+  rival->is_short = false;
   while (rival->dirty.count > 0 && rival->setup.stale_ns > 0) {
     const uint32_t oldest = page_ring_oldest(&rival->dirty, rival->blocks);
-    if (rival->now_ns - cas->used_ns[oldest] < rival->setup.stale_ns)
+    if (rival->now_ns - used_ns[oldest] < rival->setup.stale_ns)
       break;
     rival_clean(rival, oldest);
   }

@@ -83,6 +83,7 @@ static int add_row(struct row_reader *reader, const struct tk_placement_rows *ro
       .role = rows->role[row],
       .is_write = action == TK_ACTION_WRITE,
       .is_fua = rows->is_fua[row] != 0,
+      .is_meta = rows->is_meta != NULL && rows->is_meta[row] != 0,
   };
   const bool is_flush = action == TK_ACTION_FLUSH || rows->is_preflush[row];
   const bool is_data = action <= TK_ACTION_WRITE && rows->length_bytes[row] != 0;

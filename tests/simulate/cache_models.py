@@ -27,38 +27,6 @@ def lru_misses(references: Sequence[Reference], capacity: int, *, allocate: bool
     return misses
 
 
-def fifo_misses(references: Sequence[Reference], capacity: int) -> int:
-    """Count the misses of a queue."""
-    queue: list[int] = []
-    misses = 0
-    for page, _ in references:
-        if page not in queue:
-            misses += 1
-            queue = [*queue, page][-capacity:]
-    return misses
-
-
-def clock_misses(references: Sequence[Reference], capacity: int) -> int:
-    """Count the misses of a ring of frames with a hand and a bit for each frame."""
-    frames: list[list[int]] = []
-    hand = misses = 0
-    for page, _ in references:
-        found = [frame for frame in frames if frame[0] == page]
-        if found:
-            found[0][1] = 1
-            continue
-        misses += 1
-        if len(frames) < capacity:
-            frames.append([page, 0])
-            continue
-        while frames[hand][1]:
-            frames[hand][1] = 0
-            hand = (hand + 1) % capacity
-        frames[hand] = [page, 0]
-        hand = (hand + 1) % capacity
-    return misses
-
-
 def optimum_misses(references: Sequence[Reference], capacity: int) -> int:
     """Count the misses when the page leaves whose next use is furthest away."""
     pages = [page for page, _ in references]
@@ -98,100 +66,6 @@ def first_uses(references: Sequence[Reference], *, drops: bool) -> dict[int, flo
     }
 
 
-def s3_fifo_misses(references: Sequence[Reference], capacity: int) -> int:
-    """Count the misses of S3-FIFO with lists, the oldest first, after its paper's algorithm."""
-    small: list[int] = []
-    main: list[int] = []
-    ghost: list[int] = []
-    uses: dict[int, int] = {}
-    share = max(1, capacity // 10)
-    misses = 0
-    for page, _ in references:
-        if page in small + main:
-            uses[page] = min(uses[page] + 1, 3)
-            continue
-        misses += 1
-        while len(small + main) == capacity:
-            if len(small) >= share or not main:
-                oldest = small.pop(0)
-                if uses[oldest] > 1:
-                    main.append(oldest)
-                    uses[oldest] = 0
-                elif capacity > share:
-                    ghost = [*ghost, oldest][share - capacity :]
-            else:
-                oldest = main.pop(0)
-                if uses[oldest]:
-                    main.append(oldest)
-                    uses[oldest] -= 1
-        (main if page in ghost else small).append(page)
-        ghost = [other for other in ghost if other != page]
-        uses[page] = 0
-    return misses
-
-
-class Arc:
-    """ARC after its paper's figure 4, case by case, with lists, the newest last."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.t1: list[int] = []
-        self.t2: list[int] = []
-        self.b1: list[int] = []
-        self.b2: list[int] = []
-        self.target = 0.0
-
-    def replace(self, *, in_b2: bool) -> None:
-        """Move the oldest page of T1 or T2 to its ghost list."""
-        once = len(self.t1)
-        if once and (once > self.target or (in_b2 and once == self.target)):
-            self.b1.append(self.t1.pop(0))
-        else:
-            self.b2.append(self.t2.pop(0))
-
-    def misses(self, page: int) -> bool:
-        """Use a page and say whether it was missing."""
-        t1, t2, b1, b2 = self.t1, self.t2, self.b1, self.b2
-        if page in t1 or page in t2:
-            (t1 if page in t1 else t2).remove(page)
-            t2.append(page)
-            return False
-        if page in b1:
-            self.target = min(self.capacity, self.target + max(1, len(b2) / len(b1)))
-            self.replace(in_b2=False)
-            b1.remove(page)
-        elif page in b2:
-            self.target = max(0, self.target - max(1, len(b1) / len(b2)))
-            self.replace(in_b2=True)
-            b2.remove(page)
-        else:
-            self.make_room()
-            t1.append(page)
-            return True
-        t2.append(page)
-        return True
-
-    def make_room(self) -> None:
-        """Case IV: nothing is known of the page that comes."""
-        t1, t2, b1, b2 = self.t1, self.t2, self.b1, self.b2
-        if len(t1 + b1) == self.capacity:
-            if len(t1) < self.capacity:
-                b1.pop(0)
-                self.replace(in_b2=False)
-            else:
-                t1.pop(0)
-        elif len(t1 + t2 + b1 + b2) >= self.capacity:
-            if len(t1 + t2 + b1 + b2) == 2 * self.capacity:
-                b2.pop(0)
-            self.replace(in_b2=False)
-
-
-def arc_misses(references: Sequence[Reference], capacity: int) -> int:
-    """Count the misses of ARC."""
-    arc = Arc(capacity)
-    return sum(arc.misses(page) for page, _ in references)
-
-
 def level_misses(policy: str, references: Sequence[Reference], capacity: int) -> int:
     """Count the misses of one of the levels below."""
     level = make_level(policy, capacity)
@@ -205,13 +79,10 @@ def level_misses(policy: str, references: Sequence[Reference], capacity: int) ->
     return misses
 
 
+LEVELLED = ("fifo", "clock", "s3-fifo", "arc", "2q", "lirs", "sieve", "w-tinylfu")
 MODELS: dict[str, Callable[[Sequence[Reference], int], int]] = {
     "lru": lru_misses,
-    "fifo": fifo_misses,
-    "clock": clock_misses,
-    "s3-fifo": s3_fifo_misses,
-    "arc": arc_misses,
-    **{name: partial(level_misses, name) for name in ("2q", "lirs", "sieve", "w-tinylfu")},
+    **{name: partial(level_misses, name) for name in LEVELLED},
     "optimum": optimum_misses,
 }
 

@@ -1,4 +1,4 @@
-"""dm-writecache, dm-cache, bcache, Open CAS and a separate log, block by block with plain lists.
+"""Caches, ZFS log and special vdev, and compressed memory, block by block with plain lists.
 
 Written from the rules in the headers of `replayer/model/rival_*.c`, for requests of one device.
 """
@@ -18,7 +18,9 @@ class Request:
     is_write: bool
     now_ns: int
     is_fua: bool = False
-    is_journal: bool = False
+    is_preflush: bool = False
+    role: int = 0  # 1: journal, 2: swap
+    is_meta: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Setup:
     low: int = 100
     cutoff: int = 0
     stale_ns: int = 0
+    small: int = 0
+    load: int = 1
+    commit_blocks: int = 0
 
 
 @dataclass
@@ -68,6 +73,8 @@ class Rival:
         names = "response_ps reads read_hits writes write_hits bypassed fills evictions writebacks"
         self.counts = dict.fromkeys([*names.split(), "commits"], 0)
         self.busy, self.behind = [0, 0], [0, 0]
+        self.free_at, self.work_end, self.delayed = 0, 0, 0  # of base, in ps of the trace
+        self.owed, self.owed_ps = 0, 0
         blocks = min(self.setup.capacity, self.last_block)
         self.free = list(range(blocks))[::-1]
 
@@ -82,7 +89,39 @@ class Rival:
     def background(self, where: int, block: int, op: int) -> None:
         first = block if where == BASE else self.slot[block]
         size = self.setup.size
-        self.behind[where] += self.transfer(where, first * size, size, op)
+        self.later(where, self.transfer(where, first * size, size, op))
+
+    def later(self, where: int, took: int) -> None:
+        self.behind[where] += took
+        self.owed += where == BASE
+        self.owed_ps += took * self.setup.load * (where == BASE)
+
+    def work(self, each: int) -> int:
+        """Do one of the transfers owed, `each` as long as the others; the last has the rest."""
+        took = each if self.owed > 1 else self.owed_ps
+        self.owed, self.owed_ps = self.owed - 1, self.owed_ps - took
+        self.free_at += took
+        return took
+
+    def arrive(self) -> None:
+        """Fill the gap before a request; the transfer under way as it comes is ended."""
+        each, now = self.owed_ps // max(self.owed, 1), self.now_ns * 1000
+        while self.owed and self.free_at < now:
+            self.work(each)
+            self.work_end = self.free_at
+        self.free_at = max(self.free_at, now)
+
+    def leave(self, base_ps: int) -> None:
+        """Take the base device for a request, and keep it from owing more than has space."""
+        now = self.now_ns * 1000
+        if base_ps:
+            self.delayed += max(self.work_end - now, 0)
+            self.work_end = 0
+        self.free_at += base_ps * self.setup.load
+        self.settle()
+        each = self.owed_ps // max(self.owed, 1)
+        while self.owed and self.owed > self.setup.capacity - len(self.dirty):
+            self.delayed += self.work(each)
 
     def commit(self) -> int:
         self.has_changed = self.has_dirtied = False
@@ -156,7 +195,12 @@ class Rival:
         ][-128:]
         return before + request.sectors >= self.setup.cutoff
 
+    def is_flushed(self) -> None:
+        """Know that what was written is durable."""
+
     def forced(self, *, is_forced: bool) -> int:
+        if is_forced:
+            self.is_flushed()
         changed = self.has_changed or self.has_dirtied
         when = self.commits_when
         if not (
@@ -182,11 +226,13 @@ class Rival:
             for where in self.flushed:
                 self.busy[where] += self.prices.flush[where]
             longest = max(self.prices.flush[where] for where in self.flushed)
+            self.arrive()
             self.counts["response_ps"] += longest + self.forced(is_forced=True)
-            self.settle()
+            self.leave(self.prices.flush[BASE] if BASE in self.flushed else 0)
             return
         size = self.setup.size
         self.now_ns = max(self.now_ns, request.now_ns)
+        self.arrive()
         going = self.is_going(request)
         parts: list[list[tuple[int, int]]] = [[], []]
         took = [0, 0]
@@ -212,27 +258,47 @@ class Rival:
             took[device] += self.charge(device, parts[device], request)
         response = max(took) if is_mirrored else sum(took)
         self.counts["response_ps"] += response + self.forced(is_forced=request.is_fua)
-        self.settle()
+        self.leave(took[BASE])
 
 
 class WriteCache(Rival):
     flushed = (NVM,)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.timer: int | None = None
+        self.new = list[int]()
+
+    def is_flushed(self) -> None:
+        self.timer, self.new = None, []
+
+    def autocommit(self) -> None:
+        self.is_flushed()
+        self.behind[NVM] += self.prices.flush[NVM] + (self.commit() if self.has_changed else 0)
+
+    def arrive(self) -> None:
+        super().arrive()
+        if self.timer is not None and self.timer <= self.now_ns:
+            self.autocommit()
+
     def take(self, block: int, part: Request, *, going: bool, whole: bool) -> tuple[int, ...]:  # noqa: ARG002
         if not part.is_write:
             return (NVM,) if self.has(block) else (BASE,)
-        if self.has(block):
-            self.use(block, dirty=True)
-            return (NVM,)
-        if not self.free:
-            self.write_out(self.setup.low)
-        self.bring(block, dirty=True)
+        if not self.has(block):
+            if self.owed + len(self.dirty) >= self.setup.capacity:
+                self.counts["bypassed"] += 1
+                return (BASE,)
+            self.bring(block, dirty=True)
+            self.new.append(block)
+        self.timer = self.timer or self.now_ns + self.setup.stale_ns
         return (NVM,)
 
     def settle(self) -> None:
+        if len(self.new) >= self.setup.commit_blocks:
+            self.autocommit()
         if len(self.dirty) * 100 > self.setup.capacity * self.setup.high:
             self.write_out(self.setup.low)
-            self.behind[BASE] += self.prices.flush[BASE]
+            self.later(BASE, self.prices.flush[BASE])
             self.behind[NVM] += self.commit()
 
 
@@ -247,7 +313,7 @@ class Log(Rival):
     def take(self, block: int, part: Request, *, going: bool, whole: bool) -> tuple[int, ...]:  # noqa: ARG002
         if not part.is_write:
             return (NVM,) if self.has(block) else (BASE,)
-        if not (part.is_fua or part.is_journal):
+        if not (part.is_fua or part.is_preflush or part.role == 1):
             if self.has(block):
                 self.drop(block)
             return (BASE,)
@@ -261,7 +327,7 @@ class Log(Rival):
     def settle(self) -> None:
         if self.dirty and self.now_ns - self.since[self.dirty[0]] >= self.setup.stale_ns:
             self.write_out(0)
-            self.behind[BASE] += self.prices.flush[BASE]
+            self.later(BASE, self.prices.flush[BASE])
 
 
 class OpenCas(Rival):
@@ -455,10 +521,60 @@ class Bcache(Rival):
                 self.make_clean(self.cursor)
 
 
+class Special(Rival):
+    commits_when = "never"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.known: set[int] = set()
+
+    def take(self, block: int, part: Request, *, going: bool, whole: bool) -> tuple[int, ...]:  # noqa: ARG002
+        is_old, is_here = block in self.known, self.has(block)
+        self.known.add(block)
+        if is_old and not part.is_write:
+            return (NVM,) if is_here else (BASE,)
+        is_small = part.sectors <= self.setup.small
+        if part.role in (1, 2) or not (part.is_meta or is_small):
+            if is_here:
+                self.drop(block)
+            return (BASE,)
+        below = len(self.dirty) / self.setup.capacity < self.setup.high / 100
+        if not is_here and self.free and (part.is_meta or below):
+            self.bring(block, dirty=True)
+        return (NVM,) if self.has(block) else (BASE,)
+
+
+class Memory(Rival):
+    flushed = (BASE,)
+    commits_when = "never"
+    is_full = False
+
+    def take(self, block: int, part: Request, *, going: bool, whole: bool) -> tuple[int, ...]:  # noqa: ARG002
+        if part.role != 2:
+            return (BASE,)
+        if self.has(block):
+            self.use(block, dirty=False)
+        elif part.is_write and self.free:
+            self.bring(block, dirty=True)
+        elif part.is_write:
+            self.is_full = True
+            self.counts["bypassed"] += 1
+        return (NVM,) if self.has(block) else (BASE,)
+
+    def settle(self) -> None:
+        while self.is_full and len(self.dirty) / self.setup.capacity > self.setup.low / 100:
+            block = self.dirty[0]
+            self.make_clean(block)
+            self.drop(block)
+        self.is_full = False
+
+
 MODELS: dict[str, type[Rival]] = {
     "writecache": WriteCache,
     "dm-cache": DmCache,
     "bcache": Bcache,
     "open-cas": OpenCas,
     "log": Log,
+    "special": Special,
+    "memory": Memory,
 }

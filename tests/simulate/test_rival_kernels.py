@@ -1,12 +1,13 @@
 """Caches as rivals of a placement, against slow models of each."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.simulate.rival_models import MODELS, Prices, Request, Setup
-from tracekit._native import cache_rivals, placement
-from tracekit._native.cache_rivals import RivalCounts, RivalSetup
-from tracekit._native.placement import Cost, Rows
+from tracekit._native import placement
+from tracekit._native.placement import Cost, Rival, Rows
 
 BLOCKS = 60
 PRICES = Prices(
@@ -17,8 +18,17 @@ PRICES = Prices(
     flush=(7000, 900),
 )
 BACK = {"high": 10, "low": 10}
+AUTOCOMMIT = {"stale_ns": 6 * 10**8, "commit_blocks": 7}
 SETUPS = [
-    Setup("writecache", "back", 8, 20, high=50, low=45),
+    *[
+        Setup("writecache", "back", 8, 20, high=50, low=45, load=load, **commits)
+        for load, commits in (
+            (1, AUTOCOMMIT),
+            (1, AUTOCOMMIT | {"commit_blocks": 10**6}),
+            (10**7, AUTOCOMMIT),
+            (10**9, AUTOCOMMIT),
+        )
+    ],
     Setup("dm-cache", "back", 16, 12, high=75, low=75),
     Setup("dm-cache", "through", 16, 12, high=75, low=75),
     Setup("bcache", "through", 8, 24, bucket=4, cutoff=60, **BACK),
@@ -28,11 +38,15 @@ SETUPS = [
         for mode in ("through", "back", "around", "only")
     ],
     Setup("log", "back", 8, 10, high=100, low=45, stale_ns=5 * 10**9),
+    Setup("special", "alone", 8, 16, high=75, low=75),
+    Setup("special", "alone", 8, 16, high=75, low=75, small=20),
+    Setup("memory", "alone", 8, 16),
+    Setup("memory", "alone", 8, 16, low=60),
 ]
 
 
 def requests(seed: int, count: int = 600) -> list[Request]:
-    """Return requests about a few blocks, streams, forced and journal writes, and flushes."""
+    """Return requests about a few blocks: streams, forced ones, all roles, and flushes."""
     random = np.random.default_rng(seed)
     found, at, now = [], 0, 0
     for _ in range(count):
@@ -45,8 +59,8 @@ def requests(seed: int, count: int = 600) -> list[Request]:
             sectors = 0
         is_write = bool(random.random() < 0.55)
         fua = is_write and bool(random.random() < 0.15)
-        journal = is_write and bool(random.random() < 0.2)
-        found.append(Request(at, sectors, is_write, now, fua, journal))
+        meta, role = bool(random.random() < 0.3), int(random.choice(3, p=(0.5, 0.15, 0.35)))
+        found.append(Request(at, sectors, is_write, now, is_fua=fua, role=role, is_meta=meta))
         at += sectors
     return found
 
@@ -67,13 +81,14 @@ def rows_of(asked: list[Request]) -> Rows:
         length_bytes=np.array([one.sectors * 512 for one in asked], np.int64),
         device=np.zeros(len(asked), np.int32),
         action=np.array(actions, np.uint8),
-        role=np.array([int(one.is_journal) for one in asked], np.uint8),
+        role=np.array([one.role for one in asked], np.uint8),
         is_fua=np.array([one.is_fua for one in asked], np.uint8),
         is_preflush=np.zeros(len(asked), np.uint8),
+        is_meta=np.array([one.is_meta for one in asked], np.uint8),
     )
 
 
-def native(setup: Setup, asked: list[Request]) -> RivalCounts:
+def native(setup: Setup, asked: list[Request]) -> dict[str, Any]:
     """Return what the kernel counts."""
     costs = [
         Cost(PRICES.latency[at], PRICES.sequential[at], PRICES.sector[at], PRICES.fua[at])
@@ -82,31 +97,37 @@ def native(setup: Setup, asked: list[Request]) -> RivalCounts:
     blocks = -(-BLOCKS * 8 // setup.size)
     devices = np.zeros(2, placement.DEVICE)
     devices[0] = (0, blocks, 0)
-    kernel = RivalSetup(
+    made = Rival(
+        setup.kind,
+        setup.mode,
         keys=np.arange(blocks, dtype=np.int64),
         devices=devices,
-        is_issued=False,
-        kind=setup.kind,
-        mode=setup.mode,
+        as_issued=False,
         block_sectors=setup.size,
         capacity=setup.capacity,
         base=costs[0],
         nvm=costs[1],
-        disk=None,
         flush_ps=PRICES.flush,
         bucket_blocks=setup.bucket,
         high_percent=setup.high,
         low_percent=setup.low,
         cutoff_sectors=setup.cutoff,
         stale_ns=setup.stale_ns,
+        small_sectors=setup.small,
+        load=setup.load,
+        commit_blocks=setup.commit_blocks,
     )
-    with cache_rivals.Rival(kernel) as rival:
+    with made as rival:
         rival.add(rows_of(asked))
         return rival.finish()
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("setup", SETUPS, ids=lambda setup: f"{setup.kind}-{setup.mode}")
+@pytest.mark.parametrize(
+    "setup",
+    SETUPS,
+    ids=lambda one: f"{one.kind}-{one.mode}-{one.small}-{one.low}-{one.load}-{one.commit_blocks}",
+)
 def test_a_rival_counts_what_its_model_does(setup: Setup, seed: int) -> None:
     asked = requests(seed)
     model = MODELS[setup.kind](setup, PRICES, -(-BLOCKS * 8 // setup.size))
@@ -116,9 +137,14 @@ def test_a_rival_counts_what_its_model_does(setup: Setup, seed: int) -> None:
     expected = model.counts | {
         "busy_ps": tuple(model.busy),
         "background_ps": tuple(model.behind),
+        "delayed_ps": (model.delayed + model.owed_ps) // setup.load,
         "dirty": len(model.dirty),
     }
-    assert vars(found) == expected
+    assert found == expected
     # AND the trace makes it work
-    assert found.fills > 0
-    assert min(found.reads, found.writes) > 0
+    assert found["fills"] > 0
+    assert min(found["reads"], found["writes"]) > 0
+    if setup.load > 1:
+        assert 0 < found["delayed_ps"] <= found["background_ps"][0]
+        is_most = found["delayed_ps"] > 0.99 * found["background_ps"][0]
+        assert is_most == (setup.load == 10**9)

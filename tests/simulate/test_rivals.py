@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.command_line import invoke, refused, succeed
@@ -10,13 +11,15 @@ from tests.simulate.rival_models import MODELS, Prices, Request, Setup
 from tests.simulate.traces import make_trace
 from tests.traces import json_of, rows_of
 from tracekit._native import placement
+from tracekit._native.placement import Cost
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.devices import base_cost, device_cost
-from tracekit.model import cache_rivals
+from tracekit.model import rival_kinds
 from tracekit.model.answer import charged_trace, read_recommendation
-from tracekit.model.cache_rivals import KINDS, Kind, compete, headline
+from tracekit.model.cache_rivals import Static, better, headline
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.model.rival_kinds import KINDS, MIB, CacheTimes, Kind, RivalRow, compete
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
@@ -36,8 +39,12 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
     return TraceFolder(path)
 
 
-def prices_of(trace: ChargedTrace) -> Prices:
+def prices_of(trace: ChargedTrace, one: Kind) -> Prices:
     base, nvm = base_cost(trace.devices.base), device_cost(trace.devices.nvm)
+    if one.is_memory:
+        # 4 KiB at the speeds of LZ4's README, by sector
+        sector = (4096 * 10**6 // 1820 // 8, 4096 * 10**6 // 422 // 8)
+        nvm = Cost((0, 0), (0, 0), sector, 0)
     return Prices(
         latency=(base.latency_ps, nvm.latency_ps),
         sequential=(base.sequential_ps, nvm.sequential_ps),
@@ -52,31 +59,32 @@ def requests_of(trace: ChargedTrace) -> list[Request]:
     found, now = [], 0
     for rows in trace.rows():
         columns = (rows.queue_ns, rows.sector, rows.length_bytes, rows.action, rows.role)
-        flags = (rows.is_fua, rows.is_preflush)
-        for at, sector, length, action, role, fua, preflush in zip(
-            *(column.tolist() for column in (*columns, *flags)), strict=True
+        flags = (rows.is_fua, rows.is_preflush, rows.is_meta)
+        for at, sector, length, action, role, fua, preflush, meta in zip(
+            *(np.asarray(column).tolist() for column in (*columns, *flags)), strict=True
         ):
             now = max(now, at)
             if action == placement.FLUSH or preflush:
                 found.append(Request(0, 0, is_write=False, now_ns=now))
             if action in (placement.READ, placement.WRITE) and length:
                 is_write = action == placement.WRITE
-                # Of the model's flags both make a write synchronous, which a preflush does, too.
-                journal = role == 1 or bool(preflush)
-                found.append(Request(sector, -(-length // 512), is_write, at, bool(fua), journal))
+                flagged = (bool(fua), bool(preflush), role, bool(meta))
+                found.append(Request(sector, -(-length // 512), is_write, at, *flagged))
     return found
 
 
-CHOSEN = [one for one in KINDS if (one.kind, one.mode) != ("bcache", "back")]
+SHORT = {
+    "bucket_blocks": "bucket",
+    "high_percent": "high",
+    "low_percent": "low",
+    "cutoff_sectors": "cutoff",
+    "stale_ns": "stale_ns",
+    "commit_blocks": "commit_blocks",
+    "small_sectors": "small",
+}
 
 
-@pytest.mark.parametrize("one", CHOSEN, ids=lambda one: f"{one.name}-{one.mode}")
-def test_a_real_trace_is_as_in_the_model(
-    one: Kind, sample: TraceFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = charged_trace(sample, read_recommendation(sample))
-    monkeypatch.setattr(cache_rivals, "KINDS", (one,))
-    ((row,), _) = compete(trace, CAPACITY)
+def check_as_in_the_model(row: RivalRow, one: Kind, trace: ChargedTrace, capacity: int) -> None:
     size = one.block_bytes // 512
     asked = requests_of(trace)
     blocks = {
@@ -87,18 +95,53 @@ def test_a_real_trace_is_as_in_the_model(
         )
     }
     setup = Setup(
-        one.kind, one.mode, size, CAPACITY // one.block_bytes, one.bucket_blocks, one.high_percent,
-        one.low_percent, one.cutoff_bytes // 512, one.stale_s * 10**9,
+        one.kind, one.mode, size, int(capacity * 2.084) if one.is_memory else capacity,
+        **{SHORT[name]: value for name, value in one.settings.items()},
     )  # fmt: skip
-    model = MODELS[one.kind](setup, prices_of(trace), len(blocks))
+    model = MODELS[one.kind](setup, prices_of(trace, one), len(blocks))
     for request in asked:
         model.serve(request)
     assert row.elapsed_ns == to_ns(model.counts["response_ps"])
     assert (row.background_base_ns, row.background_nvm_ns) == tuple(map(to_ns, model.behind))
+    assert row.delayed_ns == to_ns(model.delayed + model.owed_ps)
     names = [name for name in model.counts if name != "response_ps"]
     assert {name: getattr(row, name) for name in names} == {
         name: model.counts[name] for name in names
     }
+
+
+CHOSEN = [one for one in KINDS if (one.kind, one.mode) != ("bcache", "back")]
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in CHOSEN if not one.is_memory], ids=lambda one: f"{one.name}-{one.mode}"
+)
+def test_a_real_trace_is_as_in_the_model(
+    one: Kind, sample: TraceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = charged_trace(sample, read_recommendation(sample))
+    monkeypatch.setattr(rival_kinds, "KINDS", (one,))
+    ((row,), _) = compete(trace, CAPACITY)
+    check_as_in_the_model(row, one, trace, CAPACITY // one.block_bytes)
+
+
+def test_swap_in_memory_is_as_in_the_model(tmp_path: Path) -> None:
+    # GIVEN more pages swapped out than memory holds, and files beside them
+    draws = np.random.default_rng(3).integers(0, (3, 900, 8), (700, 3)).tolist()
+    asked = [
+        ("read" if kind == 1 else "write", block if kind == 2 else 1000 + block % 400, 1 + blocks)
+        for kind, block, blocks in draws
+    ]
+    folder = make_trace(tmp_path / "t", asked, second="swap")
+    advice = recommend(folder, RecommendOptions(base="ssd-emlc", level="queued"))
+    trace = charged_trace(folder, advice)
+    found = {row.rival: row for row in compete(trace, 64 * 4096)[0]}
+    for one in KINDS:
+        if one.is_memory:
+            check_as_in_the_model(found[one.name], one, trace, 64)
+    # THEN zram turned pages away, zswap wrote them out as well
+    assert found["zram"].bypassed > found["zswap"].bypassed > 0
+    assert found["zswap"].writebacks > found["zram"].writebacks == 0
 
 
 def test_a_cache_that_does_nothing_takes_what_the_base_takes(tmp_path: Path) -> None:
@@ -115,12 +158,14 @@ def test_a_cache_that_does_nothing_takes_what_the_base_takes(tmp_path: Path) -> 
 
 def test_the_command_names_what_beats_the_placement(sample: TraceFolder) -> None:
     done = succeed("simulate", "rivals", sample.path)
-    answer = json_of(sample.path / "simulations" / "cache_rivals.json")
-    rows = rows_of(sample.table("simulations/cache_rivals"))
-    assert [(row["rival"], row["mode"]) for row in rows] == [(one.name, one.mode) for one in KINDS]
+    answer = json_of(sample.path / "simulations" / "rivals.json")
+    rows = rows_of(sample.table("simulations/rivals"))
+    # AND without swap in the trace all but what is for swap
+    names = [(one.name, one.mode) for one in KINDS if not one.is_memory]
+    assert [(row["rival"], row["mode"]) for row in rows] == names
     assert done.stdout.splitlines() == answer["headline"]
-    sure = min(rows, key=lambda row: row["elapsed_ns"] + row["background_base_ns"])
-    beats = sure["elapsed_ns"] + sure["background_base_ns"] < answer["placement_elapsed_ns"]
+    sure = min(rows, key=lambda row: row["elapsed_ns"] + row["delayed_ns"])
+    beats = sure["elapsed_ns"] + sure["delayed_ns"] < answer["placement_elapsed_ns"]
     assert (f"{sure['rival']} (write-{sure['mode']}) beats" in done.stdout) == beats
     assert any("background time" in line for line in answer["assumptions"])
 
@@ -135,17 +180,71 @@ def test_what_a_cache_is_too_small_for_is_named(tmp_path: Path) -> None:
     refused(invoke("simulate", "rivals", folder.path), "queueing")
 
 
-def test_the_headline_tells_sure_from_quick(tmp_path: Path) -> None:
+def row_of(
+    rival: str, elapsed: int, background: int = 0, delayed: int = 0, error: int = 0
+) -> CacheTimes:
+    names = ("elapsed_ns", "background_base_ns", "delayed_ns", "error_ns")
+    times = {
+        name: one * 10**9
+        for name, one in zip(names, (elapsed, background, delayed, error), strict=True)
+    }
+    mode = "alone" if rival == "zram" else "back"
+    return CacheTimes(rival=rival, mode=mode, capacity_bytes=MIB, **times)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([], ""),
+        ([row_of("bcache", 9), row_of("zram", 10)], ""),
+        ([row_of("bcache", 5, 4, 4), row_of("zram", 10)], ""),
+        (
+            [row_of("bcache", 5, 4), row_of("dm-cache", 1, 9, 7)],
+            "bcache (write-back) beats the placement: 5 s, and 4 s of its own work while the base"
+            " device is idle",
+        ),
+        (
+            [row_of("bcache", 5, 4, 3), row_of("dm-cache", 9, 9)],
+            "bcache (write-back) beats the placement: 8 s with 3 s of its own work that finds no"
+            " idle time, and 1 s of its own work while the base device is idle",
+        ),
+        ([row_of("zram", 5), row_of("dm-cache", 6)], "zram (in memory) beats the placement: 5 s"),
+        (
+            [row_of("bcache", 5, error=3), row_of("dm-cache", 4, error=5)],
+            "bcache (write-back) beats the placement: 5 s +- 3 s (from samples)",
+        ),
+    ],
+)
+def test_the_cache_that_is_better_is_named(rows: list[CacheTimes], line: str) -> None:
+    static = Static("this", MIB, 9 * 10**9)
+    lines = [f"With 1 MiB, {line}; this takes 9 s of I/O."] if line else []
+    assert better(rows, static) == lines
+    (whole,) = headline(rows, static)
+    if not rows:
+        assert whole == "1 MiB are too small for each of the caches."
+    else:
+        none = "With 1 MiB no cache beats the placement: this takes 9 s of I/O, bcache (write-back)"
+        assert whole == lines[0] if lines else whole.startswith(f"{none} 9 s")
+
+
+def test_the_answer_names_a_cache_that_is_better(sample: TraceFolder) -> None:
+    advice = read_recommendation(sample)
+    rows, _ = compete(charged_trace(sample, advice), CAPACITY)
+    # THEN it has the time of each, and what the command says, compared with the best placement
+    names = CacheTimes.__struct_fields__
+    assert [[getattr(one, name) for name in names] for one in advice.caches] == [
+        [getattr(row, name) for name in names] for row in rows
+    ]
+    assert advice.best_placement is not None
+    least_ns = min(advice.answer.elapsed_ns, advice.best_placement.answer.elapsed_ns)
+    static = Static("the best placement", CAPACITY, least_ns)
+    named = better(rows, static)
+    assert named
+    assert advice.headline[-len(named) :] == named
+
+
+def test_an_answer_with_queues_is_without_caches(tmp_path: Path) -> None:
     folder = make_trace(tmp_path / "t", [("read", at % 40, 1) for at in range(60)])
-    answer = recommend(folder, RecommendOptions()).answer
-    rows, _ = compete(charged_trace(folder, read_recommendation(folder)), 1 << 20)
-    for row in rows:
-        row.elapsed_ns, row.background_base_ns = 10 * answer.elapsed_ns, 0
-    assert "no cache beats the placement" in headline(rows, answer)[0]
-    rows[1].elapsed_ns, rows[1].background_base_ns = 1, answer.elapsed_ns
-    (line,) = headline(rows, answer)
-    assert line.startswith(f"{rows[1].title} is quickest if the base device is idle long enough")
-    rows[2].elapsed_ns = answer.elapsed_ns - 1
-    assert f"{rows[2].title} beats the placement" in headline(rows, answer)[0]
-    assert len(headline(rows, answer)) == 2
-    assert headline([], answer)[0].endswith("are too small for each of the caches.")
+    advice = recommend(folder, RecommendOptions(queueing="open"))
+    assert advice.caches == []
+    assert not any("beats the placement" in line for line in advice.headline)

@@ -1,4 +1,4 @@
-"""Caches, their curves and row buffers: cache.h, curve.h and others of `replayer/model/`.
+"""Caches and their curves: cache.h, curve.h and others of `replayer/model/`.
 
 Requests go through them as accesses (ACCESS) to page keys, or as runs (RUN) over the pages' ranks.
 """
@@ -6,7 +6,7 @@ Requests go through them as accesses (ACCESS) to page keys, or as runs (RUN) ove
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,6 @@ ROWS = 2 * ROLE_COUNT  # role * 2 + is_write
 MAX_PAGES = constant("PAGE_MAX") - 1
 MAX_RUN_PAGES = 65_535
 MAX_NEXT_USES = (1 << 32) - 2
-MOST_BUFFERS = constant("BUFFER_MOST")
 GROUPS = constant("SHARDS_GROUPS")
 SHARDS_SCALE = constant("SHARDS_SCALE")
 POLICIES = tuple(
@@ -281,29 +280,3 @@ class Shards(_Simulation):
         totals = self._read("read", "shards_totals", sums)
         memory_bytes = totals.pop("bytes")
         return sums, ShardsTotals(**totals, memory_bytes=memory_bytes)
-
-
-class RowBuffers(_Simulation):
-    """Counts the hits of accesses, in sectors, in ascending numbers of row buffers of a memory.
-
-    The sizes are in bytes, powers of two.
-    """
-
-    kind = "tk_buffer"
-
-    def __init__(self, row_bytes: int, line_bytes: int, buffers: Sequence[int]) -> None:
-        self._count = len(buffers)
-        setup = struct(
-            "buffer_setup",
-            row_shift=row_bytes.bit_length() - 1,
-            line_shift=line_bytes.bit_length() - 1,
-            count=self._count,
-            buffers=buffers,
-        )
-        super().__init__(setup)
-
-    def read(self) -> NDArray[np.uint64]:
-        """Return ROWS rows: accesses, then LRU hits and banked hits by number of buffers."""
-        counts = np.zeros((ROWS, 1 + 2 * self._count), np.uint64)
-        self._call("read", counts)
-        return counts

@@ -1,4 +1,4 @@
-"""Time of placements on NVM: placement.h, event_simulation.h and ledger.h of `replayer/model/`."""
+"""Placements on NVM and caches: placement.h, event_simulation.h, ledger.h and cache_rivals.h."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tracekit._native.library import (
     columns_for,
     constant,
     dtype_of,
+    enumerators,
     plain,
     struct,
 )
@@ -46,6 +47,8 @@ DEVICE = dtype_of("struct tk_placement_device")
 SCENARIO = dtype_of("struct tk_scenario")
 WIDE = dtype_of("struct tk_wide")
 SIMULATED = dtype_of("struct tk_simulated")
+RIVALS = tuple(name.replace("_", "-") for name in enumerators("tk_rival_kind", "TK_RIVAL_")[:-1])
+RIVAL_MODES = enumerators("tk_rival_mode", "TK_RIVAL_")[:-1]
 REASONS = {
     -errno.EINVAL: "has an operation, role or device that is not known",
     -errno.EOVERFLOW: "brings the modelled time above 106 days",
@@ -105,6 +108,7 @@ class Rows:
     role: NDArray[np.uint8]
     is_fua: NDArray[np.uint8]
     is_preflush: NDArray[np.uint8]
+    is_meta: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -385,6 +389,37 @@ class Ledger(RequestKernel):
     def _totals(self) -> dict[str, Any]:
         totals = struct("tk_placement_totals")
         self._call("read", totals, None, None)
+        return dict(plain(totals))
+
+
+class Rival(RequestKernel):
+    """One pass of a trace through a cache."""
+
+    kind = "tk_rival"
+
+    def __init__(self, kind: str, mode: str, **fields: Any) -> None:
+        """Make one of RIVALS with one of RIVAL_MODES; `fields` are of `tk_rival_setup`."""
+        self._setup = struct(
+            "tk_rival_setup",
+            kind=RIVALS.index(kind),
+            mode=RIVAL_MODES.index(mode),
+            block_count=len(fields["keys"]),
+            device_count=len(fields["devices"]),
+            **fields,
+        )
+        what = f"{kind} of {fields['capacity']} blocks"
+        super().__init__(self._setup, refusal=f"the model of caches refuses {what}")
+
+    def finish(self) -> dict[str, Any]:
+        """Charge what is still queued; return the fields of `tk_rival_counts`."""
+        self._check_rows(self._call("finish"))
+        counts = struct("tk_rival_counts")
+        self._call("read", struct("tk_placement_totals"), counts)
+        return dict(plain(counts))
+
+    def _totals(self) -> dict[str, Any]:
+        totals = struct("tk_placement_totals")
+        self._call("read", totals, None)
         return dict(plain(totals))
 
 

@@ -465,3 +465,45 @@ def _best_of_budgets(table: pd.DataFrame, column: str, what: str) -> list[str]:
     )
     ordered = table.sort_values(["even_flash_bytes", column, "pcm_bytes"])
     return sentences(text, ordered.drop_duplicates("even_flash_bytes"))
+
+
+RIVAL_KEYS = {
+    "placement": Key("purple", "as recommended"),
+    "base": Key("slate", "base device alone"),
+    "better": Key("green", "takes less than the placement"),
+    "busy": Key("orange", "takes less without its background work"),
+    "slower": Key("silver", "takes more"),
+}
+
+
+@simulated("Caches instead of a placement", "rivals", "rivals")
+def rivals(inputs: Inputs, answer: Mapping[str, Any], *, rivals: Evidence) -> Parts:  # noqa: ARG001
+    """Show what caches of the same capacity take."""
+    times = rival_bars(rivals.table, answer)
+    shown = chart(
+        partial(
+            charts.role_bars, value="elapsed_ns", x_title="elapsed I/O time", write=fmt.duration
+        ),
+        rivals.showing(times),
+        title=f"Elapsed time with {fmt.data(answer['capacity_bytes'])}",
+        legend=[key for key in RIVAL_KEYS.values() if key.colour in set(times["colour"])],
+    )
+    return {"answer": answer, "figure": shown}
+
+
+def rival_bars(table: pd.DataFrame, answer: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a bar for base and placement, and one for each cache, in the colour of its verdict."""
+    static_ns = answer["placement_elapsed_ns"]
+    bars = [
+        ("base device alone", "base", answer["base_elapsed_ns"]),
+        ("as recommended", "placement", static_ns),
+    ]
+    for row in rows(table):
+        busy_ns = row.elapsed_ns + row.delayed_ns
+        is_busy = row.elapsed_ns < static_ns <= busy_ns
+        verdict = "better" if busy_ns < static_ns else "busy" if is_busy else "slower"
+        mode = "" if row.mode == "alone" else f", {row.mode}"
+        bars.append((f"{fmt.printable(row.rival)}{mode}", verdict, busy_ns))
+    kinds, verdicts, elapsed_ns = zip(*bars, strict=True)
+    colours = [RIVAL_KEYS[verdict].colour for verdict in verdicts]
+    return pd.DataFrame({"kind": kinds, "colour": colours, "elapsed_ns": elapsed_ns})
