@@ -94,6 +94,25 @@ def test_random_touches_are_extrapolated_as_they_are(touches: int, tmp_path: Pat
     assert found.known_access_ratio == pytest.approx(known, abs=0.03)
 
 
+@pytest.mark.parametrize(
+    ("power", "error"), [(0.3, 0.081), (0.5, 0.086), (0.8, 0.047), (1.5, -0.151), (2.0, -0.312)]
+)
+def test_growth_by_a_known_law_is_in_the_range(power: float, error: float, tmp_path: Path) -> None:
+    # GIVEN blocks of which t ** power are touched by the time t, each once
+    times = (np.arange(1, 20_001) / 20_000) ** (1 / power) * 60 * SECOND
+    touches = [(int(time), block) for block, time in enumerate(times)]
+    found = footprint(blocks_of(touches, tmp_path / "b"), BLOCK)
+    doubled = 20_000 * 2**power * BLOCK
+    # THEN twice as long is in the range, and the estimate is off by the law's bend
+    assert found.doubled is not None
+    assert found.doubled.low_bytes <= doubled <= found.doubled.high_bytes
+    assert found.doubled.bytes / doubled - 1 == pytest.approx(error, abs=0.005)
+    assert found.verdict == "growing"
+    # AND the pace at the end is that of the last quarter
+    pace = 20_000 * 4 * (1 - 0.75**power) * BLOCK
+    assert found.growth_bytes_per_min == pytest.approx(pace, rel=0.01)
+
+
 def test_the_share_of_known_accesses_is_that_of_the_formula() -> None:
     # GIVEN the counts of Chao & Jost (2012), equation 4a: n = 10, f1 = 3, f2 = 2
     accesses = np.array([1, 1, 1, 2, 2, 3], np.int64)
@@ -120,6 +139,9 @@ def test_the_first_half_of_a_sample_covers_the_whole(name: str, tmp_path: Path) 
     # THEN what the whole trace touched is in the range
     assert found.doubled is not None
     assert found.doubled.low_bytes <= len(first_ns) * BLOCK <= found.doubled.high_bytes
+    # AND the estimate is that growth goes on as in the last 16 of 64 windows of the half
+    late = sum(min(time * 64 // half_ns, 63) >= 48 for time in half["first_ns"])
+    assert found.doubled.bytes == (len(rows) + 4 * late) * BLOCK
     # AND a half is not called enough of which the other half touched a tenth more
     if len(first_ns) > 1.1 * len(rows):
         assert found.verdict == "growing"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.placement_models import DISK, NVM, hottest_first
+from tests.simulate.placement_models import DISK, NVM, Block
 from tests.simulate.test_endurance import made, requests
 from tests.simulate.test_sensitivity import profile_file
 from tests.traces import json_of, rows_of
@@ -46,22 +46,19 @@ def bought(folder: TraceFolder, *devices: Profile, **options: Any) -> dict[str, 
     return found
 
 
-def written_a_day(placed: dict[str, int] | None = None) -> int:
-    """Return what is written in a day with the hottest blocks of roles on NVM, or with all.
+def best_blocks(folder: TraceFolder) -> set[Block]:
+    """Return the blocks of the best placement, as `recommend` wrote them."""
+    return {
+        (row["device"], row["first_block"] + number)
+        for row in rows_of(folder.path / "simulations/best_placement.parquet")
+        for number in range(row["blocks"])
+    }
 
-    The trace is of an hour.
-    """
-    own = {role: {*hottest_first(requests(), role)[:n]} for role, n in (placed or {}).items()}
-    return (
-        24
-        * 4096
-        * sum(
-            placed is None or block in own[one.role]
-            for one in requests()
-            if one.operation == "write"
-            for block in one.blocks
-        )
-    )
+
+def written_a_day(placed: set[Block] | None = None) -> int:
+    """Return what is written in a day with these blocks on NVM, or with all; a trace of an hour."""
+    written = [block for one in requests() if one.operation == "write" for block in one.blocks]
+    return 24 * 4096 * sum(placed is None or block in placed for block in written)
 
 
 @pytest.mark.parametrize(("years", "verdict"), [(4.9, "do not buy"), (5.1, "buy")])
@@ -87,19 +84,59 @@ def test_recommend_and_endurance_say_so_too(
     folder = made(tmp_path, requests())
     written = json.loads(succeed("simulate", "endurance", folder.path, "--json").stdout)
     rows = rows_of(folder.path / "simulations/endurance.parquet")
-    # GIVEN a device that what the answer places wears out in so many years
-    answer = json_of(folder.path / "recommendation.json")["answer"]
-    placed = {role: answer[f"{role}_bytes"] // 4096 for role in ("fs", "journal")}
-    tbw = written_a_day(placed) * 365.25 * years / 1e12
+    # GIVEN a device that what the best placement has on it wears out in so many years
+    tbw = written_a_day(best_blocks(folder)) * 365.25 * years / 1e12
     (tmp_path / "b").mkdir()
-    worn = made(tmp_path / "b", requests(), nvm=replace(BOUGHT, tbw=tbw))
+    bears = replace(BOUGHT, tbw=tbw, assumed=("fua_us", "flush_us"))
+    worn = made(tmp_path / "b", requests(), nvm=bears)
     head = json.loads((worn.path / "recommendation.json").read_text())["headline"]
     assert head[0].startswith(verdict or "With ")
+    assert "Assumed, with no source: 2 figures of nvm." in head[verdict is not None]
+    assert ("of a trace of 1 h 0 min, at the same rate all day" in head[0]) == bool(verdict)
     told = succeed("simulate", "endurance", worn.path).stdout
     # and endurance says so of every placement that uses all of the capacity
     a_year = [row["bytes_a_day"] * 365.25 for row in rows if row["kind"] == "placement"]
     assert ("do not buy it for this" in told) == (max(a_year) * 5 > tbw * 1e12)
     assert "not known, because nvm has no endurance_cycles" in "".join(written["headline"])
+
+
+@pytest.mark.parametrize("usable", [5 * 4096, 10**6])
+def test_an_offer_is_what_recommend_places(folder: TraceFolder, usable: int) -> None:
+    # GIVEN a part of the device, or all of it, which takes all blocks
+    file = profile_file(folder.path.parent / "bought.toml", DISK, BOUGHT)
+    (offer,) = bought(folder, BOUGHT, capacity=usable)["offers"]
+    succeed(
+        "recommend", folder.path, "--base", "disk", "--nvm", "nvm", "--profiles", file,
+        "--capacity", str(usable),
+    )  # fmt: skip
+    # THEN gain and wear are those of the best placement of `recommend`, and not of whole roles
+    best = json_of(folder.path / "recommendation.json")["best_placement"]["answer"]
+    placed = best_blocks(folder)
+    assert offer["gain_ratio"] == pytest.approx(best["gain_ratio"])
+    assert offer["placed_bytes"] == best["placed_bytes"] == len(placed) * 4096
+    assert offer["written_bytes_a_day"] == written_a_day(placed)
+    assert offer["placement"].split("+") == [*best["role_bytes"]]
+
+
+def test_what_is_assumed_is_said_first(folder: TraceFolder) -> None:
+    unsure = ("fua_us", "tbw", "price_usd_per_gb")
+    guess = replace(BOUGHT, name="guess", tbw=1e6, assumed=unsure)
+    mixes = cells({0: 10, 0.9: 11}, {0.1: 11, 1: 10})
+    found = bought(folder, guess, replace(BOUGHT, tbw=1e6, distributions=mixes))
+    assert [one["assumed"] for one in found["offers"]] == [["times", "price", "endurance"], []]
+    assert found["headline"][1:6] == [
+        "Assumed, with no source: some times of 1 of 2 devices: guess.",
+        "Assumed, with no source: the price of 1 of 2 devices: guess.",
+        "Assumed, with no source: the endurance of 1 of 2 devices: guess.",
+        "Not measured, and in no gain here: how writes slow the reads of 1 of 2 devices: guess;"
+        " characterize-device measures it.",
+        "Writes a day are those of a trace of 1 h 0 min, at the same rate all day: a guess unless"
+        " the load is always like this.",
+    ]
+    assert "capture is long enough" in found["headline"][6]
+    line = found["headline"][0]
+    assert "1 USD of 2026-11 (assumed)" in line
+    assert "lasts over 100 years (assumed)" in line
 
 
 def cells(read_us: dict[float, float], write_us: dict[float, float]) -> tuple[LatencyCell, ...]:
@@ -245,15 +282,54 @@ def test_traces_share_what_is_recommended(folder: TraceFolder, tmp_path: Path) -
     (tmp_path / "b").mkdir()
     other = made(tmp_path / "b", requests()[:100])
     found = bought(folder, replace(BOUGHT, tbw=1e6), share=other.path)
-    assert [one["trace"] for one in found["shares"]] == ["trace", "trace"]
+    # THEN two folders of one name are told apart
+    assert [one["trace"] for one in found["shares"]] == [str(folder.path), str(other.path)]
+    doubts = {line.split(":")[0] for line in found["headline"] if line.startswith("Of ")}
+    assert doubts == {f"Of {folder.path}", f"Of {other.path}"}
+    assert "those of traces of 1 h 0 min, " in "".join(found["headline"])
     total = sum(one["capacity_bytes"] for one in found["shares"])
     assert 0 < total <= found["shared_bytes"] == 12 * 4096
-    assert "of the shared 48 KiB" in found["headline"][-1]
+    assert "of the shared 48 KiB" in found["headline"][-2]
 
 
 def test_what_cannot_be_bought_is_refused(folder: TraceFolder) -> None:
     command = ("simulate", "purchase", folder.path)
     refused(invoke(*command, "--budget", "0"), "--budget 0: not an amount", error=UsageError)
     refused(invoke(*command, "--growth", "0"), "--growth 0: not a factor", error=UsageError)
+    for value in ("nan", "-1", "inf"):
+        for option in ("--budget", "--growth"):
+            refused(invoke(*command, option, value), f"{option} {value}: not a", error=UsageError)
+    refused(invoke(*command, "--capacity", "1"), "--capacity 1: not one block", error=UsageError)
+    refused(invoke(*command, "--share", folder.path), "--share: a trace cannot", error=UsageError)
     refused(invoke(*command, "--nvm", "ssd-emlc"), "has no price_usd_per_gb", error=InputError)
     refused(invoke(*command, "--nvm", "nope"), "there is no device profile", error=UsageError)
+    base = invoke("recommend", folder.path, "--base", "traced")
+    refused(base, "there is no device profile 'traced'", error=UsageError)
+    assert str(getattr(base.exception, "hint", "")).startswith("did you mean trace?")
+
+
+def test_an_offer_to_several_traces_is_all_of_them_together(
+    folder: TraceFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "b").mkdir()
+    other = made(tmp_path / "b", requests()[:100])
+    device = replace(BOUGHT, tbw=1.0)
+    (together,) = bought(folder, device, share=other.path)["offers"]
+    # GIVEN what each of them would do alone, and its time on the base device in the same hour
+    alone = [bought(one, device)["offers"][0] for one in (folder, other)]
+    base_ns = [
+        json_of(one.path / "recommendation.json")["answer"]["base_elapsed_ns"]
+        for one in (folder, other)
+    ]
+    # THEN what is written and placed adds up, and gains count by those times
+    for key in ("written_bytes_a_day", "placed_bytes"):
+        assert together[key] == pytest.approx(sum(one[key] for one in alone))
+    gains = [one["gain_ratio"] for one in alone]
+    assert together["gain_ratio"] == pytest.approx(np.average(gains, weights=base_ns))
+    assert together["lifetime_years"] == pytest.approx(
+        1 / sum(1 / one["lifetime_years"] for one in alone)
+    )
+    # AND of what is too small for all each gets its share
+    (scarce,) = bought(folder, device, share=other.path, capacity=20 * 4096)["offers"]
+    assert scarce["placed_bytes"] <= 20 * 4096 < together["placed_bytes"]
+    assert scarce["gain_ratio"] < together["gain_ratio"]

@@ -7,11 +7,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tracekit.devices import KNOWN, Profile, choose_profile, load_profiles
+from tracekit.devices import (
+    KNOWN,
+    QUANTILE_KEYS,
+    TEXT_LISTS,
+    Profile,
+    choose_profile,
+    load_profiles,
+)
 from tracekit.escapes import joined
 
 UNKNOWN = "-"
-NO_FIGURE = ("about", "sources", "distributions", "read_quantiles_us", "write_quantiles_us")
+NO_FIGURE = (*TEXT_LISTS, "about", "distributions", "repeats", *QUANTILE_KEYS)
 COMPARED = tuple(key for key in KNOWN if key not in NO_FIGURE)
 
 
@@ -45,7 +52,10 @@ class Listing:
     def text(self) -> str:
         """A table of all, or of the ones that were named; all that is known of a single one."""
         if not self.is_chosen:
-            return joined(_columns([TITLES, *(_row(profile) for profile in self.found)]))
+            rows = [TITLES, *(_row(profile) for profile in self.found)]
+            return joined(
+                [*_columns(rows), *([FOOT] if any(p.assumed for p in self.found) else [])]
+            )
         if len(self.found) == 1:
             return joined(_full(self.found[0]))
         return joined(_compared(self.found))
@@ -69,6 +79,12 @@ def rated_tbw(profile: Profile) -> float | None:
     return profile.rated_cycles * profile.capacity_gb / 1000
 
 
+def _rated(profile: Profile) -> tuple[str, bool]:
+    """Return these TB in words, and whether what they are worked out from is assumed."""
+    keys = ("tbw",) if profile.dwpd is None else ("dwpd", "warranty_years", "capacity_gb")
+    return _word(rated_tbw(profile)), profile.assumes(keys)
+
+
 def ratio_of(profile: Profile, first: Profile, *, key: str) -> float | None:
     """Return a figure as a multiple of the first profile's; None where there is no such figure."""
     one, other = getattr(profile, key), getattr(first, key)
@@ -82,22 +98,23 @@ TITLES = (
 )  # fmt: skip
 
 
+SHOWN = (
+    "read_latency_us", "write_latency_us", "read_mib_s", "write_mib_s", "parallelism", "flush_us",
+    "capacity_gb", "tbw", "warranty_years", "price_usd_per_gb", "price_date",
+    "power_loss_protection",
+)  # fmt: skip
+MARK = "*"
+FOOT = f"{MARK} assumed: none of the profile's sources gives it (tracekit profiles NAME)"
+
+
 def _row(profile: Profile) -> tuple[str, ...]:
-    figures = (
-        profile.read_latency_us,
-        profile.write_latency_us,
-        profile.read_mib_s,
-        profile.write_mib_s,
-        profile.parallelism or 1,
-        profile.flush_us,
-        profile.capacity_gb,
-        rated_tbw(profile),
-        profile.warranty_years,
-        profile.price_usd_per_gb,
-        profile.price_date,
-        profile.power_loss_protection,
+    found = {key: (_word(getattr(profile, key)), key in profile.assumed) for key in SHOWN}
+    found["parallelism"] = _word(profile.parallelism or 1), "parallelism" in profile.assumed
+    found["tbw"] = _rated(profile)
+    return (
+        profile.name,
+        *(word + MARK * is_assumed for word, is_assumed in (found[key] for key in SHOWN)),
     )
-    return (profile.name, *map(_word, figures))
 
 
 def _word(value: Any) -> str:
@@ -106,6 +123,14 @@ def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.6g}" if isinstance(value, float | int) else str(value)
+
+
+def _figure(profile: Profile, key: str) -> str:
+    return _marked(_word(getattr(profile, key)), key in profile.assumed)
+
+
+def _marked(word: str, is_assumed: bool) -> str:
+    return word + " (assumed)" * is_assumed
 
 
 def _columns(rows: Sequence[Sequence[str]], align: Callable[..., str] = str.rjust) -> list[str]:
@@ -124,8 +149,8 @@ def _columns(rows: Sequence[Sequence[str]], align: Callable[..., str] = str.rjus
 
 def _full(profile: Profile) -> Iterator[str]:
     yield f"{profile.name}: {profile.about}"
-    rows = [(key, _word(value)) for key in COMPARED if (value := getattr(profile, key)) is not None]
-    rows += [("rated TBW", _word(rated_tbw(profile)))] if profile.dwpd else []
+    rows = [(key, _figure(profile, key)) for key in COMPARED if getattr(profile, key) is not None]
+    rows += [("rated TBW", _marked(*_rated(profile)))] if profile.dwpd else []
     rows += [("distributions", f"{len(profile.distributions)}")] if profile.distributions else []
     yield from _columns(rows, str.ljust)
     yield from (f"source: {source}" for source in profile.sources)
@@ -140,9 +165,10 @@ def _compared(found: Sequence[Profile]) -> list[str]:
         if all(value is None for value in values):
             continue
         cells = [
-            _word(value) + (f" (x{ratio:.3g})" if (ratio := ratio_of(one, first, key=key)) else "")
-            for one, value in zip(others, values[1:], strict=True)
+            _figure(one, key)
+            + (f" (x{ratio:.3g})" if (ratio := ratio_of(one, first, key=key)) else "")
+            for one in others
         ]
-        rows.append((key, _word(values[0]), *cells))
-    rows.append(("rated TBW", *(_word(rated_tbw(profile)) for profile in found)))
+        rows.append((key, _figure(first, key), *cells))
+    rows.append(("rated TBW", *(_marked(*_rated(profile)) for profile in found)))
     return _columns(rows)

@@ -85,7 +85,13 @@ def _times(curves: Curves, devices: DevicePair) -> list[str]:
             " last request that it served ended, whichever role's, and then waits half a turn; what"
             " continues there waits for nothing, what lies within one track does not seek"
         )
-    if curves.simulated:
+    if curves.sampled_requests is not None:
+        notes.append(
+            f"the placements of the other capacities were simulated on"
+            f" {curves.sampled_requests:,} requests, in runs spread evenly over the trace, and what"
+            " they change is put right by what the answer changes on all requests"
+        )
+    elif curves.simulated:
         notes.append(
             "every capacity shown is exact for its placement; roles share the devices, so a split"
             " is chosen by the sum of its roles' savings, and its time is then worked out as it is"

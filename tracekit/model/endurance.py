@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs, to_builtins
 
 from tracekit.arrow import Integers, name_codes, numbers, read_columns, regular_file
+from tracekit.devices import ENDURANCE as ENDURANCE_KEYS
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
@@ -27,7 +29,7 @@ from tracekit.model.answer import (
 )
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, hottest_first, read_blocks
 from tracekit.model.tier_mixes import Tier
-from tracekit.model.what_if import read_what_if
+from tracekit.model.what_if import WhatIf, read_what_if
 from tracekit.store import TraceFolder, command_line, write_results
 from tracekit.tables import ENDURANCE, MOST_ACCESSED, OLD_PLACEMENTS, ROLES
 from tracekit.units import BLOCK_BYTES, DAY_NS, GB, format_duration, format_size
@@ -164,6 +166,8 @@ class Endurance(Record):
     device_bytes: int | None = None
     """Of the devices that hold the capacity, over all of which the writes are spread."""
     warranty_years: float | None = None
+    assumed: list[str] = msgspec.field(default_factory=list)
+    """Which of endurance and price no source gives."""
 
     @property
     def bears(self) -> bool:
@@ -186,6 +190,9 @@ def headline(result: Endurance, rows: Sequence[WearRow]) -> list[str]:
     chosen = [row for row in rows if row.kind == "placement"]
     if not chosen:
         return [*found, "No NVM is recommended, so none wears."]
+    if result.assumed:
+        names = " and ".join(result.assumed)
+        found.append(f"Assumed, with no source: the {names} of {result.device}.")
     if not result.bears:
         chosen = [row for row in chosen if row.name == result.placement]
     return [*found, *(_lifetime(result, row) for row in chosen), _price_words(result)]
@@ -340,8 +347,16 @@ def _device(folder: TraceFolder, advice: Recommendation, options: EnduranceOptio
         price=None if price is None else price * answer.capacity_bytes / GB,
         duration_ns=folder.info.clock.duration_ns,
         headline=[],
+        assumed=[] if isinstance(device, Tier) else _assumed(device, what_if),
         **rating,
     )
+
+
+def _assumed(device: Profile, what_if: WhatIf) -> list[str]:
+    """Return what of a profile no source gives, unless the user gave it."""
+    endurance = device.assumes(ENDURANCE_KEYS) and device.name not in what_if.endurance
+    price = device.assumes(["price_per_gb"]) and device.name not in what_if.prices
+    return ["endurance"] * endurance + ["price"] * price
 
 
 def _rating(device: Profile, answer: Answer) -> dict[str, Any]:

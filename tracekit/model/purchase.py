@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
 from tracekit.devices import (
+    ENDURANCE,
+    PRICE,
+    TIMES,
     DevicePair,
     LatencyCell,
     Profile,
@@ -21,11 +25,15 @@ from tracekit.devices import (
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model import answer as choice
-from tracekit.model.answer import Answer, Recommendation, read_recommendation
-from tracekit.model.block_orders import blocks_in_order
+from tracekit.model.answer import Recommendation, read_recommendation
+from tracekit.model.best_choice import Best, find_best
+from tracekit.model.best_placement import OnNvm, blocks_of, time_ps
 from tracekit.model.endurance import DAYS_A_YEAR, Step, a_day, lasting, read_writes
+from tracekit.model.footprint_growth import footprint
+from tracekit.model.gain_range import choose_cut
 from tracekit.model.placement import ChargedTrace, curves_at
-from tracekit.model.shared_nvm import Share, Tenant, share_nvm
+from tracekit.model.service_times import GUESSED
+from tracekit.model.shared_nvm import Share, Tenant, share_nvm, tenant_of
 from tracekit.store import TraceFolder, write_results
 from tracekit.units import BLOCK_BYTES, DAY_NS, GB, PAGE_BYTES, format_duration, format_size
 
@@ -34,10 +42,13 @@ BUY, DO_NOT = "buy", "do not buy"
 YEARS = 5.0
 """For how long what is touched must fit, where a device has no warranty."""
 LONGEST_YEARS = 1e6
+LONG_YEARS = 100.0
+"""A device that lasts longer than that is no better for it."""
 QUICKER = 2.0
 """How many times as quick as the base device NVM is at least, unless it is named."""
 MIXED_DEPTH = 4
 LARGEST_GROWTH = 100.0
+DECISIVE = {"times": TIMES, "price": PRICE, "endurance": ENDURANCE}
 
 
 class Offer(Record):
@@ -65,6 +76,14 @@ class Offer(Record):
     reason: str = ""
     is_within_budget: bool = True
     is_on_front: bool = False
+    assumed: list[str] = msgspec.field(default_factory=list)
+    """Which of times, price and endurance no source gives, or not all of it."""
+
+    @property
+    def wears_out(self) -> bool:
+        """Whether its rated writes are used up within the warranty."""
+        years, warranty = self.lifetime_years, self.warranty_years
+        return years is not None and warranty is not None and years < warranty
 
 
 class Purchase(Record):
@@ -104,6 +123,8 @@ class PurchaseOptions:
                 f"--growth {self.growth:g}: not a factor from 0.01 to {LARGEST_GROWTH:g}",
                 hint="1.3 is a load that grows by 30 % a year",
             )
+        if self.capacity_bytes is not None and self.capacity_bytes < BLOCK_BYTES:
+            raise UsageError(f"--capacity {self.capacity_bytes}: not one block of 4 KiB")
 
 
 def years_until(amount: float, *, a_year: float, growth: float) -> float:
@@ -117,20 +138,6 @@ def years_until(amount: float, *, a_year: float, growth: float) -> float:
         return amount / a_year
     whole = 1 + amount / a_year * math.log(growth)
     return math.log(whole) / math.log(growth) if whole > 0 else math.inf
-
-
-def lifetime_years(
-    device: Profile, *, capacity_bytes: int, bytes_a_day: float, growth: float
-) -> float:
-    """Return the years until the rated writes of these devices are used up.
-
-    By the rating of the data sheet, else by the cycles of a cell with ideal wear levelling;
-    infinite where a device bears any number.
-    """
-    cycles = device.rated_cycles or device.endurance_cycles
-    if cycles is None:
-        return math.inf
-    return years_until(cycles * capacity_bytes, a_year=bytes_a_day * DAYS_A_YEAR, growth=growth)
 
 
 def slowed(device: Profile, write_ratio: float) -> tuple[Profile, float] | None:
@@ -179,7 +186,10 @@ def simulate_purchase(
     advice = read_recommendation(folder)
     trace = choice.charged_trace(folder, advice)
     wanted, not_offered = _devices(trace.devices.base, options)
-    market = _Market(folder, trace, advice, options)
+    loads = [_Load(folder, trace)]
+    if options.share:
+        loads = _loads(folder, options.share, advice)
+    market = _Market(loads, options)
     offers: list[Offer] = []
     for number, device in enumerate(wanted):
         on_step(device.name, number, len(wanted))
@@ -198,11 +208,11 @@ def simulate_purchase(
     )
     if options.share:
         found.shared_bytes = options.capacity_bytes or advice.answer.capacity_bytes
-        tenants = [_tenant(TraceFolder(path), advice) for path in (folder.path, *options.share)]
+        tenants = [one.tenant for one in loads if one.tenant is not None]
         found.shares = share_nvm(tenants, found.shared_bytes)
     chosen = choose_offer(found.offers)
     found.chosen = None if chosen is None else chosen.device
-    found.headline = headline(found, chosen)
+    found.headline = headline(found, chosen, doubts=[*_doubts(advice, loads, chosen)])
     write_results(folder, RESULT, result=found, tables={})
     return found
 
@@ -233,142 +243,181 @@ def _time_us(device: Profile) -> float:
 
 
 @dataclass(frozen=True)
-class _Market:
-    """A trace for which devices are offered."""
+class _Load:
+    """A trace, and its curve where it shares the NVM with others."""
 
     folder: TraceFolder
     trace: ChargedTrace
-    advice: Recommendation
-    options: PurchaseOptions
+    tenant: Tenant | None = None
 
     @property
     def footprint_bytes(self) -> int:
-        return int(self.trace.touched.role_blocks().sum()) * BLOCK_BYTES
+        return footprint_bytes(self.trace)
+
+    def placed(self, device: Profile, usable: int) -> Placed:
+        """Return what `recommend` would place block by block on so many bytes of a device."""
+        trace = replace(self.trace, devices=DevicePair(self.trace.devices.base, device))
+        grid = choice.make_grid(
+            trace.touched.role_blocks().tolist(), (usable,), max_bytes=usable or None
+        )
+        grid = choice.only_shown(grid)
+        curves = curves_at(trace, grid.fine)
+        best = find_best(
+            trace,
+            curves,
+            grid=replace(grid, shown=np.array([grid.headline])),
+            cut=choose_cut(self.folder),
+            is_mixed=bool((self.folder.info.hotness or {}).get("mixed_role_blocks")),
+        )
+        return replace(placed_by(self.folder, trace, best=best), base_ps=curves.base_total_ps)
+
+
+@dataclass(frozen=True)
+class _Market:
+    """The traces for which devices are offered."""
+
+    loads: Sequence[_Load]
+    options: PurchaseOptions
 
     def offers(self, device: Profile) -> list[Offer]:
         """Return one device, and as many as take what is touched until the warranty ends."""
         one_bytes = round((device.capacity_gb or 0) * GB)
-        years = device.warranty_years or YEARS
+        years, touched = (
+            device.warranty_years or YEARS,
+            sum(one.footprint_bytes for one in self.loads),
+        )
         needed = self.options.capacity_bytes
         if needed is None:
-            needed = round(self.footprint_bytes * max(1.0, self.options.growth**years))
-        counts = sorted({1, max(1, -(-needed // one_bytes))})
-        return [self._offer(device, count, count * one_bytes) for count in counts]
+            needed = round(touched * max(1.0, self.options.growth**years))
+        placed: dict[int, list[Placed]] = {}
+        offers = []
+        for count in sorted({1, max(1, -(-needed // one_bytes))}):
+            size = count * one_bytes
+            usable = min(size, self.options.capacity_bytes or size, touched)
+            if usable not in placed:
+                placed[usable] = self._placed(device, usable, touched)
+            offers.append(self._offer(placed[usable], count, size))
+        return offers
 
-    def _offer(self, device: Profile, count: int, capacity_bytes: int) -> Offer:
-        trace = replace(self.trace, devices=DevicePair(self.trace.devices.base, device))
-        usable = min(capacity_bytes, self.options.capacity_bytes or capacity_bytes)
-        grid = choice.make_grid(
-            trace.touched.role_blocks().tolist(),
-            (usable,),
-            max_bytes=min(usable, self.footprint_bytes) or None,
-        )
-        grid = choice.only_shown(grid)
-        curves = curves_at(trace, grid.fine)
-        answer = choice.find_answers(curves, self.advice.coverage).by_point[grid.headline]
-        placed = placed_by(self.folder, trace, answer=answer, coverage=self.advice.coverage)
-        growth = self.options.growth
-        offer = offer_of(placed, capacity_bytes=capacity_bytes, growth=growth)
+    def _placed(self, device: Profile, usable: int, touched: int) -> list[Placed]:
+        """Return what each trace has there: all that it touched, or its share of what is scarce."""
+        tenants = [one.tenant for one in self.loads if one.tenant is not None]
+        sizes = [one.footprint_bytes for one in self.loads]
+        if usable < touched:
+            shares = share_nvm(tenants, usable)
+            sizes = [one.capacity_bytes for one in shares] if tenants else [usable]
+        return [one.placed(device, size) for one, size in zip(self.loads, sizes, strict=True)]
+
+    def _offer(self, placed: Sequence[Placed], count: int, capacity_bytes: int) -> Offer:
+        device, budget = placed[0].trace.devices.nvm, self.options.budget
+        offer = offer_of(placed, capacity_bytes=capacity_bytes, growth=self.options.growth)
         offer.devices = count
         offer.price_usd = (device.price_usd_per_gb or 0) * capacity_bytes / GB
-        budget = self.options.budget
         offer.is_within_budget = budget is None or offer.price_usd <= budget
         return judge(offer, device)
 
 
+def footprint_bytes(trace: ChargedTrace) -> int:
+    """Return what a trace touched."""
+    return int(trace.touched.role_blocks().sum()) * BLOCK_BYTES
+
+
 @dataclass(frozen=True)
 class Placed:
-    """What an answer has on the NVM of a trace's devices, and how often it is written."""
+    """What the best placement has on the NVM of a trace's devices, and how often it is written."""
 
     trace: ChargedTrace
-    answer: Answer
-    coverage: str
+    on_nvm: OnNvm
+    gain_ratio: float
+    roles: tuple[str, ...]
     duration_ns: int
-    pages: int
     written: int
     touched: int
+    base_ps: int = 1
+    """Its time on the base device: what its gain counts for beside that of other traces."""
 
-    @property
-    def write_ratio(self) -> float:
-        """Writes by reads and writes, a page each."""
-        return self.written / max(self.touched, 1)
+    def a_ns(self, amount: float) -> float:
+        """Return an amount by nanosecond of the trace; as it is where that is not known."""
+        return amount / max(self.duration_ns, 1)
 
-    @property
-    def bytes_a_day(self) -> float | None:
-        """What is written to the NVM in a day; None where the duration is not known."""
-        return a_day(self.written * BLOCK_BYTES, self.duration_ns)
-
-    def years(self, capacity_bytes: int, growth: float) -> float | None:
-        """Return how long the NVM lasts; None where that is not known, or nothing is written."""
-        device, a_day_bytes = self.trace.devices.nvm, self.bytes_a_day
-        if not a_day_bytes or not (device.rated_cycles or device.endurance_cycles):
-            return None
-        found = lifetime_years(
-            device, capacity_bytes=capacity_bytes, bytes_a_day=a_day_bytes, growth=growth
-        )
-        return min(found, LONGEST_YEARS)
+    def gain_on(self, device: Profile) -> float:
+        """Return the gain of the same placement with another NVM."""
+        pair = DevicePair(self.trace.devices.base, device)
+        alone_ps, placed_ps = time_ps(replace(self.trace, devices=pair, on_rows=None), self.on_nvm)
+        return choice.saved_ratio(placed_ps, alone_ps)
 
 
-def placed_by(folder: TraceFolder, trace: ChargedTrace, *, answer: Answer, coverage: str) -> Placed:
-    """Return what an answer has on NVM."""
-    touched = trace.touched
+def placed_by(folder: TraceFolder, trace: ChargedTrace, *, best: Best | None) -> Placed:
+    """Return what the best placement has on NVM; nothing where it saves nothing."""
+    touched, duration_ns = trace.touched, folder.info.clock.duration_ns
+    if best is None or best.placement.answer.gain_ratio <= 0:
+        return Placed(trace, np.zeros(len(touched.keys), np.uint8), 0.0, (), duration_ns, 0, 0)
+    answer, on_nvm = best.placement.answer, blocks_of(touched, best.table)
     writes = read_writes(folder.require("blocks", made_by="classify"), touched)
-    parts = [
-        blocks_in_order(touched, role, coverage=coverage)[:count]
-        for role, count in answer.blocks.items()
-    ]
-    placed = np.concatenate(parts)
     return Placed(
         trace,
-        answer,
-        coverage,
-        folder.info.clock.duration_ns,
-        pages=len(placed),
-        written=int(writes[placed].sum()),
-        touched=int(touched.accesses[placed].sum()),
+        on_nvm,
+        answer.gain_ratio,
+        tuple(answer.role_bytes),
+        duration_ns,
+        written=int(writes[on_nvm == 1].sum()),
+        touched=int(touched.accesses[on_nvm == 1].sum()),
     )
 
 
-def offer_of(placed: Placed, *, capacity_bytes: int, growth: float = 1.0) -> Offer:
-    """Return what an answer does to NVM of this capacity, without a price or a verdict."""
-    trace, answer = placed.trace, placed.answer
-    device = trace.devices.nvm
-    mixed = slowed(device, placed.write_ratio)
-    footprint = int(trace.touched.role_blocks().sum()) * BLOCK_BYTES
+def offer_of(placed: Sequence[Placed], *, capacity_bytes: int, growth: float = 1.0) -> Offer:
+    """Return what placements do to NVM of this capacity, without a price or a verdict."""
+    device = placed[0].trace.devices.nvm
+    rates = [one.a_ns(one.base_ps) for one in placed]
+
+    def together(gains: Sequence[float]) -> float:
+        return float(np.average(gains, weights=rates)) if any(rates) else 0.0
+
+    days = [a_day(one.written * BLOCK_BYTES, one.duration_ns) for one in placed]
+    bytes_a_day = None if None in days else sum(one or 0 for one in days)
+    touches = sum(one.a_ns(one.touched) for one in placed)
+    write_ratio = sum(one.a_ns(one.written) for one in placed) / touches if touches else 0.0
+    mixed = slowed(device, write_ratio)
+    touched_bytes = sum(footprint_bytes(one.trace) for one in placed)
     return Offer(
         device=device.name,
         devices=1,
         capacity_bytes=capacity_bytes,
         price_usd=None,
         price_date=device.price_date,
-        placement=answer.placement,
-        placed_bytes=placed.pages * BLOCK_BYTES,
-        gain_ratio=answer.gain_ratio,
-        mixed_gain_ratio=None if mixed is None else _gain_on(placed, mixed[0]),
-        read_slowdown=None if mixed is None else mixed[1],
-        write_ratio=placed.write_ratio,
-        written_bytes_a_day=placed.bytes_a_day,
-        lifetime_years=placed.years(capacity_bytes, growth),
+        placement="+".join(dict.fromkeys(r for one in placed for r in one.roles)) or "base",
+        placed_bytes=sum(int(one.on_nvm.sum()) for one in placed) * BLOCK_BYTES,
+        gain_ratio=together([one.gain_ratio for one in placed]),
+        mixed_gain_ratio=together([one.gain_on(mixed[0]) for one in placed]) if mixed else None,
+        read_slowdown=mixed[1] if mixed else None,
+        write_ratio=write_ratio,
+        written_bytes_a_day=bytes_a_day,
+        lifetime_years=_lifetime(device, capacity_bytes, bytes_a_day, growth),
         warranty_years=device.warranty_years,
-        full_years=_full_years(capacity_bytes, footprint, growth),
+        full_years=_full_years(capacity_bytes, touched_bytes, growth),
+        assumed=[name for name, keys in DECISIVE.items() if device.assumes(keys)],
     )
+
+
+def _lifetime(
+    device: Profile, capacity_bytes: int, bytes_a_day: float | None, growth: float
+) -> float | None:
+    """Return the years until the writes that these devices bear are used up.
+
+    By the rating of the data sheet, else by the cycles of a cell with ideal wear levelling; None
+    where that is not known, or nothing is written.
+    """
+    cycles = device.rated_cycles or device.endurance_cycles
+    if not bytes_a_day or cycles is None:
+        return None
+    a_year = bytes_a_day * DAYS_A_YEAR
+    return min(years_until(cycles * capacity_bytes, a_year=a_year, growth=growth), LONGEST_YEARS)
 
 
 def _full_years(capacity_bytes: int, footprint_bytes: int, growth: float) -> float | None:
     if growth <= 1 or not footprint_bytes:
         return None if footprint_bytes <= capacity_bytes else 0.0
     return max(0.0, math.log(capacity_bytes / footprint_bytes) / math.log(growth))
-
-
-def _gain_on(placed: Placed, device: Profile) -> float:
-    """Return the gain of the same placement with another NVM."""
-    trace, answer = placed.trace, placed.answer
-    changed = replace(trace, devices=DevicePair(trace.devices.base, device), on_rows=None)
-    points = np.unique([0, answer.capacity_bytes // BLOCK_BYTES]).astype(np.int64)
-    curves = curves_at(changed, points)
-    found = {one.placement: one for one in choice.candidates(curves, placed.coverage)}
-    elapsed_ps = int(found[answer.placement].elapsed_ps[-1])
-    return choice.saved_ratio(elapsed_ps, curves.base_total_ps)
 
 
 def judge(offer: Offer, device: Profile) -> Offer:
@@ -383,12 +432,12 @@ def _against(offer: Offer, device: Profile) -> str:
         return f"it gains {offer.gain_ratio:.1%}"
     if device.volatile and offer.placement != "swap":
         return "it is volatile: a power cut loses what is on it"
-    years, warranty = offer.lifetime_years, offer.warranty_years
-    if years is not None and warranty is not None and years < warranty:
+    if offer.wears_out:
         written = format_size(offer.written_bytes_a_day or 0)
         return (
-            f"{written} written a day wear it out in {lasting(years * DAYS_A_YEAR)}, within its"
-            f" warranty of {warranty:g} years"
+            f"{written} written a day wear it out in"
+            f" {lasting((offer.lifetime_years or 0) * DAYS_A_YEAR)}{_mark(offer, 'endurance')},"
+            f" within its warranty of {offer.warranty_years:g} years"
         )
     mixed = offer.mixed_gain_ratio
     if mixed is not None and mixed < choice.WORTH_RATIO:
@@ -419,7 +468,7 @@ def _merits(offer: Offer) -> tuple[float, float, float]:
     years = offer.lifetime_years
     if years is None:
         years = -math.inf if offer.written_bytes_a_day else math.inf
-    return gain, -(offer.price_usd or 0), years
+    return gain, -(offer.price_usd or 0), min(years, LONG_YEARS)
 
 
 def _beats(one: Offer, other: Offer) -> bool:
@@ -438,17 +487,13 @@ def choose_offer(offers: Sequence[Offer]) -> Offer | None:
     )
 
 
-def headline(found: Purchase, chosen: Offer | None) -> list[str]:
-    """Return what to buy or that nothing is, the front, and what rests on a guess."""
-    lines = [_first_line(found, chosen)]
-    lines += [f"On the front: {offer_words(one)}." for one in found.offers if one.is_on_front]
+def headline(found: Purchase, chosen: Offer | None, *, doubts: Sequence[str]) -> list[str]:
+    """Return what to buy or that nothing is, what rests on a guess, and the front."""
+    lines = [_first_line(found, chosen), *_assumptions(found.offers), *doubts]
+    others = [one for one in found.offers if one.is_on_front and one is not chosen]
+    lines += [f"Also on the front: {offer_words(one)}." for one in others]
     refused = [one for one in found.offers if one.verdict == DO_NOT]
     lines += [f"Do not buy {_name(one)}: {one.reason}." for one in refused]
-    if 0 < found.duration_ns < DAY_NS:
-        lines.append(
-            f"Writes a day are those of a trace of {format_duration(found.duration_ns)}, at the"
-            " same rate all day: a guess unless the load is always like this."
-        )
     if found.not_offered:
         lines.append(f"Without a price or capacity, and left out: {', '.join(found.not_offered)}.")
     lines += [
@@ -462,7 +507,8 @@ def headline(found: Purchase, chosen: Offer | None) -> list[str]:
 
 def _first_line(found: Purchase, chosen: Offer | None) -> str:
     if chosen is not None:
-        return f"Buy {offer_words(chosen)}."
+        of_all = f" (all {len(found.shares)} traces together)" if found.shares else ""
+        return f"Buy {offer_words(chosen)}{of_all}."
     if not found.offers:
         return "Do not buy: no device with a price is twice as quick as the base device."
     able = [one for one in found.offers if one.verdict == BUY]
@@ -475,57 +521,107 @@ def _first_line(found: Purchase, chosen: Offer | None) -> str:
     return f"Do not buy: none of {len(found.offers)} offers pays, lasts its warranty and is safe."
 
 
+def _doubts(advice: Recommendation, loads: Sequence[_Load], chosen: Offer | None) -> Iterator[str]:
+    """Yield on which guesses all offers rest: the base device, writes a day, the capture."""
+    if advice.base.kind == GUESSED and advice.base.sentence is not None:
+        yield advice.base.sentence
+    lasts_ns = [one.folder.info.clock.duration_ns for one in loads]
+    if 0 < min(lasts_ns) < DAY_NS:
+        yield _guess(*lasts_ns)
+    for one in loads:
+        # No capture touches a whole device: what is said of that is left out.
+        blocks = one.folder.require("blocks", made_by="classify")
+        size = 0 if one.tenant or chosen is None else chosen.capacity_bytes
+        whole, touched = (footprint(blocks, each).sentences for each in (size, 0))
+        of = f"Of {one.tenant.trace}: " if one.tenant else ""
+        for sentence in (*whole[: len(whole) - len(touched)], *touched):
+            yield of + sentence
+
+
+FIGURES = {"times": "some times", "price": "the price", "endurance": "the endurance"}
+
+
+def _assumptions(offers: Sequence[Offer]) -> Iterator[str]:
+    """Yield how many figures are from no source or were not measured, and whose."""
+    devices = {one.device: one for one in offers}
+    for name, words in FIGURES.items():
+        if of := [one.device for one in devices.values() if name in one.assumed]:
+            yield f"Assumed, with no source: {words} of {_of(of, len(devices))}."
+    if of := [o.device for o in devices.values() if o.placed_bytes and o.read_slowdown is None]:
+        yield (
+            f"Not measured, and in no gain here: how writes slow the reads of"
+            f" {_of(of, len(devices))}; characterize-device measures it."
+        )
+
+
+def _of(names: Sequence[str], count: int) -> str:
+    return f"{len(names)} of {count} devices: {', '.join(names)}"
+
+
+def _mark(offer: Offer, figure: str) -> str:
+    return " (assumed)" if figure in offer.assumed else ""
+
+
+def _guess(*lasts_ns: int) -> str:
+    traces = "a trace" if len(lasts_ns) == 1 else "traces"
+    return (
+        f"Writes a day are those of {traces} of {', '.join(map(format_duration, lasts_ns))}, at the"
+        " same rate all day: a guess unless the load is always like this."
+    )
+
+
 def _name(offer: Offer) -> str:
     return f"{offer.devices} x {offer.device}"
 
 
 def offer_words(offer: Offer) -> str:
     """Return an offer in a line: what it is, costs, gains, and how long it lasts."""
-    price = "" if offer.price_usd is None else f", {offer.price_usd:,.0f} USD ({offer.price_date})"
+    price = ""
+    if offer.price_usd is not None:
+        date = offer.price_date or "an unknown date"
+        price = f", {offer.price_usd:,.0f} USD of {date}{_mark(offer, 'price')}"
     gain = f"gain {offer.gain_ratio:.1%}"
     if offer.mixed_gain_ratio is not None:
         gain += f", {offer.mixed_gain_ratio:.1%} with reads and writes mixed"
     years = offer.lifetime_years
     if years is not None:
-        lasts = f"lasts {lasting(years * DAYS_A_YEAR)}"
+        long = f"over {LONG_YEARS:g} years" if years > LONG_YEARS else lasting(years * DAYS_A_YEAR)
+        lasts = f"lasts {long}{_mark(offer, 'endurance')}"
     else:
         lasts = "its lifetime is not known" if offer.written_bytes_a_day else "nothing wears it"
     full = "" if offer.full_years is None else f", full in {offer.full_years:.1f} years"
-    return f"{_name(offer)} ({format_size(offer.capacity_bytes)}{price}): {gain}, {lasts}{full}"
+    return f"{_name(offer)} ({offer.capacity_bytes / GB:,.6g} GB{price}): {gain}, {lasts}{full}"
 
 
-def warning_of(
-    folder: TraceFolder, trace: ChargedTrace, *, answer: Answer, coverage: str
-) -> str | None:
+def warning_of(folder: TraceFolder, trace: ChargedTrace, *, best: Best | None) -> str | None:
     """Return that the NVM of a recommendation should not be bought, and why; None: nothing is.
 
     A gain that is too small is the recommendation's own first line.
     """
     device = trace.devices.nvm
-    if answer.placement == "base" or not (device.rated_cycles or device.distributions):
+    known = device.rated_cycles or device.distributions or device.volatile
+    if best is None or best.placement.answer.gain_ratio < choice.WORTH_RATIO or not known:
         return None
-    one_bytes = round((device.capacity_gb or 0) * GB)
-    placed = placed_by(folder, trace, answer=answer, coverage=coverage)
-    offer = judge(offer_of(placed, capacity_bytes=max(one_bytes, answer.capacity_bytes)), device)
+    size, one_bytes = best.placement.answer.capacity_bytes, round((device.capacity_gb or 0) * GB)
+    size = max(1, -(-size // one_bytes)) * one_bytes if one_bytes else size
+    offer = judge(offer_of([placed_by(folder, trace, best=best)], capacity_bytes=size), device)
     if offer.verdict == BUY:
         return None
-    return f"Do not buy {device.name} for this: {offer.reason}."
+    lasts_ns = folder.info.clock.duration_ns
+    guess = f" {_guess(lasts_ns)}" if offer.wears_out and lasts_ns < DAY_NS else ""
+    return f"Do not buy {device.name} for this: {offer.reason}.{guess}"
 
 
-def _tenant(folder: TraceFolder, like: Recommendation) -> Tenant:
-    """Return the curve of a trace that shares the NVM; InputError for one on other devices."""
-    advice = read_recommendation(folder)
-    for key in ("base_profile", "nvm_profile", "queueing"):
-        if getattr(advice, key) != getattr(like, key):
-            raise InputError(
-                f"{folder.path}: its recommendation has {key} {getattr(advice, key)}, the other"
-                f" {getattr(like, key)}",
-                hint="run recommend on both with the same devices",
-            )
-    duration_ns = folder.info.clock.duration_ns
-    if not duration_ns:
-        raise InputError(
-            f"{folder.path}: its duration is not known, so its load cannot be compared"
-        )
-    points = [(one.capacity_bytes, one.base_elapsed_ns - one.elapsed_ns) for one in advice.answers]
-    return Tenant(folder.path.name, advice.answer.base_elapsed_ns, duration_ns, tuple(points))
+def _loads(folder: TraceFolder, share: Sequence[Path], like: Recommendation) -> list[_Load]:
+    """Return the traces that share the NVM, named so that they can be told apart."""
+    paths = [path.resolve() for path in (folder.path, *share)]
+    if len(set(paths)) < len(paths):
+        raise UsageError("--share: a trace cannot share the NVM with itself")
+    is_known = len({path.name for path in paths}) == len(paths)
+    found = []
+    for path, given in zip(paths, (folder.path, *share), strict=True):
+        one = TraceFolder(given)
+        advice = read_recommendation(one)
+        tenant = tenant_of(one, path.name if is_known else str(given), advice=advice, like=like)
+        found.append(_Load(one, choice.charged_trace(one, advice), tenant))
+    return found
