@@ -1,30 +1,66 @@
-"""The power of a guest is cut at each command of a recommendation's script."""
+"""Scripts of recommendations, carried out in guests; the power is cut at each of their commands."""
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.lab.guests import lab, skip_unless_guests_run
-from tests.recommend.test_carry_out import journal_script
+from tests.lab.guests import lab, share_modules
+from tests.recommend.test_carry_out import (
+    journal_script,
+    move_script,
+    swap_script,
+    volume_script,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-carry-out")]
 IN_GUEST = Path(__file__).parent / "in_guest/carry.py"
+MODULES = ("brd", "dm_mirror", "dm_cache_smq", "dm_writecache")
+PACKAGES = ("lvm2", "thin-provisioning-tools")
+MOUNTED = Path("/mnt/carried")
 
 
-def test_the_power_may_go_at_any_command(tmp_path: Path) -> None:
-    skip_unless_guests_run()
-    # GIVEN the script that moves a journal to persistent memory
-    share = tmp_path / "share"
-    share.mkdir()
-    journal_script(share, "fs", Path("/mnt/fs"))
-    shutil.rmtree(share / "trace")
+SCRIPTS: dict[str, Callable[[Path], Path]] = {
+    "journal": lambda folder: journal_script(folder, "fs", MOUNTED),
+    "swap": swap_script,
+    "move": lambda folder: move_script(folder, "fs", MOUNTED / "data"),
+    "extents": lambda folder: volume_script(folder, "--unit", "extent=1MiB", "--capacity", "4MiB"),
+    "cache": lambda folder: volume_script(folder, "--capacity", "64KiB"),
+}
+
+
+@pytest.fixture(scope="module")
+def share(place: Path) -> Path:
+    """Share all scripts, what runs them in the guest, and its modules."""
+    share = place / "share"
+    for name, make in SCRIPTS.items():
+        make(place).rename(share / f"{name}.sh")
     shutil.copy(IN_GUEST, share)
-    # WHEN the power is cut at each of its commands, there and back
-    disks = ("--pmem", "64MiB", "--disk", "fs=96MiB", "--share", str(share))
-    ran = lab("run", *disks, "--timeout", "1200", "--", "python3", "carry.py")
+    share_modules(share, *MODULES)
+    return share
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        {"journal:apply": 6, "swap:apply": 5, "swap:undo": 4},
+        {"journal:undo": 5},
+        {"extents:apply": 4},
+        {"extents:undo": 4},
+        {"cache:apply": 5},
+        {"cache:undo": 4},
+        {"writecache:apply": 5},
+        {"cache:lost": 0, "swap:lost": 0},
+    ],
+    ids=" ".join,
+)
+def test_the_power_may_go_at_any_command(cuts: dict[str, int], share: Path) -> None:
+    # GIVEN scripts, WHEN the power is cut at each of their commands
+    packages = [word for name in PACKAGES for word in ("--package", name)]
+    words = ("--disk", "fs=48MiB", "--share", str(share), "--timeout", "600", *packages)
+    ran = lab("run", *words, "--", "python3", "carry.py", *cuts)
     assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    # THEN the file system can be mounted with all its files, and the next run ends the work
-    assert found == {"wrong": [], "cuts": {"apply": 6, "undo": 5}}
+    # THEN all data can be reached, what was moved is in use, and the next run ends the work
+    assert json.loads(ran.stdout) == {"wrong": {name: [] for name in cuts}, "cuts": cuts}

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,11 @@ from tests.recommend.traces import BLOCK
 from tests.simulate.placement_models import Request, write_trace
 from tests.traces import written
 from tracekit.errors import UsageError
-from tracekit.model.carry_out import merge_spans
+from tracekit.model.answer import read_recommendation
+from tracekit.model.carry_out import merge_spans, script
+from tracekit.model.commands_by_hand import whole_copy
+from tracekit.model.rival_kinds import CacheTimes
+from tracekit.store import TraceFolder
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
 NAME = "it's $HOME; a log"
@@ -112,6 +118,9 @@ def test_a_dry_run_prints_and_changes_nothing(machine: Host, tmp_path: Path) -> 
     assert machine.fstab.read_text() == "# of the test\n"
     # AND without the device nothing is run
     assert machine.script(file, NVM="").returncode == 1
+    # AND of a disk that is on another machine it does not look as if it were not mounted
+    away = machine.script(journal_script(tmp_path, "/dev/away", point), TRACEKIT_APPLY="no", NVM="")
+    assert 0 < away.stdout.index(f"+ umount {point}\n") < away.stdout.index("+ e2fsck ")
 
 
 @needs_root
@@ -269,46 +278,243 @@ def test_what_is_in_use_or_not_empty_is_refused(machine: Host, tmp_path: Path) -
     assert machine.script(moved).returncode == 0
 
 
+@needs_root
+def test_a_whole_file_system_is_copied_by_hand_and_comes_back(
+    machine: Host, tmp_path: Path
+) -> None:
+    # GIVEN a file system, and an NVM that is larger
+    base, nvm, point = machine.nvm, machine.disk, tmp_path / "fs"
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "mine", base)
+    machine.must("mkdir", "-p", str(point))
+    machine.must("mount", base, str(point))
+    machine.must("sh", "-c", 'cd "$1" && seq 20000 >a && mkdir b && seq 9 >b/c', "-", str(point))
+    text = whole_copy(base, shlex.quote(str(point)))
+    undo = next(number for number, line in enumerate(text) if "undo" in line)
+
+    def by_hand(lines: Sequence[str]) -> None:
+        for line in lines:
+            if line.startswith("$ "):
+                machine.must("sh", "-ec", line[2:].replace("/dev/NVM", nvm))
+
+    # WHEN the commands are run, THEN all is on the NVM, by the name that it had
+    files = machine.files(point)
+    by_hand(text[:undo])
+    assert machine.files(point) == files
+    assert machine.must("findmnt", "-n", "-o", "SOURCE", str(point)).strip() == nvm
+    assert [run("blkid", "-p", "-o", "value", "-s", "LABEL", nvm).strip(), run_kind(base)] == [
+        *("mine", "ext4")
+    ]
+    # AND what is written there comes back with the rest
+    machine.must("sh", "-c", 'echo new >"$1"', "-", str(point / "b/new"))
+    files = machine.files(point)
+    by_hand(text[undo:])
+    assert machine.files(point) == files
+    assert machine.must("findmnt", "-n", "-o", "SOURCE", str(point)).strip() == base
+    assert run_kind(nvm) == ""
+    assert run("blkid", "-p", "-o", "value", "-s", "LABEL", base).strip() == "mine"
+
+
+def limits(text: str) -> str:
+    """Return what of a script's prediction does not hold."""
+    lines = {"block": "# That is of single", "hand": "# What is to be", "size": "# Carrying it out"}
+    return " ".join(name for name, line in lines.items() if line in text)
+
+
+VOLUME = [region("dm-3", "fs", range(80000))]
+HOT = [Request("fs", 16 * n, device="dm-3") for n in range(400)]
+
+
+def volume_script(folder: Path, *words: str) -> Path:
+    """Return the script of a trace of a logical volume."""
+    return script_of(folder, HOT, *words, layout=VOLUME)
+
+
+def swap_script(folder: Path) -> Path:
+    layout = [region("away", "swap", range(800))]
+    words = ("--unit", "role", "--capacity", "1GiB")
+    return script_of(folder, [Request("swap", 0, device="away")], *words, layout=layout)
+
+
+WHOLE = ("--unit", "role", "--capacity", "1GiB")
+LOG = region("sda journal", "journal", range(80, 160))
+
+
+def head_of(text: str) -> str:
+    """Return the comments before a script's first command: what is lost, and the way back."""
+    lines = takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True))
+    head = "".join(lines)
+    assert head.count("If the NVM dies: ") == head.count("Mirrored: ") >= 1
+    assert "undo" in head
+    return head
+
+
 def test_each_layout_has_its_way(tmp_path: Path) -> None:
-    # GIVEN traces of a swap area, an XFS, a logical volume and a plain partition
+    # GIVEN traces of a swap area and of a logical volume
     def text(requests: list[Request], *words: str, layout: list[dict[str, Any]]) -> str:
         return script_of(tmp_path, requests, *words, layout=layout).read_text()
 
-    units = ("--unit", "role", "--capacity", "1GiB")
-    swap = text([Request("swap", 0)], *units, layout=[region("sda", "swap", range(800))])
+    swap = text([Request("swap", 0)], *WHOLE, layout=[region("sda", "swap", range(800))])
     assert 'apply_swap "$NVM" 409600' in swap
-    xfs = [
-        region("sda", "fs", range(8000), filesystem="xfs", mount="/m x"),
-        region("sda journal", "journal", range(80, 160)),
-    ]
-    log = text([Request("journal", 80)], "--capacity", "1MiB", layout=xfs)
-    assert "#   mkfs.xfs -f -l logdev=/dev/NVM /dev/sda" in log
-    assert "xfsrestore -f /backup/dump '/m x'" in log
-    assert 'say "nothing is to be moved"' in log
-    lvm = [region("dm-3", "fs", range(80000))]
-    hot = [Request("fs", 16 * n, device="dm-3") for n in range(400)]
-    cache = text(hot, "--capacity", "64KiB", layout=lvm)
+    cache = text(HOT, "--capacity", "64KiB", layout=VOLUME)
     assert 'apply_cache "$LV_dm_3" "$NVM" 65536' in cache
-    extents = text(hot, "--unit", "extent=1MiB", "--capacity", "2MiB", layout=lvm)
+    assert "#     CACHE=writecache: " in head_of(cache)
+    extents = text(HOT, "--unit", "extent=1MiB", "--capacity", "2MiB", layout=VOLUME)
     assert f'apply_extents "$LV_dm_3" "$NVM" {6 << 20} 0+{2 << 20}' in extents
-    plain = text([Request("fs", 0)], "--capacity", "64KiB", layout=[region("sda", "fs", range(80))])
-    assert "#     make-bcache -C /dev/NVM -B /dev/sda" in plain
-    both = text(
+    # THEN the first lines say what the prediction does not hold for
+    assert [limits(head_of(one)) for one in (swap, cache, extents)] == ["", "block", "size"]
+
+
+def test_what_is_by_hand_has_its_commands_as_comments(tmp_path: Path) -> None:
+    # GIVEN traces of an XFS, a plain partition and a pool of ZFS
+    def text(requests: list[Request], *words: str, layout: list[dict[str, Any]]) -> str:
+        return script_of(tmp_path, requests, *words, layout=layout).read_text()
+
+    xfs = region("sda", "fs", range(8000), filesystem="xfs", mount="/m x")
+    log = text([Request("journal", 80)], "--capacity", "1MiB", layout=[xfs, LOG])
+    assert "#   $ mkfs.xfs -f -l logdev=/dev/NVM /dev/sda" in log
+    assert "xfsrestore -f /backup/dump '/m x'" in log
+    assert log.endswith("\necho 'all is by hand: see the comments'\n")
+    plain = text([Request("fs", 0)], "--capacity", "1MiB", layout=[region("sda", "fs", range(80))])
+    assert "#   $ make-bcache -C /dev/NVM -B /dev/EMPTY" in plain
+    assert "#     bcache, writeback: " in plain
+    assert "wipefs" not in head_of(plain)
+    whole = text([Request("fs", 0)], *WHOLE, layout=[region("sda", "fs", range(80), mount="/m")])
+    assert "#   $ dd if=/dev/sda of=/dev/NVM bs=4M conv=fsync" in whole
+    zfs = region("sda", "fs", range(8000), filesystem="zfs")
+    pool = text([Request("fs", 0)], "--capacity", "64KiB", layout=[zfs])
+    assert "#   $ zpool add POOL cache /dev/NVM" in pool
+    log_of_pool = text([Request("journal", 80)], "--capacity", "1MiB", layout=[zfs, LOG])
+    assert "#   $ zpool add POOL log /dev/NVM" in log_of_pool
+    assert [limits(head_of(one)) for one in (log, plain, whole, pool, log_of_pool)] == [
+        *("block hand", "block hand", "hand", "block hand", "block hand"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "printed", "back"),
+    [
+        (
+            lambda folder: journal_script(folder, "away", Path("/m")),
+            "+ mke2fs -q -F -O journal_dev -b 4096 -L tracekit-journal NVM 1280\n"
+            "+ tune2fs -J device=NVM /dev/away\n",
+            "+ tune2fs -J size=5 /dev/away\n",
+        ),
+        (
+            lambda folder: move_script(folder, "away", Path("/m/data")),
+            "+ mount --bind /srv/tracekit-nvm/data /m/data\n",
+            "+ mv /m/data.tracekit-new /m/data\n",
+        ),
+        (
+            swap_script,
+            "+ mkswap -L tracekit-swap NVM\n+ swapon -p 100 NVM\n",
+            "+ swapoff NVM\n",
+        ),
+        (
+            lambda folder: volume_script(folder, "--unit", "extent=1MiB", "--capacity", "2MiB"),
+            "+ vgextend GROUP NVM\n+ pvmove -n VOLUME OLD:EXTENTS NVM, for bytes 0+2097152\n",
+            "+ pvmove NVM\n+ vgreduce GROUP NVM\n",
+        ),
+        (
+            lambda folder: volume_script(folder, "--capacity", "64KiB"),
+            "+ lvconvert --yes --type writecache --cachevol tracekit_cache GROUP/VOLUME\n",
+            "+ lvconvert --yes --uncache GROUP/VOLUME\n",
+        ),
+    ],
+    ids=["journal", "move", "swap", "extents", "writecache"],
+)
+def test_what_a_script_would_run_elsewhere_is_printed(
+    make: Callable[[Path], Path], printed: str, back: str, tmp_path: Path
+) -> None:
+    # GIVEN a script for devices that are not here
+    file = make(tmp_path)
+    given = {**os.environ, "CACHE": "writecache", "FSTAB": str(tmp_path / "fstab")}
+
+    def ran(way: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", str(file), way]
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, env=given | more
+        )
+
+    # THEN it prints what it would run, and what would take that back
+    for way, wanted in (("apply", printed), ("undo", back)):
+        done = ran(way)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert wanted in done.stdout
+    # AND with the word to run them it stops before the first
+    done = ran("apply", TRACEKIT_APPLY="yes")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is not a block device: set the variables at the top" in done.stderr
+
+
+def test_parts_of_two_kinds_have_a_device_each(tmp_path: Path) -> None:
+    file = script_of(
+        tmp_path,
         [Request("journal", 80), Request("swap", 0, device="sdb")],
-        *units,
+        *("--unit", "role", "--capacity", "1GiB"),
         layout=[
             region("sda", "fs", range(799), mount="/m"),
             region("sda journal", "journal", range(80, 160)),
             region("sdb", "swap", range(800)),
         ],
     )
+    both = file.read_text()
     assert 'apply_journal "$FS" "$POINT" "$NVM_JOURNAL" "$MIB"' in both
     assert 'apply_swap "$NVM_SWAP" 409600' in both
-    # THEN each says what is lost and how to mirror, before the first command
-    for one in (swap, log, cache, extents, plain, both):
-        head = one[: one.index("set -eu")]
-        assert all(line.startswith("#") for line in head.splitlines())
-        assert head.count("If the NVM dies: ") == head.count("Mirrored: ") >= 1
+    assert both[: both.index("set -eu")].count("If the NVM dies: ") == 2
+
+
+def test_journals_of_two_file_systems_have_a_device_each(tmp_path: Path) -> None:
+    # GIVEN two ext4, each with a journal in it
+    systems = [region(name, "fs", range(98304), mount=f"/{name}") for name in ("sda", "sdb")]
+    journals = [region(f"{name} journal", "journal", range(800, 8992)) for name in ("sda", "sdb")]
+    hot = [Request("journal", 800, device=name) for name in ("sda", "sdb")]
+    words = ("--unit", "role", "--capacity", "1GiB")
+    text = script_of(tmp_path, hot, *words, layout=[*systems, *journals]).read_text()
+    # THEN none is written over the other
+    assert 'apply_journal "$FS" "$POINT" "$NVM" "$MIB"' in text
+    assert 'apply_journal "$FS_1" "$POINT_1" "$NVM_1" "$MIB_1"' in text
+    assert "TRACEKIT_APPLY=yes NVM=/dev/... NVM_1=/dev/... sh FILE" in text
+
+
+BEATEN = {
+    ("dm-writecache", "back"): ["lvconvert --yes --type writecache --cachevol fast nvmcache/data"],
+    ("dm-cache", "back"): ["lvconvert --yes --type cache --cachemode writeback --cachevol fast"],
+    ("bcache", "back"): ["make-bcache --writeback -C /dev/NVM -B /dev/EMPTY"],
+    ("Open CAS", "only"): ["casadm --start-cache --cache-device /dev/NVM --cache-mode wo"],
+    ("ZFS log", "back"): ["zpool add POOL log mirror /dev/A /dev/B"],
+    ("ZFS special", "alone"): ["zpool add POOL special mirror /dev/A /dev/B"],
+    ("ZFS special, 32K", "alone"): ["zpool add POOL special", "special_small_blocks=32K"],
+    ("zram", "alone"): ["zramctl --algorithm lz4 --size 2237677961 /dev/zram0", "swapon -p 200"],
+    ("zswap", "alone"): ["echo 1 > /sys/module/zswap/parameters/enabled"],
+}
+
+
+@pytest.mark.parametrize(("rival", "mode"), BEATEN)
+def test_what_is_quicker_is_said_with_its_commands(rival: str, mode: str, tmp_path: Path) -> None:
+    # GIVEN an answer that a cache beats
+    write_trace(tmp_path, [Request("fs", 0)] * 9, layout=[region("sda", "fs", range(80))])
+    succeed("recommend", tmp_path, *WORDS, "--unit", "role", "--capacity", "1GiB")
+    folder = TraceFolder(tmp_path)
+    advice = read_recommendation(folder)
+    quick = CacheTimes(
+        rival=rival, mode=mode, capacity_bytes=1 << 30, elapsed_ns=1, background_base_ns=0
+    )
+    advice.caches = [quick]
+    # THEN the script ends in how it is made and taken back, and what is lost with it
+    text = script(folder, advice)
+    part = text[text.index("# * With 1 GiB, ") :]
+    assert f"{rival} " in part
+    assert [one for one in BEATEN[rival, mode] if one not in part] == []
+    assert part.index("If the NVM dies: ") < part.index("#   $ ") < part.index("#   undo")
+    # AND on a logical volume the script for blocks makes what LVM can
+    layout = [region("dm-3", "fs", range(80))]
+    write_trace(tmp_path / "volume", [Request("fs", 0, device="dm-3")] * 9, layout=layout)
+    succeed("recommend", tmp_path / "volume", *WORDS, "--capacity", "1GiB")
+    volume = TraceFolder(tmp_path / "volume")
+    other = read_recommendation(volume)
+    other.caches = [quick]
+    names = {"dm-writecache": "Run this with CACHE=writecache.", "dm-cache": "CACHE=writeback."}
+    assert names.get(rival, rival) in script(volume, other)
 
 
 def test_a_script_is_not_replaced_and_names_cannot_leave_their_quotes(tmp_path: Path) -> None:

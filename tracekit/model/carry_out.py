@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -14,13 +14,18 @@ import numpy as np
 from tracekit.arrow import read_whole
 from tracekit.metadata import Region
 from tracekit.model.answer import Recommendation
+from tracekit.model.cache_rivals import Static, better
+from tracekit.model.commands_by_hand import bcache, rival_text, whole_copy, xfs_log
 from tracekit.model.placement_units import EXTENT, FILE, TABLE, region_bytes
+from tracekit.model.rival_kinds import IN_MEMORY, CacheTimes
+from tracekit.model.taken_along import has_journal
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLE_NAMES
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_duration, format_size
 
 SHELL = Path(__file__).with_name("scripts")
-LEAST_JOURNAL_MIB, DEFAULT_JOURNAL_MIB = 4, 128
+LEAST_JOURNAL_MIB, DEFAULT_JOURNAL_MIB = 5, 128
+"""Linux takes no external journal with fewer than 1,024 blocks beside its super block."""
 EXTRA_RATIO, EXTRA_BYTES = 1.1, 16 * MIB
 """What a file system on the NVM takes beside its files."""
 EXT = ("ext3", "ext4")
@@ -28,7 +33,7 @@ EXT = ("ext3", "ext4")
 
 @dataclass(frozen=True)
 class Part:
-    """One thing to carry out: functions of a shell file, or only words."""
+    """One thing to carry out: functions of a shell file, or only words, commands after "$ "."""
 
     title: str
     lost: str
@@ -42,8 +47,11 @@ class Part:
     nvm_bytes: int = 0
     variables: tuple[tuple[str, str], ...] = ()
     arguments: tuple[str, ...] = ()
-    undo_arguments: tuple[str, ...] | None = None
+    undo_arguments: tuple[str, ...] = ()
+    """Where they differ."""
     text: tuple[str, ...] = ()
+    is_instead: bool = False
+    """Not a part of the answer: something else that is quicker."""
 
 
 def script(folder: TraceFolder, advice: Recommendation) -> str:
@@ -54,24 +62,23 @@ def script(folder: TraceFolder, advice: Recommendation) -> str:
         "#!/bin/sh",
         *_comment(_about(advice, parts)),
         *chain.from_iterable(_comment(_about_part(one, done)) for one in parts),
-        "set -eu",
-        *_variables(done),
-        "",
     ]
+    if not done:
+        is_by_hand = any(not one.is_instead for one in parts)
+        said = "all is by hand: see the comments" if is_by_hand else "nothing is to be moved"
+        return "\n".join([*lines, f"echo '{said}'"]) + "\n"
+    lines += ["set -eu", *_variables(done), ""]
     for name in dict.fromkeys(["common", *(one.library for one in done)]):
         lines += [(SHELL / f"{name}.sh").read_text()]
     applied = [_call("apply", one, one.arguments) for one in done]
-    undone = [
-        _call("undo", one, one.arguments if one.undo_arguments is None else one.undo_arguments)
-        for one in reversed(done)
-    ]
+    undone = [_call("undo", one, one.undo_arguments or one.arguments) for one in reversed(done)]
     lines += [
         "case ${1:-apply} in",
         "apply)",
-        *(applied or ['  say "nothing is to be moved"']),
+        *applied,
         "  ;;",
         "undo)",
-        *(undone or ['  say "nothing was moved"']),
+        *undone,
         "  ;;",
         '*) stop "usage: sh $0 [apply|undo]" ;;',
         "esac",
@@ -92,13 +99,19 @@ def _about(advice: Recommendation, parts: Sequence[Part]) -> list[str]:
         f" -> {format_duration(found.elapsed_ns)}, with {format_size(found.capacity_bytes)} of"
         f" {advice.nvm_profile}."
     )
-    names = list(dict.fromkeys(one.nvm for one in parts if one.library))
-    settings = " ".join(f"{name}=/dev/..." for name in names)
-    return [
+    first = [
         "Carries out a recommendation of tracekit.",
         *advice.headline[:1],
         gain,
+        *_limits(advice, parts, capacity_bytes=found.capacity_bytes),
         "",
+    ]
+    names = list(dict.fromkeys(one.nvm for one in parts if one.library))
+    if not names:
+        return first
+    settings = " ".join(f"{name}=/dev/..." for name in names)
+    return [
+        *first,
         "  sh FILE         prints the commands and does nothing",
         f"  TRACEKIT_APPLY=yes {settings} sh FILE         runs them",
         f"  TRACEKIT_APPLY=yes {settings} sh FILE undo    takes them back",
@@ -116,6 +129,17 @@ def _about(advice: Recommendation, parts: Sequence[Part]) -> list[str]:
         ),
         "",
     ]
+
+
+def _limits(advice: Recommendation, parts: Sequence[Part], *, capacity_bytes: int) -> Iterator[str]:
+    """Yield what the prediction does not hold for."""
+    if advice.units is None:
+        yield "That is of single blocks, which no command moves: --unit predicts what moves whole."
+    needed = sum(one.nvm_bytes for one in _by_nvm(parts))
+    if needed > capacity_bytes:
+        yield f"Carrying it out takes {format_size(needed)}, as things are moved whole."
+    if not all(one.library or one.is_instead for one in parts):
+        yield "What is to be done by hand is counted in it, too."
 
 
 def _about_part(one: Part, done: Sequence[Part]) -> list[str]:
@@ -146,7 +170,8 @@ def _variables(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _call(way: str, one: Part, arguments: Sequence[str]) -> str:
-    return f"  {way}_{one.action} {' '.join(arguments)}"
+    words = [f'"${one.nvm}"' if word == NVM else word for word in arguments]
+    return f"  {way}_{one.action} {' '.join(words)}"
 
 
 def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
@@ -155,7 +180,7 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
     if advice.units is None:
         blocks = advice.answer.blocks
         roles = {role: count * BLOCK_BYTES for role, count in blocks.items() if count}
-        parts = list(_role_parts(layout, roles))
+        parts = list(_role_parts(layout, roles, advice.caches))
     elif not advice.units.placed_count:
         parts = []
     else:
@@ -164,46 +189,42 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
         roles = {row["name"]: row["bytes"] for row in rows if row["unit"] == "role"}
         files = [row for row in rows if row["unit"] in (FILE, "directory")]
         extents = [row for row in rows if row["unit"] == EXTENT]
-        parts = [*_role_parts(layout, roles), *_move_parts(files), *_extent_parts(extents)]
-    return _named(parts)
+        parts = [
+            *_role_parts(layout, roles, advice.caches),
+            *_move_parts(files),
+            *_extent_parts(extents),
+        ]
+    return list(_named([*parts, *_rival_parts(layout, advice)]))
 
 
-def _named(parts: list[Part]) -> list[Part]:
-    """Give parts of different kinds a device each; all moved files are on one."""
-    if len({one.library for one in parts if one.library}) < 2:
-        return parts
-    return [
-        replace(
-            one,
-            nvm=f"NVM_{one.library.upper()}",
-            arguments=tuple(_renamed(one.arguments, one.library)),
-            undo_arguments=None
-            if one.undo_arguments is None
-            else tuple(_renamed(one.undo_arguments, one.library)),
-        )
-        for one in parts
-    ]
-
-
-def _renamed(arguments: Sequence[str], library: str) -> Iterator[str]:
-    for one in arguments:
-        yield f'"$NVM_{library.upper()}"' if one == NVM else one
+def _named(parts: Sequence[Part]) -> Iterator[Part]:
+    """Give each part a device of its own; all moved files are on one."""
+    kinds = {one.library for one in parts if one.library}
+    before: list[str] = []
+    for one in parts:
+        name = f"NVM_{one.library.upper()}" if len(kinds) > 1 else one.nvm
+        count = before.count(one.library) if one.library != "move" else 0
+        before.append(one.library)
+        yield replace(one, nvm=f"{name}_{count}" if count else name)
 
 
 NVM = '"$NVM"'
+SINGLE = "a single point of failure"
 RAID = (
     "mdadm --create /dev/md/nvm --level=1 --raid-devices=2 /dev/A /dev/B (one NVM each), and give"
     " /dev/md/nvm for the NVM."
 )
 
 
-def _role_parts(layout: Sequence[Region], roles: dict[str, int]) -> Iterator[Part]:
+def _role_parts(
+    layout: Sequence[Region], roles: dict[str, int], caches: Sequence[CacheTimes]
+) -> Iterator[Part]:
     if "journal" in roles:
         yield from _journal_parts(layout, roles["journal"])
     if "swap" in roles:
         yield _swap_part(roles["swap"])
     if "fs" in roles:
-        yield from _fs_parts(layout, roles["fs"])
+        yield from _fs_parts(layout, roles["fs"], caches)
 
 
 def _file_systems(layout: Sequence[Region]) -> list[Region]:
@@ -221,7 +242,7 @@ def _journal_parts(layout: Sequence[Region], size: int) -> Iterator[Part]:
         return
     kept: list[Region | None] = [one for one in systems if one not in other]
     for number, one in enumerate(kept or [None]):
-        mine = [journal for journal in journals if one is not None and _has(one, journal)]
+        mine = [journal for journal in journals if one is not None and has_journal(one, journal)]
         outer = (
             [journal for journal in mine if journal.name != f"{one.name} journal"] if one else []
         )
@@ -232,13 +253,6 @@ def _journal_parts(layout: Sequence[Region], size: int) -> Iterator[Part]:
         yield _ext4_journal(one, outer, mib=mib, suffix=f"_{number}" if number else "")
 
 
-def _has(system: Region, journal: Region) -> bool:
-    """Say whether a journal is that file system's: in it, or on a device that names it."""
-    inside = journal.name == f"{system.name} journal"
-    words = re.split(r"[ ,]+", journal.evidence or "")
-    return inside or str(system.name) in words
-
-
 def _ext4_journal(system: Region | None, outer: Sequence[Region], *, mib: int, suffix: str) -> Part:
     device = f"/dev/{system.name}" if system and system.name else ""
     old = f"/dev/{outer[0].name}" if outer else ""
@@ -247,8 +261,8 @@ def _ext4_journal(system: Region | None, outer: Sequence[Region], *, mib: int, s
     quoted = [f'"${name}"' for name in variables]
     return Part(
         title=f"the journal of {device or 'the ext4 that FS names'} becomes an external one",
-        lost="the last seconds of writes, and the file system is read-only until NVM_LOST=yes undo;"
-        " the journal alone on one device is a single point of failure.",
+        lost="the last seconds of writes are lost, and the file system cannot be used until undo"
+        f" with NVM_LOST=yes. The journal alone on one device is {SINGLE}.",
         mirrored=RAID,
         library="journal",
         action="journal",
@@ -270,21 +284,16 @@ def _text_journal(system: Region) -> Part:
     if system.filesystem == "zfs":
         return Part(
             title=f"the intent log of the pool at {point} on the NVM",
-            lost="the last seconds of synchronous writes, if the machine stops at the same time.",
+            lost="the last seconds of synchronous writes are lost, if the machine stops then too.",
             mirrored="zpool add POOL log mirror /dev/A /dev/B",
-            text=("zpool add POOL log /dev/NVM", "undo: zpool remove POOL /dev/NVM"),
+            text=("$ zpool add POOL log /dev/NVM", "undo:", "$ zpool remove POOL /dev/NVM"),
         )
     return Part(
         title=f"the log of the {system.filesystem} on {name} (by hand: it is chosen by mkfs)",
         lost="the file system cannot be mounted without its log; xfs_repair -L loses the last"
         " writes.",
         mirrored=RAID,
-        text=(
-            f"xfsdump -l 0 -f /backup/dump {point}; umount {point}",
-            f"mkfs.xfs -f -l logdev=/dev/NVM {name}    # destroys: only behind a whole dump",
-            f"mount -o logdev=/dev/NVM {name} {point}; xfsrestore -f /backup/dump {point}",
-            "undo: the same without logdev.",
-        ),
+        text=xfs_log(name, point),
     )
 
 
@@ -302,19 +311,19 @@ def _swap_part(size: int) -> Part:
     )
 
 
-def _fs_parts(layout: Sequence[Region], size: int) -> Iterator[Part]:
+def _fs_parts(layout: Sequence[Region], size: int, caches: Sequence[CacheTimes]) -> Iterator[Part]:
     """Yield a cache for a file system of which blocks are placed: no name moves a block."""
     whole = region_bytes(layout).get("fs", 0)
     systems: list[Region | None] = [*_file_systems(layout)]
     for one in systems or [None]:
         is_lvm = one is not None and str(one.name).startswith("dm-")
-        if is_lvm and one is not None and size >= whole > 0:
-            spans = [(0, one.sectors * SECTOR_BYTES)]
-            yield _pvmove_part(str(one.name), spans)
-        elif is_lvm and one is not None:
-            yield _cache_part(str(one.name), size)
+        if one is None or not is_lvm:
+            is_whole = one is not None and one.filesystem in EXT and size >= whole > 0
+            yield _whole_part(one) if one and is_whole else _no_name_part(one, size, caches)
+        elif size >= whole > 0:
+            yield _pvmove_part(str(one.name), [(0, one.sectors * SECTOR_BYTES)])
         else:
-            yield _no_name_part(one, size)
+            yield _cache_part(str(one.name), size, caches)
 
 
 def _volume(device: str) -> str:
@@ -322,35 +331,91 @@ def _volume(device: str) -> str:
     return f"LV_{re.sub(r'[^0-9A-Za-z]', '_', device)}"
 
 
-def _cache_part(device: str, size: int) -> Part:
+def _cache_part(device: str, size: int, caches: Sequence[CacheTimes]) -> Part:
+    ways = {
+        ("dm-cache", "through"): "CACHE=writethrough",
+        ("dm-cache", "back"): "CACHE=writeback",
+        ("dm-writecache", "back"): "CACHE=writecache",
+    }
     return Part(
         title=f"a cache for /dev/{device}: single blocks of a file system have no name to move by",
-        lost="with CACHE=writethrough, the default, nothing: lvconvert --uncache --force. With"
-        " writeback or writecache the volume is lost, it is a single point of failure.",
-        mirrored="give lvcreate --type raid1 -m1 with two NVM, then lvconvert as printed.",
+        lost="nothing is lost with CACHE=writethrough, the default: undo with NVM_LOST=yes. With"
+        f" CACHE=writeback or writecache the volume is lost: {SINGLE}.",
+        mirrored=RAID,
         library="lvm",
         action="cache",
         nvm_bytes=size,
         variables=((_volume(device), f"/dev/{device}"), ("CACHE", "writethrough")),
         arguments=(f'"${_volume(device)}"', NVM, str(size)),
         undo_arguments=(f'"${_volume(device)}"', NVM),
+        text=tuple(_cache_times(caches, ways)),
     )
 
 
-def _no_name_part(system: Region | None, size: int) -> Part:
-    name = shlex.quote(f"/dev/{system.name}") if system else "/dev/BASE"
+def _cache_times(
+    caches: Sequence[CacheTimes], ways: Mapping[tuple[str, str], str]
+) -> Iterator[str]:
+    """Yield what caches take by simulation: the prediction of placed blocks is not theirs."""
+    found = [one for one in caches if (one.rival, one.mode) in ways]
+    if found:
+        yield f"A cache takes other times than placed blocks; of {_sizes(found)}, simulated:"
+    yield from (f"  {ways[one.rival, one.mode]}: {one.times}" for one in found)
+
+
+def _sizes(caches: Sequence[CacheTimes]) -> str:
+    return format_size(max(one.capacity_bytes for one in caches))
+
+
+def _whole_part(system: Region) -> Part:
+    """Return the words for a file system that goes to the NVM whole."""
+    name, point = shlex.quote(f"/dev/{system.name}"), shlex.quote(system.mount or "MOUNT")
+    return Part(
+        title=f"the whole file system on {name}, {format_size(system.sectors * SECTOR_BYTES)}, by"
+        " hand: a copy of its blocks",
+        lost="the file system is lost; the old one stays, as it was at the copy.",
+        mirrored=RAID,
+        text=whole_copy(name, point),
+    )
+
+
+def _no_name_part(system: Region | None, size: int, caches: Sequence[CacheTimes]) -> Part:
+    name = f"/dev/{system.name}" if system else "the base device"
+    ways = {
+        ("bcache", "through"): "bcache, writethrough (its default)",
+        ("bcache", "back"): "bcache, writeback",
+    }
+    how = (*_cache_times(caches, ways), *bcache("through"))
+    if system and system.filesystem == "zfs":
+        how = (
+            "Or a read cache of the pool, which writes do not wait for:",
+            "$ zpool add POOL cache /dev/NVM",
+            "undo:",
+            "$ zpool remove POOL /dev/NVM",
+        )
     return Part(
         title=f"{format_size(size)} of the {ROLE_NAMES['fs']} on {name}: by hand, as its blocks"
         " have no name to move by",
-        lost="with a write-through cache nothing, with a write-back one the file system.",
+        lost="nothing is lost with a write-through cache, the file system with a write-back one.",
         mirrored=RAID,
-        text=(
-            "Ask with --unit directory or file and --files for what can be moved by name, or use",
-            "a cache; without LVM that destroys what is on the disk, so copy it away first:",
-            f"  make-bcache -C /dev/NVM -B {name}    # then mkfs /dev/bcache0, and copy back",
-            "  undo: echo 1 > /sys/block/bcache0/bcache/detach, and wait for state 'no cache'",
-        ),
+        text=("Ask with --unit directory or file and --files for what can be moved by name.", *how),
     )
+
+
+def _rival_parts(layout: Sequence[Region], advice: Recommendation) -> Iterator[Part]:
+    """Yield how the cache is made that is quicker than what is carried out, if one is."""
+    found = advice.units if advice.units is not None else advice.answer
+    said = better(advice.caches, Static("the answer above", found.capacity_bytes, found.elapsed_ns))
+    if not said:
+        return
+    best = min(advice.caches, key=lambda one: one.busy_ns + one.error_ns)
+    is_lvm = any(str(one.name).startswith("dm-") for one in _file_systems(layout))
+    lost, mirrored = "nothing that is not on the base device, too.", RAID
+    if best.rival in IN_MEMORY:
+        lost, mirrored = "nothing: it takes memory.", "nothing of it is on a device."
+    elif best.mode in ("back", "only", "alone"):
+        lost = f"the file systems that it is for are lost with it: {SINGLE}."
+    text = rival_text(best, is_lvm=is_lvm, is_block=advice.units is None)
+    yield Part(said[0], lost, mirrored, text=text, is_instead=True)
 
 
 def _move_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
@@ -366,7 +431,8 @@ def _move_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
         arguments = (shlex.quote(path), shlex.quote(name), NVM)
         yield Part(
             title=f"{row['unit']} {path} moves to the NVM, and is mounted where it was",
-            lost="what is in it; the original stays as PATH.tracekit-old, as old as the move.",
+            lost="what is in it is lost; undo with NVM_LOST=yes brings the original back, which"
+            " stays as PATH.tracekit-old, as it was at the move.",
             mirrored=RAID,
             library="move",
             action="move",
@@ -389,7 +455,7 @@ def _extent_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
             size = sum(size for _, size in spans)
             yield Part(
                 title=f"{format_size(size)} in extents of {device}: no logical volume, by hand",
-                lost="what is in them.",
+                lost="what is in them is lost.",
                 mirrored=RAID,
                 text=(
                     "Extents can be moved in LVM only. Use a cache of this size, or LVM; they are",
@@ -413,7 +479,7 @@ def _pvmove_part(device: str, spans: Sequence[tuple[int, int]]) -> Part:
     size = sum(size for _, size in spans)
     return Part(
         title=f"{format_size(size)} in extents of the logical volume /dev/{device} move by pvmove",
-        lost="what is in the moved extents, and so most of the file system.",
+        lost=f"what is in the moved extents is lost, and so the file system: {SINGLE}.",
         mirrored=RAID,
         library="lvm",
         action="extents",

@@ -68,7 +68,7 @@ check_fs() {
 }
 
 unmount() {
-  if ! is_mounted "$1"; then return 0; fi
+  if ! is_mounted "$1" && { ! is_dry || [ -b "$1" ] || [ -z "$2" ]; }; then return 0; fi
   run umount "$2"
   if ! is_dry && is_mounted "$1"; then stop "$1 is mounted elsewhere too: umount it there"; fi
 }

@@ -26,6 +26,9 @@ join_group() {
 left_group() {
   if find_group "$1" "$2" || is_dry; then return 1; fi
   say "# $2 is not in the group $group"
+  if [ "$(kind_of "$2")" = LVM2_member ] && [ -z "$(lvm_value pvs vg_name "$2")" ]; then
+    run pvremove "$2"
+  fi
 }
 
 leave_group() {
@@ -74,6 +77,7 @@ SEGMENTS
 }
 
 undo_extents() {
+  if [ "$NVM_LOST" = yes ]; then stop "what was moved is lost with the NVM: restore a backup"; fi
   if left_group "$1" "$2"; then return 0; fi
   if is_dry || [ "$(lvm_value pvs pv_used "$2")" != 0 ]; then run pvmove "${2:-NVM}"; fi
   leave_group "$2"
@@ -92,6 +96,7 @@ apply_cache() {
     run lvcreate --yes -n tracekit_cache -l 100%PVS "$group" "${2:-NVM}"
   fi
   if [ "$CACHE" = writecache ]; then
+    run lvchange -an "$group/tracekit_cache"
     run lvconvert --yes --type writecache --cachevol tracekit_cache "$group/$volume"
   else
     run lvconvert --yes --type cache --cachemode "$CACHE" --cachevol tracekit_cache \
@@ -99,7 +104,27 @@ apply_cache() {
   fi
 }
 
+# lose_cache LV: takes away a write-through cache whose device is dead. Without that the volume is
+# not there, so it must be named /dev/GROUP/VOLUME.
+lose_cache() {
+  group=$(lvm_value lvs vg_name "$1") volume=$(lvm_value lvs lv_name "$1")
+  if [ -z "$volume" ]; then
+    is_dry || stop "there is no volume $1: name it in the variable as /dev/GROUP/VOLUME"
+    group=GROUP volume=VOLUME
+  fi
+  case $(lvm_value lvs segtype "$group/$volume") in
+  cache | writecache) run lvconvert --yes --force --uncache "$group/$volume" ;;
+  *) if is_dry; then run lvconvert --yes --force --uncache "$group/$volume"; fi ;;
+  esac
+  run vgreduce --removemissing "$group"
+  run lvchange -ay "$group/$volume"
+}
+
 undo_cache() {
+  if [ "$NVM_LOST" = yes ]; then
+    lose_cache "$1"
+    return 0
+  fi
   if left_group "$1" "$2"; then return 0; fi
   case $(lvm_value lvs segtype "$group/$volume") in
   cache | writecache) run lvconvert --yes --uncache "$group/$volume" ;;

@@ -1,8 +1,9 @@
 NVM_MOUNT=${NVM_MOUNT:-/srv/tracekit-nvm}
 
-nvm_line() { say "LABEL=tracekit-nvm $(in_fstab "$NVM_MOUNT") ext4 defaults 0 2"; }
+# Without nofail a machine whose NVM died would not start.
+nvm_line() { say "LABEL=tracekit-nvm $(in_fstab "$NVM_MOUNT") ext4 defaults,nofail 0 2"; }
 
-bind_line() { say "$(in_fstab "$2") $(in_fstab "$1") none bind,x-systemd.requires-mounts-for=$(in_fstab "$NVM_MOUNT") 0 0"; }
+bind_line() { say "$(in_fstab "$2") $(in_fstab "$1") none bind,nofail,x-systemd.requires-mounts-for=$(in_fstab "$NVM_MOUNT") 0 0"; }
 
 # prepare_files NVM BYTES: an ext4 on the NVM, mounted.
 prepare_files() {
@@ -67,6 +68,7 @@ undo_move() {
   if [ "$NVM_LOST" = yes ]; then
     if is_mount_point "$1"; then run umount -l "$1"; fi
     set_fstab drop "$(bind_line "$1" "$where")"
+    set_fstab drop "$(nvm_line)"
     remove_empty "$1"
     run mv "$1.tracekit-old" "$1"
     return 0

@@ -1,4 +1,4 @@
-swap_line="LABEL=tracekit-swap none swap sw,pri=100 0 0"
+swap_line="LABEL=tracekit-swap none swap sw,nofail,pri=100 0 0"
 
 in_swaps() { awk 'NR > 1 { print $1 }' /proc/swaps | grep -qxF -e "$1" -e "$(readlink -f "$1")"; }
 
@@ -17,6 +17,7 @@ apply_swap() {
 }
 
 undo_swap() {
+  if [ "$NVM_LOST" != yes ]; then is_here "$1" || true; fi
   set_fstab drop "$swap_line"
   if is_dry || in_swaps "$1"; then run swapoff "${1:-NVM}"; fi
 }
