@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,22 +33,28 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TraceFolder]:
     return found
 
 
+TIMES = ("insert_ns", "getrq_ns", "queue_ns")
+READ = [
+    *("operation", "length_bytes", "merged_into", "issue_ns", "complete_ns", "is_preflush"),
+    *("device", *TIMES),
+]
+
+
+@cache
 def busy_ns(requests: Path) -> tuple[int, int]:
     """Add up the time in which each device had something in flight, interval by interval.
 
     Return it with the sum of response times.
     """
     intervals: dict[str, list[tuple[int, int]]] = {}
-    for row in pq.read_table(requests).to_pylist():
+    for row in pq.read_table(requests, columns=READ).to_pylist():
         is_flush = row["operation"] == "flush"
         is_data = row["operation"] in ("read", "write") and row["length_bytes"] > 0
         if not (is_flush or is_data) or row["merged_into"] is not None:
             continue
         began = row["issue_ns"]
         waits = row["is_preflush"] and not is_flush
-        queued = next(
-            row[f"{n}_ns"] for n in ("insert", "getrq", "queue") if row[f"{n}_ns"] is not None
-        )
+        queued = next(row[name] for name in TIMES if row[name] is not None)
         if waits or (is_flush and began is None):
             began = queued if began is None else min(queued, began)
         if began is not None and row["complete_ns"] is not None:
@@ -86,9 +93,8 @@ def test_with_queueing_the_mean_response_is_the_traced_one(samples: dict[str, Tr
     result = recommend(folder, RecommendOptions(queueing="open"))
     _, responses_ns = busy_ns(folder.table("requests"))
     count = sum(role.requests for role in result.roles.values())
-    flushes = sum(
-        row["operation"] == "flush" for row in pq.read_table(folder.table("requests")).to_pylist()
-    )
+    operations = pq.read_table(folder.table("requests"), columns=["operation"])["operation"]
+    flushes = operations.to_pylist().count("flush")
     assert result.answer.base_elapsed_ns == pytest.approx(
         responses_ns / (count + flushes), rel=1e-5
     )

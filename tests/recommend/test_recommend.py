@@ -59,7 +59,8 @@ def test_what_a_short_run_does_not_need_is_not_loaded(tmp_path: Path) -> None:
     code = (
         "import sys, tracekit as tk;"
         f"tk.open(sys.argv[1]).recommend(base='disk', nvm='nvm', profiles={str(DEVICES)!r});"
-        "print(*{'duckdb', 'pandas', 'scipy', 'numpy.ma', 'numpy.random'} & {*sys.modules})"
+        "slow = {'duckdb', 'pandas', 'scipy', 'numpy.ma', 'numpy.random', 'pyarrow.compute'};"
+        "print(*slow & {*sys.modules})"
     )
     # WHEN a recommendation is made THEN none of them was loaded
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -106,8 +107,8 @@ def test_the_answer_is_reported_in_five_lines(tmp_path: Path) -> None:
         " the trace, 15.7% (window 3) to 99.7% (window 1, from the start).",
         "Block by block, 40 KiB of the file system and 360 KiB of the journal (100 extents, in"
         " simulations/best_placement) on 400 KiB of nvm take 10.4 s, a gain of 45.1%; it is within"
-        " 0.1% of the best possible. On other devices and in windows of the trace it takes up to"
-        " 39.8% longer than the best placement there (window 8).",
+        " 0.1% of the best possible. On other devices and in windows of the trace it takes 39.8%"
+        " longer than the best placement there (window 8), at worst.",
     ]
 
 

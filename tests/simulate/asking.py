@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.command_line import invoke
+from tests.simulate.memory_models import some_accesses, with_accesses
 from tests.traces import json_of, rows_of
 from tracekit.commands import GROUPS
 from tracekit.errors import TracekitError
@@ -39,6 +40,9 @@ def ask(name: str, folder: TraceFolder, *words: str) -> Any:
 
 def prepare(name: str, folder: TraceFolder) -> TracekitError | None:
     """Run what comes before a command; return its error if it refuses the trace."""
+    if name == "buffer":  # which takes accesses in place of requests: as many
+        asked = [row for row in rows_of(folder.table("requests")) if row["length_bytes"]]
+        with_accesses(folder, some_accesses(len(asked)))
     for stage in NEEDS.get(name, ("classify",)):
         error = invoke(stage, folder.path).exception
         if isinstance(error, TracekitError):
@@ -58,13 +62,9 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-FILES = {"rivals": "cache_rivals"}
-"""What a command writes, where that has another name."""
-
-
 def result_file(folder: TraceFolder, name: str) -> Path:
     """Return where a command's result is."""
-    return folder.path / "simulations" / f"{FILES.get(name, name)}.json"
+    return folder.path / "simulations" / f"{name}.json"
 
 
 def assert_finite(folder: TraceFolder, name: str) -> None:

@@ -19,7 +19,7 @@ ANSWERS_NOTHING = {
     "sensitivity": "saves 0.0%",
     "endurance": "Nothing is written",
     "purchase": "Do not buy: none of",
-    "rivals": "too small for each of the caches",
+    "rivals": "there is nothing to cache",
 }
 
 
@@ -101,6 +101,8 @@ def test_a_wrong_profile_is_named(tmp_path: Path, name: str, text: str, message:
         ("tiers", ["--tiers", "ssd-pcm,hdd-15k-misspelt"], "hdd-15k-misspelt"),
         ("tiers", ["--tiers", "ssd-pcm,ssd-flash,hdd-15k"], "no device profile 'ssd-flash'"),
         ("cache", ["--flash", "ssd-flash"], "no device profile 'ssd-flash'"),
+        ("rivals", ["--placement", "1TiB"], "no answer for this capacity"),
+        ("rivals", ["--placement", "nan"], "--placement: 'nan' is not a size"),
         ("endurance", ["--device", "ssd-flash"], "no device profile 'ssd-flash'"),
         ("sensitivity", ["--placement", "1TiB"], "no answer for this capacity"),
         ("endurance", ["--placement", "1TiB"], "no answer for this capacity"),
@@ -117,7 +119,7 @@ def test_bad_options_have_status_2(
     assert not has_answer(folder, name)
 
 
-@pytest.mark.parametrize("name", ["sensitivity", "endurance"])
+@pytest.mark.parametrize("name", ["sensitivity", "endurance", "rivals"])
 def test_there_must_be_a_recommendation(tmp_path: Path, name: str) -> None:
     folder = few(tmp_path / "trace", name)
     (folder.path / "recommendation.json").unlink()
@@ -133,6 +135,7 @@ def test_there_must_be_a_recommendation(tmp_path: Path, name: str) -> None:
 )
 def test_the_options_are_kept_with_the_answer(tmp_path: Path, name: str, words: list[str]) -> None:
     folder = tier_trace(tmp_path / "trace", [(0, "read", 0, 4096), (3, "write", 1, 4096)])
+    assert prepare(name, folder) is None
     result = ask(name, folder, *words, "--json")
     assert result.exception is None
     kept = json_of(folder.path / "simulations" / f"{name}.json")
@@ -151,6 +154,7 @@ def test_the_options_are_kept_with_the_answer(tmp_path: Path, name: str, words: 
         # for which there is a recommendation
         ("sensitivity", ["--placement", "1TiB"]),
         ("endurance", ["--placement", "1TiB"]),
+        ("rivals", ["--placement", "1TiB"]),
     ],
 )
 def test_more_than_the_footprint_has_an_answer(tmp_path: Path, name: str, words: list[str]) -> None:

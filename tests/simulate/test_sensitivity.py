@@ -63,7 +63,9 @@ def requests() -> list[Request]:
 
 def profile_file(path: Path, *profiles: Profile) -> Path:
     """Write profiles as a user would."""
-    tables = {one.name: {k: v for k, v in asdict(one).items() if v is not None} for one in profiles}
+    tables = {
+        one.name: {k: v for k, v in asdict(one).items() if v not in (None, ())} for one in profiles
+    }
     for table in tables.values():
         del table["name"]
     path.write_text(tomli_w.dumps(tables))
@@ -115,11 +117,11 @@ def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: 
     assert {row["parameter"] for row in changed} == PARTS
     # (what continues the request before costs the disk no setup, which cannot take longer)
     assert len(changed) == 2 * (2 * len(PARTS) - 1)
+    again = TraceFolder(write_trace(tmp_path / "again", requests()))
     for row in changed:
         pair = [DISK, NVM]
         which = ("base", "nvm").index(row["device"])
         pair[which] = changed_profile(pair[which], row["parameter"], factor=row["factor"])
-        again = TraceFolder(write_trace(tmp_path / "again", requests()))
         told = to_builtins(recommend(again, options(tmp_path, pair[0], pair[1])).answer)
         assert row["placement"] == told["placement"]
         assert row["gain_ratio"] == pytest.approx(told["gain_ratio"], abs=1e-12)

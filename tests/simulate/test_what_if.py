@@ -84,7 +84,7 @@ def test_the_file_of_the_documentation_is_right(tmp_path: Path) -> None:
     [
         ("prices = 1", "unknown key 'prices'"),
         ("[price_per_gb]\nssd-pmc = 1", r"\[price_per_gb\]: unknown key 'ssd-pmc'"),
-        ("[price_per_gb]\nssd-pcm = 0", "'price_per_gb': a price of 0"),
+        ("[price_per_gb]\nssd-pcm = 0", r"line 2: \[price_per_gb\], key 'ssd-pcm': a price of 0"),
         ("[price_per_gb]\nssd-pcm = -1", "-1 is not a number from 0 up"),
         ("[price_per_gb]\nssd-pcm = nan", "nan is not a number from 0 up"),
         ("price_per_gb = 1", "price_per_gb is 1, not a table"),
@@ -96,7 +96,7 @@ def test_the_file_of_the_documentation_is_right(tmp_path: Path) -> None:
         ("nvram = 3", "nvram is 3, not a table"),
         ("[nvram]\nx = 3", r"\[nvram.x\] is 3, not a table"),
         ("[nvram.x]\nhit_sn = 3", r"\[nvram.x\]: unknown key 'hit_sn'"),
-        ("[nvram.x]\nhit_ns = 0", r"\[nvram.x\]: hit_ns: 0.0 is not a time above 0"),
+        ("[nvram.x]\nhit_ns = 0", r"line 2: \[nvram.x\]: hit_ns: 0.0 is not a time above 0"),
         ("[nvram.x]\nread_ns = -1", "read_ns: -1.0 is not a time from 0"),
         ("[nvram.x]\nread_ns = nan", "read_ns: nan is not a time from 0"),
         ("[nvram.x]\nread_ns = true", "read_ns: True is not a number"),

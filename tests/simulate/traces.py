@@ -21,11 +21,12 @@ Access = tuple[int, str, int, int]  # second, operation, extent, bytes
 
 
 def make_trace(
-    path: Path, requests: Sequence[Request], *, devices: int = 1, names: Sequence[str] = NAMES
-) -> TraceFolder:
+    path: Path, requests: Sequence[Request], *, devices: int = 1, second: str = "journal",
+    names: Sequence[str] = NAMES,
+) -> TraceFolder:  # fmt: skip
     """Write requests and classify them; with several devices they take turns.
 
-    The file system has the first 1,000 blocks of a device, the journal the others.
+    The file system has the first 1,000 blocks of a device, the `second` role the others.
     """
     names = names[:devices]
     rows = [
@@ -41,7 +42,7 @@ def make_trace(
     layout = [
         partition(name, part, role, sectors, partition=f"8,{16 * index + part}")
         for index, name in enumerate(names)
-        for part, role, sectors in ((1, "fs", range(8_000)), (2, "journal", range(8_000, 16_000)))
+        for part, role, sectors in ((1, "fs", range(8_000)), (2, second, range(8_000, 16_000)))
     ]
     folder = write_folder(
         path,

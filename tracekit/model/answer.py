@@ -21,6 +21,7 @@ from tracekit.model.footprint_growth import Footprint
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, distinct, to_ns
 from tracekit.model.placement_units import UnitAnswer
 from tracekit.model.responses import Predictions
+from tracekit.model.rival_kinds import CacheTimes
 from tracekit.model.service_times import GIVEN, BaseFit
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
@@ -29,6 +30,8 @@ from tracekit.units import BLOCK_BYTES, format_size, parse_size
 SERIAL, OPEN = "serial", "open"
 SPLIT = "combined"
 WORTH_RATIO = 0.01
+MOST_TIMES = 10
+"""What takes longer than so many times as long is not told more exactly."""
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
 ANSWER, BEST, RUNNER_UP = "answer", "best", "runner-up"
@@ -157,7 +160,13 @@ class WindowGain(Gain):
     requests: int
 
 
-Kind = TypeVar("Kind", PartGain, WindowGain)
+class RepeatGain(Gain):
+    """Gain on the devices as one measurement of them found them."""
+
+    repeat: int
+
+
+Kind = TypeVar("Kind", PartGain, WindowGain, RepeatGain)
 
 
 class Ends(Record, Generic[Kind]):
@@ -185,6 +194,8 @@ class GainRange(Record):
     cut: Cut
     parameter: Ends[PartGain] | None
     window: Ends[WindowGain] | None
+    repeat: Ends[RepeatGain] | None = None
+    """Where the profiles are of several measurements."""
 
 
 class PlacementTimes(Record):
@@ -237,6 +248,8 @@ class Recommendation(Record, kw_only=True):
     """Block by block, whatever their roles; None where nothing is there to place."""
     footprint: Footprint | None = None
     predictions: Predictions | None = None
+    caches: list[CacheTimes] = msgspec.field(default_factory=list)
+    """Of the answer's capacity; empty where they were not simulated."""
     base: BaseFit = msgspec.field(default_factory=lambda: BaseFit(kind=GIVEN))
 
     @property
@@ -349,15 +362,13 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
     for being simpler.
     """
     found = candidates(curves, coverage)
-    placements, flips = follow_answer(found, worth_ps=WORTH_RATIO * curves.base_total_ps)
-    _, single_role_flips = follow_answer(found[:-1], worth_ps=WORTH_RATIO * curves.base_total_ps)
+    worth_ps = WORTH_RATIO * curves.base_total_ps
+    placements, flips = follow_answer(found, worth_ps=worth_ps)
+    _, single_role_flips = follow_answer(found[:-1], worth_ps=worth_ps)
+    order = _order(found[:-1])
     answers = [
-        _answer(
-            curves,
-            [*found[-1:] * (placement == SPLIT), *(found[number] for number in order)],
-            index,
-        )
-        for index, (placement, order) in enumerate(zip(placements, _order(found[:-1]), strict=True))
+        _answer(curves, _ranked(found, placement, order[index]), index)
+        for index, placement in enumerate(placements)
     ]
     most = max(answer.gain_ratio for answer in answers)
     best = next(answer for answer in answers if answer.gain_ratio >= most)
@@ -370,6 +381,18 @@ def find_answers(curves: Curves, coverage: str) -> Answers:
         knee=knee,
         best=best,
     )
+
+
+def answer_at(curves: Curves, coverage: str, *, index: int) -> Answer:
+    """Return the answer at one capacity only."""
+    found = candidates(curves, coverage)
+    placements, _ = follow_answer(found, worth_ps=WORTH_RATIO * curves.base_total_ps)
+    return _answer(curves, _ranked(found, placements[index], _order(found[:-1])[index]), index)
+
+
+def _ranked(found: list[Candidate], placement: str, order: Integers) -> list[Candidate]:
+    """Return the candidates from the answer on, a split only as that."""
+    return [*found[-1:] * (placement == SPLIT), *(found[number] for number in order)]
 
 
 def follow_answer(
@@ -458,6 +481,20 @@ def _reached(curves: Curves, one: Candidate, index: int) -> dict[str, Any]:
 def saved_ratio(time_ps: int, of_ps: int) -> float:
     """Return how much shorter a time is than another, 0 to 1 of the latter; 0 where that is 0."""
     return (of_ps - time_ps) / of_ps if of_ps else 0.0
+
+
+def longer(ratio: float) -> str:
+    """Return how much longer something takes, before what it is compared with."""
+    if ratio < 1:
+        return f"{ratio:.1%} longer than"
+    return f"{'more than 10' if ratio > MOST_TIMES - 1 else f'{1 + ratio:.1f}'} times as long as"
+
+
+def gain_text(gain_ratio: float) -> str:
+    """Return a gain, or how many times as long it takes instead."""
+    if gain_ratio > -1:
+        return f"{gain_ratio:.1%}"
+    return f"none, but {longer(-gain_ratio)} before"
 
 
 def shared(curves: Curves, coverage: str) -> Iterator[Candidate]:

@@ -51,7 +51,7 @@ def choose_base(
 ) -> tuple[ChargedTrace, BaseFit]:
     """Return the trace on the base device that is asked for, and where that is from."""
     if name != TRACED or TRACED in known:
-        return _on_base(trace, choose_profile(known, name)), BaseFit(kind=GIVEN)
+        return _on_base(trace, choose_profile(known, name, others=[TRACED])), BaseFit(kind=GIVEN)
     reason = why_not(sample)
     if reason is not None:
         return _on_base(trace, known[ASSUMED]), BaseFit(kind=GUESSED, reason=reason)

@@ -24,6 +24,7 @@ from tracekit.model.answer import (
     GainRange,
     Kind,
     PartGain,
+    RepeatGain,
     WindowGain,
     saved_ratio,
 )
@@ -319,17 +320,19 @@ def _models(placed: Placed) -> Iterator[tuple[Model, Model]]:
 
 @dataclass(frozen=True)
 class TriedGains:
-    """Gains of the answer's shares: one a changed part, and one a window that has requests."""
+    """Gains of the answer's shares: one a changed part, a window that has requests, and a
+    measurement of the devices."""
 
     gain_ratio: float  # on the devices as they are
     parts: list[PartGain]
     windows: list[WindowGain]
     cut: Cut
     factors: tuple[float, ...]
+    repeats: list[RepeatGain]
 
     def range(self) -> GainRange:
         """Return the least and the most, over all and by kind."""
-        gains = [one.gain_ratio for one in (*self.parts, *self.windows)]
+        gains = [one.gain_ratio for one in (*self.parts, *self.windows, *self.repeats)]
         return GainRange(
             low_ratio=min(gains),
             high_ratio=max(gains),
@@ -337,6 +340,7 @@ class TriedGains:
             cut=self.cut,
             parameter=_ends(self.parts) if self.parts else None,
             window=_ends(self.windows) if self.windows else None,
+            repeat=_ends(self.repeats) if self.repeats else None,
         )
 
 
@@ -357,7 +361,8 @@ def try_gains(
     if answer.placement == "base":
         return None
     changes = list(variants(trace.devices, factors))
-    devices = [trace.devices, *(changed_devices(trace.devices, change) for change in changes)]
+    changed = (changed_devices(trace.devices, change) for change in changes)
+    devices = [trace.devices, *changed, *trace.devices.measured]
     with _models(Placed(trace, answer.blocks, coverage, devices)) as (whole, part):
         windows = list(_windows(trace.rows(), whole, part, cut))
         times = whole.finish()
@@ -366,9 +371,10 @@ def try_gains(
     gain, *gains = (saved_ratio(placed_ps, alone_ps) for alone_ps, placed_ps in times)
     parts = [
         PartGain(one, str(change.device), change.parameter, change.factor)
-        for change, one in zip(changes, gains, strict=True)
+        for change, one in zip(changes, gains, strict=False)
     ]
-    return TriedGains(gain, parts, windows, cut, factors)
+    repeats = [RepeatGain(one, number) for number, one in enumerate(gains[len(changes) :], 1)]
+    return TriedGains(gain, parts, windows, cut, factors, repeats)
 
 
 def placement_ps(

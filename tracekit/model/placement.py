@@ -38,7 +38,7 @@ from tracekit.units import PS_PER_NS
 COVERAGES = words(Coverage)
 COLUMNS = [
     "request_id", "queue_ns", "issue_ns", "merged_into", "sector", "length_bytes", "device",
-    "operation", "role", "is_fua", "is_preflush",
+    "operation", "role", "is_fua", "is_preflush", "is_meta",
 ]  # fmt: skip
 NUMBERS = COLUMNS[:6]
 Roles = tuple[str, ...]
@@ -219,6 +219,10 @@ class Curves:
     simulated_splits: Mapping[Key, Splits] = field(default_factory=dict)
     is_open: bool = False
     order_counts: Mapping[str, int] = field(default_factory=dict)
+    # Of a long trace: how many requests were simulated, and by how much more the answer gains there
+    # than on all requests.
+    sampled_requests: int | None = None
+    sampled_off: float = 0.0
 
     def splits(self, coverage: str, roles: Sequence[str]) -> Splits:
         """Return the best division of each capacity between `roles`; see `best_splits`."""
@@ -235,7 +239,7 @@ class Curves:
             if count
         )
 
-    @property
+    @functools.cached_property
     def base_total_ps(self) -> int:
         """Elapsed time of the base device alone."""
         return int(self.base_ps.sum())
@@ -293,6 +297,7 @@ def read_rows(requests: Path, device_names: list[str]) -> Iterator[Rows]:
             role=role_codes(column["role"]).astype(np.uint8),
             is_fua=flag_bytes(column["is_fua"]),
             is_preflush=flag_bytes(column["is_preflush"]),
+            is_meta=flag_bytes(column["is_meta"]),
         )
 
 

@@ -13,24 +13,25 @@ import pyarrow as pa
 from msgspec import structs
 
 from tracekit.arrow import constant_column, int64_column
-from tracekit.devices import DevicePair, Profile, choose_profile, load_profiles
+from tracekit.devices import TIMES, DevicePair, Profile, choose_profile, load_profiles
 from tracekit.errors import InputError
 from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Answers, Candidate, Recommendation
 from tracekit.model.assumptions import LEFT_OUT, assumptions, journal_notes, journal_use
 from tracekit.model.best_choice import add_best, find_best
+from tracekit.model.best_long import PARTS_NOTE
 from tracekit.model.best_placement import TABLE as BEST_TABLE
 from tracekit.model.block_orders import read_blocks
+from tracekit.model.cache_rivals import add_caches
 from tracekit.model.fitted_base import choose_base
 from tracekit.model.footprint_growth import UNKNOWN, footprint
-from tracekit.model.gain_range import FACTORS, Placed, choose_cut, try_gains
+from tracekit.model.gain_range import FACTORS, Placed, choose_cut
 from tracekit.model.placement import (
     COVERAGES,
     OPTIMUM,
     ChargedTrace,
     Curves,
     Timings,
-    curves_at,
     to_ns,
 )
 from tracekit.model.placement_units import (
@@ -44,6 +45,7 @@ from tracekit.model.placement_units import (
 )
 from tracekit.model.purchase import warning_of
 from tracekit.model.responses import Predictions, predict, sentence
+from tracekit.model.run_sample import LongTrace, curves_of, gains_of, kept_trace
 from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.model.service_times import TRACED, BaseFit
 from tracekit.model.timed_requests import Sample, read_sample
@@ -93,11 +95,11 @@ def recommend(
     )
     if trace.is_open:
         grid = choice.only_shown(grid)
-    curves = curves_at(trace, grid.fine)
+    curves = curves_of(trace, grid.fine, coverage=options.coverage, exact_at=grid.headline)
     result = _result(folder, options, trace, grid, curves)
     result.base = base
     result.footprint = footprint(folder.table("blocks"), result.answer.capacity_bytes)
-    _add_doubts(result)
+    _add_doubts(result, curves)
     result.predictions = _predictions(trace, result, sample)
     _add_ranges(folder, unreported, result)
     table = pa.concat_tables(
@@ -110,6 +112,10 @@ def recommend(
         result.best_placement = best.placement
         tables[BEST_TABLE] = best.table
         add_best(result, trace.devices.nvm)
+        result.assumptions += [PARTS_NOTE] if isinstance(trace, LongTrace) else []
+    if warning := warning_of(folder, unreported, best=best):
+        result.headline.insert(0, warning)
+    add_caches(result, unreported)
     write_results(folder, choice.RESULT, result=result, tables=tables)
     return result
 
@@ -125,21 +131,19 @@ def _charged(
     sample = read_sample(requests, touched.device_names)
     is_issued = options.level == "issued" and sample.has_issues
     is_open = options.queueing == choice.OPEN
-    unbased = ChargedTrace(requests, touched, DevicePair(nvm, nvm), is_issued, is_open)
+    unbased = kept_trace(ChargedTrace(requests, touched, DevicePair(nvm, nvm), is_issued, is_open))
     return *choose_base(unbased, options.base, known=known, sample=sample), sample
 
 
 def _add_ranges(folder: TraceFolder, trace: ChargedTrace, result: Recommendation) -> None:
-    """Add over which range the gain is known, what users would feel, and what forbids to buy."""
+    """Add over which range the gain is known, and what users would feel."""
     cut = choose_cut(folder)
-    found = try_gains(trace, result.answer, coverage=result.coverage, cut=cut)
+    found = gains_of(trace, result.answer, coverage=result.coverage, cut=cut)
     if found is not None:
         result.gain_range = found.range()
         result.headline.append(range_sentence(result.gain_range))
     if result.predictions is not None:
         result.headline.append(sentence(result.predictions))
-    if warning := warning_of(folder, trace, answer=result.answer, coverage=result.coverage):
-        result.headline.insert(0, warning)
 
 
 def _units(
@@ -168,10 +172,21 @@ def _units(
     return {UNIT_TABLE: table}
 
 
-def _add_doubts(result: Recommendation) -> None:
-    """Say in the first lines where the base is from, and whether the capture was long enough."""
+def _add_doubts(result: Recommendation, curves: Curves) -> None:
+    """Say in the first lines what is assumed or sampled, and whether the capture is enough."""
+    if curves.sampled_requests is not None:
+        more = "more" if curves.sampled_off > 0 else "less"
+        result.headline[0] += (
+            f" This time is of all requests; other placements and what users feel are from"
+            f" {curves.sampled_requests:,} of them, whose gain here is"
+            f" {abs(curves.sampled_off) * 100:.2f} points {more}."
+        )
     if result.base.sentence is not None:
         result.headline[0] += f" {result.base.sentence}"
+    for device in result.profiles:
+        if count := len({*TIMES} & {*device.assumed}):
+            figures = "figure" if count == 1 else "figures"
+            result.headline[0] += f" Assumed, with no source: {count} {figures} of {device.name}."
     found = result.footprint
     if found is not None:
         lines = result.assumptions if found.verdict == UNKNOWN else result.headline
@@ -192,7 +207,14 @@ def check_answer(folder: TraceFolder, advice: Recommendation, *, answer: Answer)
     grid = choice.make_grid(role_blocks, sizes, max_bytes=advice.largest_bytes)
     if trace.is_open:
         grid = choice.only_shown(grid)
-    found = choice.find_answers(curves_at(trace, grid.fine), advice.coverage)
+    place = int(np.searchsorted(grid.fine, advice.answer.capacity_bytes // BLOCK_BYTES))
+    curves = curves_of(
+        kept_trace(trace),
+        grid.fine,
+        coverage=advice.coverage,
+        exact_at=min(place, len(grid.fine) - 1),
+    )
+    found = choice.find_answers(curves, advice.coverage)
     kept, fresh = structs.asdict(answer), structs.asdict(found.by_point[grid.headline])
     wrong = [
         f"{name} is {kept[name]}, of the trace it is {value}"
@@ -217,7 +239,7 @@ def _result(
     found = choice.find_answers(curves, options.coverage)
     answer = found.by_point[grid.headline]
     (other_coverage,) = {*COVERAGES} - {options.coverage}
-    other = choice.find_answers(curves, other_coverage).by_point[grid.headline]
+    other = choice.answer_at(curves, other_coverage, index=grid.headline)
     journal = journal_use(folder, curves)
     return Recommendation(
         base_profile=trace.devices.base.name,
@@ -314,13 +336,20 @@ def range_sentence(found: choice.GainRange) -> str:
     if window is not None and window.tried > 1:
         over = f"the {window.tried} windows of the trace, {_ends(window, window_name)}"
     ends = _ends(part, parameter_name) if part else "the same"
+    measured = ""
+    if (repeat := found.repeat) is not None:
+        low, high = (choice.gain_text(one.gain_ratio) for one in (repeat.low, repeat.high))
+        measured = f"; by each of {repeat.tried} measurements of the devices, {low} to {high}"
     return (
-        f"With one part of a device taking {factors} times as long, the gain is {ends}; in {over}."
+        f"With one part of a device taking {factors} times as long, the gain is {ends}; in"
+        f" {over}{measured}."
     )
 
 
 def _ends(found: choice.Ends[choice.Kind], name: Callable[[choice.Kind], str]) -> str:
-    return " to ".join(f"{one.gain_ratio:.1%} ({name(one)})" for one in (found.low, found.high))
+    return " to ".join(
+        f"{choice.gain_text(one.gain_ratio)} ({name(one)})" for one in (found.low, found.high)
+    )
 
 
 def _parts(curves: Curves, answer: Answer) -> str:

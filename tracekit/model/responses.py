@@ -328,7 +328,8 @@ def predict(
 ) -> Predictions | None:
     """Return what users would feel with these blocks on NVM; None where requests have no times.
 
-    The spread is that of the trace's windows, and of NVM that takes `factors` times as long.
+    The spread is that of the trace's windows, and of what each measurement of the devices found;
+    where they were measured once, of NVM that takes `factors` times as long.
     """
     queued = sample.requests.where(sample.requests.queue_ns >= 0)
     if len(queued) < LEAST_REQUESTS or int(np.ptp(queued.queue_ns)) == 0:
@@ -336,15 +337,18 @@ def predict(
     load = Load.of(queued, devices.base, fit)
     # Traced times are parts of the device's time: it serves them one by one.
     servers = (1, devices.servers[1]) if fit.kind == FITTED else devices.servers
-    jobs = [load.jobs(placed, pair) for pair in _near(devices, factors)]
-    alone = load.jobs(None, devices)
+    measured = [(Load.of(queued, pair.base, fit), pair) for pair in devices.measured]
+    alone = [one.jobs(None, pair) for one, pair in [(load, devices), *measured]]
+    near = measured or [(load, pair) for pair in _scaled(devices, factors)]
+    jobs = [one.jobs(placed, pair) for one, pair in [(load, devices), *near]]
 
     def loop(*, is_closed: bool) -> Loop:
-        times = [Times.of(one, servers, is_closed=is_closed) for one in (alone, *jobs)]
-        shared: dict[str, Any] = {"base": times[0], "requests": sample.charged}
+        base = [Times.of(one, servers, is_closed=is_closed) for one in alone]
+        answer = [Times.of(one, servers, is_closed=is_closed) for one in jobs]
         edges = np.linspace(0, len(queued), WINDOWS + 1).astype(int).tolist()
+        shared: dict[str, Any] = {"base": base[0], "requests": sample.charged}
         shared["windows"] = [slice(*pair) for pair in pairwise(edges)]
-        return Loop(base=felt(load, times[:1], **shared), answer=felt(load, times[1:], **shared))
+        return Loop(base=felt(load, base, **shared), answer=felt(load, answer, **shared))
 
     return Predictions(
         requests=sample.charged,
@@ -363,9 +367,8 @@ def traced_responses(requests: TimedRequests) -> list[RoleResponse]:
     return role_responses(known.role, [took_ns], windows=[])
 
 
-def _near(devices: DevicePair, factors: Sequence[float]) -> Iterator[DevicePair]:
-    """Yield the devices, and with an NVM of which all takes so many times as long."""
-    yield devices
+def _scaled(devices: DevicePair, factors: Sequence[float]) -> Iterator[DevicePair]:
+    """Yield the devices with an NVM of which all takes so many times as long."""
     for factor in factors:
         yield devices._replace(nvm=scaled(devices.nvm, factor))
 

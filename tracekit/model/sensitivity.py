@@ -15,7 +15,14 @@ from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.metadata import Record
 from tracekit.model import answer as choice
-from tracekit.model.answer import Answer, PartGain, Recommendation, WindowGain, placement_name
+from tracekit.model.answer import (
+    Answer,
+    PartGain,
+    Recommendation,
+    WindowGain,
+    gain_text,
+    placement_name,
+)
 from tracekit.model.changes import LARGEST_FACTOR, LEAST_FACTOR, Change, changed_devices, variants
 from tracekit.model.gain_range import FACTORS, TriedGains, Window, choose_cut, try_gains, windows
 from tracekit.model.placement import ChargedTrace, curves_at, distinct, to_ns
@@ -108,8 +115,8 @@ def headline(answer: Answer, rows: Sequence[Trial]) -> list[str]:
         least, most = _ends(changed)
         found.append(
             f"On {_held(changed)} of {len(changed)} changed devices it is still the best answer;"
-            f" the gain is {least.gain:.1%} ({parameter_name(least)}) to {most.gain:.1%}"
-            f" ({parameter_name(most)})."
+            f" the gain is {gain_text(least.gain)} ({parameter_name(least)}) to"
+            f" {gain_text(most.gain)} ({parameter_name(most)})."
         )
     if parts:
         least, most = _ends(parts)
@@ -145,6 +152,8 @@ def window_name(window: Trial | WindowGain) -> str:
 
 def _saving(gain_ratio: float) -> str:
     """Return what a window gains, or that it takes longer than on the base device alone."""
+    if gain_ratio <= -1:
+        return f"takes {choice.longer(-gain_ratio)} the base device alone"
     if gain_ratio < 0:
         return f"takes {-gain_ratio:.1%} more time than the base device alone"
     return f"saves {gain_ratio:.1%} of the time"

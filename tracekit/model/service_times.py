@@ -324,4 +324,5 @@ def scaled(profile: Profile, factor: float) -> Profile:
         sequential_setup_us=None if sequential_us is None else sequential_us * factor,
         read_quantiles_us=of(profile.read_quantiles_us),
         write_quantiles_us=of(profile.write_quantiles_us),
+        repeats=(),
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracekit._native.placement import FLUSH, READ, UNCHARGED, WRITE
@@ -21,6 +20,7 @@ from tracekit.arrow import (
     name_codes,
     numbers,
     read_columns,
+    release_unused,
     row_count,
 )
 from tracekit.tables import OPERATIONS, role_codes
@@ -31,7 +31,10 @@ COLUMNS = [
     *TIMES, "request_id", "merged_into", "sector", "length_bytes", "device", "operation", "role",
     "is_fua", "is_preflush", "pid",
 ]  # fmt: skip
-SAMPLE_ROWS = 1 << 21
+WHOLE_ROWS = 1 << 19
+SAMPLE_ROWS = 1 << 18
+"""Of a trace of more than WHOLE_ROWS so many are in the sample, in runs spread evenly over it."""
+LEAST_RUN = 1 << 12
 MOST_SECTOR, MOST_BYTES = 1 << 57, (1 << 32) - 1  # as of replayer/model/row_reader.c
 FOREVER = np.iinfo(np.int64).max
 NEVER = -1
@@ -91,9 +94,32 @@ def join(parts: Sequence[TimedRequests]) -> TimedRequests:
     return TimedRequests(*(np.concatenate(column) for column in columns))
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Which batches of a table are in a sample, and how many rows of each, from its first."""
+
+    batches: int
+    count: int
+    length: int
+    is_whole: bool
+
+    @classmethod
+    def of(cls, rows: int) -> Runs:
+        """Choose them for a table of so many rows."""
+        batches = -(-rows // BATCH_ROWS)
+        if rows <= WHOLE_ROWS:
+            return cls(batches, batches, BATCH_ROWS, is_whole=True)
+        count = min(batches, SAMPLE_ROWS // LEAST_RUN)
+        return cls(batches, count, SAMPLE_ROWS // count, is_whole=False)
+
+    def has(self, number: int) -> bool:
+        """Whether a batch, from 0, has a run in the sample."""
+        return (number + 1) * self.count // self.batches > number * self.count // self.batches
+
+
 @dataclass
 class Sample:
-    """Requests of a trace: all of a small one, else batches spread evenly over it."""
+    """Requests of a trace: all of a small one, else runs of it, without the time between them."""
 
     requests: TimedRequests
     has_issues: bool  # formats without issue events have no issue time
@@ -109,10 +135,10 @@ def read_sample(requests: Path, device_names: list[str]) -> Sample:
     """Return the requests of requests.parquet, or so many that they fit, and what all took."""
     issues = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
     has_issues = any(one.null_count < len(one) for one in issues)
-    batches, wanted = -(-row_count(requests) // BATCH_ROWS), SAMPLE_ROWS // BATCH_ROWS
+    runs = Runs.of(row_count(requests))
     busy = [BusyTime() for _ in [*device_names, "others"]]
     parts: list[TimedRequests] = []
-    found = Sample(_NOTHING, has_issues, batches <= wanted, 0, 0, 0, FOREVER, 0)
+    found = Sample(_NOTHING, has_issues, runs.is_whole, 0, 0, 0, FOREVER, 0)
     for number, (batch, until_ns) in enumerate(
         _batches(requests, device_names, has_issues=has_issues)
     ):
@@ -124,13 +150,36 @@ def read_sample(requests: Path, device_names: list[str]) -> Sample:
         if len(timed):
             found.begin_ns = min(found.begin_ns, int(timed.queue_ns.min()))
             found.end_ns = max(found.end_ns, int(timed.end_ns.max()))
-        if found.is_whole or (number + 1) * wanted // batches > number * wanted // batches:
+        if runs.is_whole:
             parts.append(batch)
+        elif runs.has(number):
+            parts.append(batch.where(np.arange(min(len(batch), runs.length))))
     for one in busy:
         one.add(*np.empty((2, 0), np.int64))
     found.busy_ns = sum(one.total_ns for one in busy)
-    found.requests = join([found.requests, *parts])
+    release_unused()
+    found.requests = join([found.requests, *(parts if runs.is_whole else _closed_up(parts))])
     return found
+
+
+def _closed_up(runs: Sequence[TimedRequests]) -> Iterator[TimedRequests]:
+    """Yield runs moved in time, so that each begins as if it came right after the one before.
+
+    Else a process would think, and a queue be empty, for as long as what is left out took.
+    """
+    reached_ns: int | None = None
+    for run in runs:
+        known = run.queue_ns[run.queue_ns >= 0]
+        if not len(known):
+            continue
+        first_ns, last_ns = int(known.min()), int(known.max())
+        shift_ns = 0 if reached_ns is None else first_ns - reached_ns
+        times = ("queue_ns", "begin_ns", "issue_ns", "end_ns")
+        moved: dict[str, Any] = {name: getattr(run, name) for name in times}
+        yield replace(
+            run, **{name: np.where(one >= 0, one - shift_ns, one) for name, one in moved.items()}
+        )
+        reached_ns = last_ns - shift_ns + (last_ns - first_ns) // max(len(known) - 1, 1)
 
 
 def _batches(
@@ -177,7 +226,7 @@ def _batch(
         sectors=end - sector,
         is_fua=flags(column["is_fua"]),
         is_preflush=is_preflush & ~is_flush,
-        stream=numbers(column["pid"].cast(pa.int64())),
+        stream=numbers(column["pid"]),
         queue_ns=np.where(queue >= 0, queue, issue),
         begin_ns=np.where(is_preflush & ~is_flush & (began >= 0), np.minimum(began, issue), issue),
         issue_ns=issue,

@@ -11,15 +11,14 @@ from typing import Any
 from tracekit.devices import (
     KNOWN,
     Profile,
-    check_keys,
     checked_number,
     choose_profile,
     load_profiles,
-    load_toml,
     suggest,
 )
 from tracekit.errors import InputError
 from tracekit.model.tier_mixes import Tier
+from tracekit.toml_files import Place, check_keys, load_toml
 
 AS_ASKED = "as asked"  # the name of the memory whose times are the options
 KEYS = ("tiers", "currency", "factors", "price_per_gb", "endurance_cycles", "devices", "nvram")
@@ -38,10 +37,13 @@ class Times:
     write_ns: float = 150.0
     dram_ns: float = 25.0
 
-    def nvram(self, reads: int, writes: int, *, read_misses: float, write_misses: float) -> float:
-        """Return the time in ns of accesses through buffers."""
-        misses = read_misses + write_misses
-        return (reads + writes) * self.hit_ns + misses * self.read_ns + write_misses * self.write_ns
+    def nvram(self, accesses: int, *, row_reads: float, row_writes: float) -> float:
+        """Return the time in ns of accesses through buffers that open and write back rows."""
+        return accesses * self.hit_ns + row_reads * self.read_ns + row_writes * self.write_ns
+
+    def dram(self, accesses: int, row_reads: float) -> float:
+        """Return the time in ns of accesses to DRAM that opens so many rows."""
+        return accesses * self.hit_ns + row_reads * self.dram_ns
 
     def unbuffered(self, reads: int, writes: int) -> float:
         """Return the time in ns of accesses without buffers."""
@@ -77,42 +79,47 @@ def read_what_if(file: Path | None, profiles: Mapping[str, Profile]) -> WhatIf:
     """Read a what-if file; InputError names file, table, key and value for what is wrong in it."""
     if file is None:
         return WhatIf()
-    content = load_toml(file)[1]
-    check_keys(content, KEYS, place=f"{file}")
+    text, content = load_toml(file)
+    top = Place(file, text)
+    check_keys(content, KEYS, place=top)
+    places = {key: top.at(key, words=f": [{key}]") for key in ("price_per_gb", "endurance_cycles")}
     tables, prices, given, nvram = (
-        _table(content.get(key, {}), f"{file}: {key}", hint=f"write it as [{key}]")
-        for key in ("devices", "price_per_gb", "endurance_cycles", "nvram")
+        _table(content.get(key, {}), top.at(key, words=f": {key}"), hint=f"write it as [{key}]")
+        for key in ("devices", *places, "nvram")
     )
-    devices = {name: _device(file, name, table, profiles) for name, table in tables.items()}
+    devices = {name: _device(top, name, table, profiles) for name, table in tables.items()}
     known = [*devices, *profiles]
-    check_keys(prices, known, place=f"{file}: [price_per_gb]")
-    check_keys(given, known, place=f"{file}: [endurance_cycles]")
+    check_keys(prices, known, place=places["price_per_gb"])
+    check_keys(given, known, place=places["endurance_cycles"])
     currency, tiers = content.get("currency", ""), content.get("tiers", [])
     for name, table in tables.items():
         if currency and "price_per_gb" not in table and name not in prices:
-            raise _no_price(file, name, currency)
+            raise _no_price(top.at("devices", name, words=""), name, currency)
     is_currency = isinstance(currency, str) and len(currency) <= 8 and currency.isprintable()
-    _need(is_currency, f"{file}: currency", currency, 'a name such as "EUR"')
+    _need(is_currency, top.at("currency", words=": currency"), currency, 'a name such as "EUR"')
     is_names = isinstance(tiers, list) and all(isinstance(name, str) for name in tiers)
-    _need(is_names, f"{file}: tiers", tiers, "a list of names")
+    _need(is_names, top.at("tiers", words=": tiers"), tiers, "a list of names")
     return WhatIf(
         tiers=tuple(tiers),
         currency=currency,
-        factors=_factors(file, content.get("factors", list(FACTORS))),
-        prices={name: _positive(file, name, "price_per_gb", one) for name, one in prices.items()},
+        factors=_factors(top, content.get("factors", list(FACTORS))),
+        prices={
+            name: _positive(places["price_per_gb"].at(name), "price_per_gb", one)
+            for name, one in prices.items()
+        },
         devices=devices,
-        endurance=_endurance(file, tables, given, profiles),
-        nvram={name: _row_times(file, name, table) for name, table in nvram.items()},
+        endurance=_endurance(top, tables, given, profiles),
+        nvram={name: _row_times(top, name, table) for name, table in nvram.items()},
         file=file,
     )
 
 
-def _need(is_right: bool, place: str, value: object, what: str, hint: str = "") -> None:
+def _need(is_right: bool, place: Place, value: object, what: str, hint: str = "") -> None:
     if not is_right:
         raise InputError(f"{place} is {value!r}, not {what}", hint=hint)
 
 
-def _table(value: Any, place: str, *, hint: str = "") -> dict[str, Any]:
+def _table(value: Any, place: Place, *, hint: str = "") -> dict[str, Any]:
     _need(isinstance(value, dict), place, value, "a table", hint)
     table: dict[str, Any] = value
     return table
@@ -136,25 +143,26 @@ def choose_tiers(names: Sequence[str], what_if: WhatIf, *, own_profiles: Path | 
     return tiers
 
 
-def _no_price(file: Path | None, name: str, currency: Any) -> InputError:
+def _no_price(place: Place | Path | None, name: str, currency: Any) -> InputError:
     return InputError(
-        f"{file}: the price of '{name}' in {currency} is missing",
+        f"{place}: the price of '{name}' in {currency} is missing",
         hint=f"add it to [price_per_gb]: {name} = 1.23",
     )
 
 
-def _factors(file: Path, factors: Any) -> tuple[float, ...]:
+def _factors(place: Place, factors: Any) -> tuple[float, ...]:
+    place = place.at("factors", words=": factors")
     is_list = isinstance(factors, list) and len(factors) <= MAX_FACTORS
-    _need(is_list, f"{file}: factors", factors, f"a list of up to {MAX_FACTORS} numbers")
+    _need(is_list, place, factors, f"a list of up to {MAX_FACTORS} numbers")
     for factor in factors:
         is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
         if not is_number or not 1e-3 <= factor <= 1e3:
-            raise InputError(f"{file}: factors: {factor!r} is not a number from 0.001 to 1000")
+            raise InputError(f"{place}: {factor!r} is not a number from 0.001 to 1000")
     return tuple(float(factor) for factor in factors)
 
 
 def _endurance(
-    file: Path,
+    top: Place,
     tables: Mapping[str, Any],
     given: Mapping[str, Any],
     profiles: Mapping[str, Profile],
@@ -164,44 +172,51 @@ def _endurance(
     cycles = {name: like.endurance_cycles for name, like in likes.items()}
     cycles |= {name: t["endurance_cycles"] for name, t in tables.items() if "endurance_cycles" in t}
     return {
-        name: checked_number(file, name, key="endurance_cycles", value=one)
+        name: checked_number(
+            top.at("endurance_cycles", name, words=f": [endurance_cycles], key '{name}'")
+            if name in given
+            else top.at("devices", name, "endurance_cycles", words=f": [devices.{name}]"),
+            "endurance_cycles",
+            value=one,
+        )
         for name, one in {**cycles, **given}.items()
         if one is not None
     }
 
 
-def _row_times(file: Path, name: str, table: Any) -> dict[str, float]:
+def _row_times(top: Place, name: str, table: Any) -> dict[str, float]:
     """Return the times that a memory with row buffers is given, in ns."""
-    place = f"{file}: [nvram.{name}]"
+    place = top.at("nvram", name, words=f": [nvram.{name}]")
     check_keys(_table(table, place), TIME_KEYS, place=place)
     if name == AS_ASKED:
         raise InputError(f"{place}: the options have this name", hint="give it another")
     for key, value in table.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"{place}: {key}: {value!r} is not a number")
+            raise InputError(f"{place.on(key)}: {key}: {value!r} is not a number")
         if wrong := fault(key, float(value)):
-            raise InputError(f"{place}: {key}: {wrong}")
+            raise InputError(f"{place.on(key)}: {key}: {wrong}")
     return {key: float(value) for key, value in table.items()}
 
 
-def _positive(file: Path, name: str, key: str, value: Any) -> float:
-    number = checked_number(file, name, key=key, value=value)
+def _positive(place: Place, key: str, value: Any) -> float:
+    number = checked_number(place, key, value=value)
     if number == 0:
-        raise InputError(f"{file}: profile [{name}], key '{key}': 0 would give endless IOPS")
+        raise InputError(f"{place}: 0 would give endless IOPS")
     return number
 
 
-def _device(file: Path, name: str, table: Any, profiles: Mapping[str, Profile]) -> Tier:
-    place = f"{file}: [devices.{name}]"
+def _device(top: Place, name: str, table: Any, profiles: Mapping[str, Profile]) -> Tier:
+    place = top.at("devices", name, words=f": [devices.{name}]")
     check_keys(_table(table, place), ("like", *KNOWN), place=place)
     like = table.get("like")
     if "like" in table and (not isinstance(like, str) or like not in profiles):
         raise InputError(
-            f"{place}: like: there is no device profile {like!r}", hint=suggest(str(like), profiles)
+            f"{place.on('like')}: like: there is no device profile {like!r}",
+            hint=suggest(str(like), profiles),
         )
     keys = TIER_KEYS + RATE_KEYS
     values = {key: getattr(profiles[like], key) for key in keys} if like else {}
-    values |= {key: _positive(file, name, key, table[key]) for key in keys if key in table}
+    values |= {key: _positive(place.at(key), key, table[key]) for key in keys if key in table}
     missing = [key for key in TIER_KEYS if key not in values]
     if missing:
         raise InputError(

@@ -25,7 +25,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
-from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -293,7 +292,10 @@ def canvas(size: Size, *, x_title: str, y_title: str, height_px: int = 0) -> tup
     figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06)
     axes = figure.subplots()
     axes.set_xlabel(x_title)
-    axes.set_title(y_title, loc="left", fontsize=12, color=light("quiet"), pad=10)
+    # Where the y title and the empty vertical one stand is known: looked for, it is a sixth of the
+    # time of drawing.
+    axes.set_title(y_title, loc="left", fontsize=12, color=light("quiet"), pad=10, y=1.0)
+    axes.yaxis.set_label_coords(0, 0)
     return figure, axes
 
 
@@ -415,20 +417,11 @@ def role_bars(
 ) -> Figure:
     """Draw a bar for each row, named by its `kind`, in its `colour` or that of its role."""
     figure, axes = canvas(size, x_title=x_title, y_title="", height_px=70 + 30 * len(table))
-    places = list(range(len(table)))
-    sns.barplot(
-        x=table[value].astype(float).tolist(),
-        y=places,
-        hue=places,
-        palette=[light(one) for one in table["colour" if "colour" in table else "role"]],
-        orient="h",
-        width=0.66,
-        saturation=1,
-        errorbar=None,
-        ax=axes,
-    )
-    for bars in axes.containers:
-        axes.bar_label(cast("BarContainer", bars), fmt=write, padding=4, color=light("quiet"))
+    places = range(len(table))
+    colours = [light(one) for one in table["colour" if "colour" in table else "role"]]
+    bars = axes.barh(places, table[value].astype(float), height=0.66, color=colours)
+    axes.bar_label(bars, fmt=write, padding=4, color=light("quiet"))
+    axes.set_ylim(len(table) - 0.5, -0.5)
     axes.set_yticks(places, list(table["kind"]))
     axes.margins(x=0.25 if size.is_narrow else 0.12)
     axes.yaxis.grid(visible=False)

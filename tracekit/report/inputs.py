@@ -95,11 +95,14 @@ class Inputs:
             )
         return _of_query(source, table, _parameters(file))
 
+    @functools.cached_property
+    def _database(self) -> query.Database:
+        return query.Database(self.folder)
+
     def computed(self, name: str) -> Evidence:
         """Run the analysis `name` now, on tables that were written after `analyze`."""
         source = query.read(name)
-        with query.connect(self.folder) as connection:
-            table = query.run(connection, name)
+        table = query.run(self._database.connection(), name)
         plain_table = plain(table.to_pandas(integer_object_nulls=True))
         return _of_query(source, plain_table, source.values({}))
 

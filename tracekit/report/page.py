@@ -48,8 +48,9 @@ from tracekit.version import __version__
 
 SECTIONS: tuple[BuildSection, ...] = (
     *(front.answer, front.warnings),
-    *(placement.capacity, placement.sensitivity, placement.endurance, placement.verification),
-    *(tiers.tiers, caches.cache, buffer.buffer),
+    *(placement.capacity, placement.sensitivity, placement.endurance, placement.purchase),
+    placement.verification,
+    *(caches.rivals, tiers.tiers, caches.cache, buffer.buffer),
     *(traffic.totals, applications.applications),
     *(locality.coverage, locality.footprint, locality.heat_map),
     *(traffic.mix, traffic.sizes, latency.commits, traffic.throughput, latency.interarrival),
@@ -60,8 +61,8 @@ SECTIONS: tuple[BuildSection, ...] = (
 )
 
 MEASURED: tuple[BuildSection, ...] = (
-    *(files.file_operations, device.device, files.dax, files.file_runs, counters.counters),
-    *(front.provenance, front.reproduce),
+    *(buffer.buffer, files.file_operations, device.device, files.dax, files.file_runs),
+    *(counters.counters, front.provenance, front.reproduce),
 )
 """The sections of a folder without requests: what was measured or recorded, and how."""
 

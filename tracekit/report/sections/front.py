@@ -169,7 +169,9 @@ def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
         yield ["generate", "profile.toml", *_extent(profile), "-o", name]
     elif files:
         yield ["sha256sum", *files]
-        yield ["parse", *files, "-o", name]
+        is_of_memory = inputs.folder.has("memory_accesses") and not inputs.has_trace
+        how = "import" if is_of_memory else "parse"
+        yield [how, *files, "-o", name]
     if inputs.has_trace:
         yield ["classify", name]
         yield ["analyze", name]

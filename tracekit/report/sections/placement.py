@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -400,6 +401,65 @@ def written(table: pd.DataFrame) -> pd.DataFrame:
     chosen = table[table["written_pages"] > 0]
     names = chosen["name"].map(lambda name: MIXED.get(name) or fmt.role_title(name))
     return chosen.assign(label=names.where(chosen["kind"] == "role", "on NVM: " + names))
+
+
+OFFERS = {
+    "front": Key("purple", "no other one beats it in gain, price and lifetime"),
+    "beaten": Key("slate", "another one beats it, or it is over the budget"),
+    "refused": Key("orange", "do not buy"),
+}
+SHOWN_OFFER = ("offer", "capacity_bytes", "price_usd", "gain_ratio", "lifetime_years", "verdict")
+
+
+def draw_offers(table: pd.DataFrame, size: Size) -> Figure:
+    """Draw `gain_ratio` of each `offer` over its `price_usd`, in the colour of its `kind`."""
+    figure, axes = charts.canvas(size, x_title="price in USD", y_title="Gain with it")
+    for kind, key in OFFERS.items():
+        rows = table[table["kind"] == kind]
+        if kind == "front":
+            front = rows.sort_values("price_usd")
+            axes.plot(front["price_usd"], front["gain_ratio"], color=charts.light("quiet"))
+        prices, gains = (rows[name].astype(float).tolist() for name in ("price_usd", "gain_ratio"))
+        axes.plot(prices, gains, color=charts.light(key.colour), marker="o", linestyle="")
+    charts.log_axis(axes.xaxis, fmt.count, size=size)
+    charts.percent_ticks(axes.yaxis)
+    charts.finish(axes)
+    return figure
+
+
+@section("What to buy")
+def purchase(inputs: Inputs) -> Parts | None:
+    """Show the offers by price and gain, and in a table; nothing when it was not simulated."""
+    result = inputs.answer("simulations/purchase.json", "headline", "offers")
+    if result is None:
+        return None
+    offers = offers_of(result["offers"])
+    evidence = Evidence(
+        "purchase", "simulations/purchase.json of tracekit simulate purchase", offers
+    )
+    shown = chart(
+        draw_offers,
+        evidence,
+        title="Gain and price of each offer",
+        legend=charts.keys_of(OFFERS, offers["kind"]) if len(offers) else (),
+    )
+    return {"result": result, "figure": shown}
+
+
+def offers_of(offers: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return a row an offer, the largest gain first; the gain is that among mixed requests."""
+    rows = [
+        {
+            **one,
+            "offer": f"{one['devices']} x {one['device']}",
+            "gain_ratio": min(one["gain_ratio"], one["mixed_gain_ratio"] or math.inf),
+            "kind": "front" if one["is_on_front"] else "refused" if one["reason"] else "beaten",
+            "verdict": one["reason"] or one["verdict"],
+        }
+        for one in offers
+    ]
+    table = pd.DataFrame(rows, columns=[*SHOWN_OFFER, "kind"])
+    return table.sort_values("gain_ratio", ascending=False, kind="stable", ignore_index=True)
 
 
 VERIFIED_DEVICES = {
