@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tracekit.metadata import Record, TraceWarning
+from tracekit.stolen_time import MOST_LEFT_OUT
 
 PROC, SYS = Path("/proc"), Path("/sys")
 FREQUENCY_CHANGE = 0.1
@@ -191,6 +192,70 @@ def _hypervisor(proc: Path, sys: Path) -> str | None:
     if processor is None:
         return None
     return "unknown" if re.search(r"^flags.* hypervisor\b", processor, re.MULTILINE) else ""
+
+
+class Use(Record):
+    """What else used the machine while a measurement ran."""
+
+    tasks: float | None
+    """Mean of those that ran or wanted to, whenever none of the measurement's did."""
+    steal_ratio: float | None
+    processors: int | None = None
+    load: float | None = None
+    """Before it."""
+    left_out_ratio: float | None = None
+    """Of the requests: time was stolen meanwhile; None where all count."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether times are not those of the devices alone."""
+        return self.excess > 1
+
+    @property
+    def excess(self) -> float:
+        """How many times as much there was as may be, of what there was most."""
+        stolen = (self.steal_ratio or 0) / MOST_STEAL
+        if self.left_out_ratio is not None:
+            stolen = self.left_out_ratio / MOST_LEFT_OUT
+        return max((self.tasks or 0) / MOST_TASKS, stolen)
+
+    @property
+    def words(self) -> str:
+        """What it was, in a few words."""
+        found = [] if self.tasks is None else [f"{self.tasks:.1f} other tasks ran"]
+        found += [] if self.steal_ratio is None else [f"{self.steal_ratio:.1%} of time was stolen"]
+        if self.left_out_ratio:
+            found.append(f"{self.left_out_ratio:.1%} of requests left out for it")
+        return ", ".join(found) or "the machine's state is not known"
+
+
+MOST_TASKS, MOST_STEAL = 0.5, 0.02
+
+
+class Watch:
+    """Looks what else uses the machine, from when it is made."""
+
+    def __init__(self) -> None:
+        self._begin = Reading()
+        self._running: list[int] = []
+        self.look()
+
+    def look(self) -> None:
+        """Count the tasks of others; to be called where none of the measurement's runs."""
+        if (running := _moment(PROC, SYS, _text(PROC / "stat") or "").running) is not None:
+            self._running.append(max(running - 1, 0))
+
+    def found(self, left_out_ratio: float | None = None) -> Use:
+        """Return what there was so far."""
+        self.look()
+        state = self._begin.until(Reading())
+        return Use(
+            tasks=statistics.fmean(self._running) if self._running else None,
+            steal_ratio=state.steal_ratio,
+            processors=state.processors,
+            load=state.before.load,
+            left_out_ratio=left_out_ratio,
+        )
 
 
 ADVICE = {

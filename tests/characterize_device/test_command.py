@@ -37,6 +37,10 @@ TINY = Amounts(
     precondition=50, writes=50, reads=50, sizes=20, flushes=20, surface=50,
     write_percents=(50,), depths=(4,),
 )  # fmt: skip
+LESS = Amounts(
+    precondition=20, writes=50, reads=100, sizes=5, flushes=20, surface=50,
+    write_percents=(0, 100), depths=(1, 16),
+)  # fmt: skip
 ATTEMPTS = 5
 LANES = """
 [lanes]
@@ -47,6 +51,18 @@ write_mib_s = 500.0
 sequential_setup_us = 10.0
 flush_us = 400.0
 fua_us = 300.0
+parallelism = 5
+price_per_gb = 6.0
+"""
+SLOW = """
+[lanes]
+read_latency_us = 667.0
+write_latency_us = 2400.0
+read_mib_s = 324.2
+write_mib_s = 50.0
+sequential_setup_us = 100.0
+flush_us = 4000.0
+fua_us = 3000.0
 parallelism = 5
 price_per_gb = 6.0
 """
@@ -120,19 +136,20 @@ def test_the_profile_is_what_was_measured_for_every_command(measured: Path) -> N
     assert emulated[0].startswith("read_setup_ns=")
 
 
-def test_rates_and_lanes_are_found_again(measured: Path, tmp_path: Path) -> None:
-    # GIVEN that a busy machine spoils a measurement now and then, but not all
-    target = TargetOptions(device="lanes", profiles=measured / "own.toml")
+def test_rates_and_lanes_are_found_again(tmp_path: Path) -> None:
+    # GIVEN a device so slow that what else the machine does is little beside it, most of the time
+    (tmp_path / "own.toml").write_text(SLOW)
+    target = TargetOptions(device="lanes", profiles=tmp_path / "own.toml")
     near = {"read_mib_s": 0.1, "write_mib_s": 0.1, "sequential_setup_us": 0.3, "fua_us": 0.2,
             "read_median_us": 0.1, "write_median_us": 0.1, "parallelism": 0.21}  # fmt: skip
-    off = {}
+    seen: dict[str, list[float]] = {name: [] for name in near}
     for number in range(ATTEMPTS):
-        # THEN one of the measurements has all of them
-        folder = measured / "out" if number == 0 else tmp_path / str(number)
-        if number:
-            characterize(folder, CharacterizeOptions(target=target, amounts=SMALL))
-        found = fitted(folder)
-        off = {name: found[name] for name in near if abs(found[name]["error_ratio"]) > near[name]}
+        # THEN each is found in one of the measurements
+        characterize(tmp_path / str(number), CharacterizeOptions(target=target, amounts=LESS))
+        found = fitted(tmp_path / str(number))
+        for name in near:
+            seen[name].append(found[name]["error_ratio"])
+        off = {name: seen[name] for name in near if min(map(abs, seen[name])) > near[name]}
         if not off:
             return
     pytest.fail(f"never near in {ATTEMPTS} measurements: {off}")
@@ -433,8 +450,10 @@ def test_failed_requests_have_an_exit_code(tmp_path: Path, monkeypatch: pytest.M
         (["--device", "nope"], "no device profile 'nope'"),
         (["--device", "ssd-emlc", "--engine", "threads"], "needs the emulated engine"),
         (["x.img", "--engine", "emulated"], "needs --device"),
-        (["x.img", "--engine", "null"], "--engine null: not one of"),
         (["--device", "ssd-emlc", "--size", "1MiB"], "too small"),
+        (["--device", "ssd-emlc", "--size", "0"], "0 B are too small"),
+        (["--device", "ssd-emlc", "--price", "nan"], "--price nan"),
+        (["--device", "ssd-emlc", "--scale", "nan"], "--scale nan"),
         (["--device", "ssd-emlc", "--depths", "1,x"], "--depths 1,x"),
         (["--device", "ssd-emlc", "--price", "0"], "--price 0"),
         (["--device", "ssd-emlc", "--like", "nope"], "no device profile 'nope'"),
@@ -448,6 +467,15 @@ def test_what_cannot_be_is_rejected_before_anything_is_made(
     monkeypatch.chdir(tmp_path)
     refused(tracekit(*arguments, "-o", tmp_path / "out"), message)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_engines_that_measure_nothing_are_neither_offered_nor_taken(tmp_path: Path) -> None:
+    ran = tracekit(tmp_path / "x.img", "--engine", "null", "-o", tmp_path / "out")
+    assert ran.exit_code == 2
+    known = "'auto', 'io_uring', 'threads', 'dax', 'emulated'"
+    assert f"'null' is not one of {known}." in ran.output
+    with pytest.raises(UsageError, match="--engine nvme: not one of auto, io_uring, threads"):
+        TargetOptions(path=tmp_path / "x.img", engine="nvme")
 
 
 def test_a_file_smaller_than_the_size_and_a_folder_are_rejected(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracekit.device.device_answer import measured_twice
 from tracekit.device.fit import checked_name, closest_lanes, complete, fit, write_profile
 from tracekit.device.steps import (
     ALL,
@@ -230,6 +231,32 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
     }
     assert {key: found[key] for key in near} == pytest.approx(near, rel=2e-3)
     assert ("sequential_setup_us" in found) == (next_ns is not None)
+
+
+@pytest.mark.parametrize(
+    ("percent", "depth", "times", "message"),
+    [
+        (0, 1, 0.4, "the same random reads were measured twice and do not agree: 50,000 and then"),
+        (100, 1, 2.5, "the same random writes were measured twice and do not agree: 25,000 and"),
+        (0, 1, 0.6, ""),
+        (0, 2, 0.4, ""),
+        (40, 1, 0.4, ""),
+    ],
+)
+def test_the_same_requests_at_another_rate_are_named(
+    percent: int, depth: int, times: float, message: str
+) -> None:
+    results = device(read_ns=20e3, write_ns=40e3, read_rate=1e15, write_rate=1e15, lanes=4)
+    assert not [*measured_twice(results)]
+    (cell,) = (
+        one for one in results
+        if (one["step"]["kind"], one["step"]["depth"]) == ("surface", depth)
+        and one["step"]["write_ratio"] == percent / 100
+    )  # fmt: skip
+    cell["usual_iops"] *= times
+    found = [*measured_twice(results)]
+    assert len(found) == bool(message)
+    assert all(one.startswith(message) for one in found)
 
 
 def test_the_lanes_are_the_closest_of_all() -> None:

@@ -35,6 +35,10 @@ from tracekit.commands.options import option
     depths="Depths of the surface.",
     scale="Factor of all numbers of requests; what is filled stays.",
     quick="A hundredth of the requests, a coarser surface.",
+    trace=option(
+        "Trace folder: the profile is for it, by what requests cost among those of one half of it.",
+        metavar="TRACE",
+    ),
     name=option("Name of the fitted profile.", show_default="after the target"),
     like=option("Profile that gives what was not measured.", metavar="PROFILE"),
     price=option("Price a gigabyte for the profile.", show_default="1"),

@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,14 +18,22 @@ import pyarrow as pa
 
 from tracekit._native.players import checked_program, run_program
 from tracekit.device import made_file
+from tracekit.device.device_answer import (
+    DeviceAnswer,
+    Result,
+    Steady,
+    headline,
+    random_steps,
+    warnings_of,
+)
 from tracekit.device.fit import (
+    CELL_KINDS,
     Fitted,
     checked_name,
     compare,
     complete,
     fit,
     mean_fault,
-    mean_ns_of,
     measured_cells,
     measured_quantiles,
     memory_copy_mib_s,
@@ -34,6 +43,7 @@ from tracekit.device.fit import (
 from tracekit.device.robust import steady_state
 from tracekit.device.steps import (
     ALL,
+    LEAST,
     ROUND,
     Amounts,
     Latencies,
@@ -46,13 +56,14 @@ from tracekit.device.steps import (
     write_plan,
 )
 from tracekit.device.target import Target, TargetOptions, open_target
+from tracekit.device.trace_mix import KIND, MixCell, TraceMix, cells_of, in_mix
 from tracekit.devices import choose_profile, load_profiles
 from tracekit.durable import make_folder
 from tracekit.errors import InputError, PartialError, UsageError
-from tracekit.escapes import shell_word
 from tracekit.metadata import LARGEST, Count, Record, read_object, validate
 from tracekit.plans.block_plan import OPERATIONS
 from tracekit.replay.player import Schedule
+from tracekit.stolen_time import ATTEMPTS, MOST_LEFT_OUT, StealWatch, Stretches
 from tracekit.store import (
     TraceFolder,
     measurement_folder,
@@ -61,200 +72,12 @@ from tracekit.store import (
     write_results,
 )
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
-from tracekit.units import format_duration, format_size
 
-Result = Mapping[str, Any]
-OVERRUN_SHARE = 0.01
-PAUSED = 1.05
-
-
-class Steady(Record):
-    """Whether the device was steady before it was measured, by SNIA's PTS."""
-
-    rounds: int
-    requests: int
-    """Of a round of random 4 KiB writes; the PTS has a minute."""
-    range_ratio: float | None
-    slope_ratio: float | None
-    is_reached: bool
-
-
-class DeviceAnswer(Record):
-    """The content of device.json: what was measured, and the profile fitted to it."""
-
-    target: str | None
-    kind: str
-    device: str | None
-    """The profile that was emulated."""
-    engine: str
-    is_direct: bool
-    is_emulated: bool
-    may_write: bool
-    confirm_with: str | None
-    size_bytes: int
-    steps: int
-    failed: int
-    is_filled: bool
-    scale: float
-    seed: int
-    resumed: int
-    fit: list[Fitted]
-    name: str
-    taken: list[str]
-    missing: list[str]
-    profile: str | None
-    warnings: list[str] = msgspec.field(default_factory=list)
-    headline: list[str] = msgspec.field(default_factory=list)
-    filled_ratio: float = 0.0
-    """Bytes written in sequence before, of the size."""
-    steady: Steady | None = None
-    distributions: int = 0
-    """Cells of operation, length, depth and share of writes in the profile."""
-
-
-def headline(device: DeviceAnswer, results: Sequence[Result]) -> list[str]:
-    """Return the lines that the command prints and the report opens with."""
-    return [*_prepared(device), *_latencies(results), *_surface(results), *_fit(device)]
-
-
-def _prepared(device: DeviceAnswer) -> Iterator[str]:
-    """Yield what was done to the device before it was measured."""
-    if device.is_emulated or not (device.filled_ratio or device.steady):
-        return
-    filled = f"filled {device.filled_ratio:.3g} times in sequence"
-    if device.steady is None:
-        yield f"before measuring: {filled}"
-        return
-    one = device.steady
-    figures = f"range {_percent(one.range_ratio)}, slope {_percent(one.slope_ratio)} of the average"
-    verdict = "steady" if one.is_reached else "not steady"
-    yield (
-        f"before measuring: {filled}, then {one.rounds} rounds of {one.requests:,} random 4 KiB"
-        f" writes: {verdict} ({figures} over the last five; SNIA PTS allows 20 % and 10 %)"
-    )
-
-
-def _percent(ratio: float | None) -> str:
-    return "not known" if ratio is None else f"{ratio:.1%}"
-
-
-def _latencies(results: Sequence[Result]) -> Iterator[str]:
-    for _, operation, one in _random(results):
-        mean_ns, deviation_ns = one["mean_ns"], one["deviation_ns"]
-        yield (
-            f"{one['requests']:,} random 4 KiB {operation}s, one at a time:"
-            f" mean {format_duration(mean_ns)}, standard deviation {format_duration(deviation_ns)}"
-            f" ({deviation_ns / max(mean_ns, 1):.0%} of it), maximum"
-            f" {format_duration(one['max_ns'])}"
-        )
-
-
-def _random(results: Sequence[Result]) -> Iterator[tuple[Result, str, Result]]:
-    """Yield each step of random requests one at a time, its operation and what that took."""
-    for result in results:
-        operation = result["step"]["kind"].removeprefix("random_")
-        if operation != result["step"]["kind"] and operation in result["operations"]:
-            yield result, operation, result["operations"][operation]
-
-
-def _surface(results: Sequence[Result]) -> Iterator[str]:
-    cells = [result for result in results if result["step"]["kind"] == "surface"]
-    if not cells:
-        return
-    shown = [
-        f"{cell['usual_iops']:,.0f} ({cell['step']['write_ratio']:.0%} writes, depth"
-        f" {cell['step']['depth']})"
-        for choose in (min, max)
-        for cell in [choose(cells, key=lambda cell: float(cell["usual_iops"]))]
-    ]
-    yield f"IOPS over write share and depth: from {' to '.join(shown)}"
-
-
-def _fit(device: DeviceAnswer) -> Iterator[str]:
-    values = {one.parameter: one for one in device.fit}
-    lanes, asymmetry = values.get("parallelism"), values.get("write_read_ratio")
-    if lanes is not None:
-        yield (
-            f"requests served at once: {lanes.value:.0f}; the surface of that is"
-            f" {lanes.spread_ratio:.0%} off on average"
-        )
-    if asymmetry is not None:
-        yield f"a write takes {asymmetry.value:.3g} times as long as a read"
-    if device.profile:
-        yield f"device profile [{device.name}]: {device.profile} in this folder, for --profiles"
-    else:
-        yield (
-            f"no device profile: {', '.join(device.missing)} not measured; --like PROFILE"
-            " takes them from another"
-        )
-    errors = [one for one in device.fit if one.error_ratio is not None]
-    if errors:
-        shown = ", ".join(f"{one.parameter} {one.error_ratio:+.1%}" for one in errors)
-        yield f"off what was emulated ({device.device}): {shown}"
-
-
-def _warnings(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str]:
-    """Yield what may be wrong with the figures, each with what to do."""
-    if not device.may_write:
-        yield (
-            "only what reads was measured, on what the device held; to write there:"
-            f" --write-to {shell_word(device.confirm_with or '')} (everything on it is lost)"
-        )
-    elif not device.is_filled and not device.is_emulated:
-        yield "the device was not filled before: what was never written may be read from nowhere"
-    if device.steady is not None and not device.steady.is_reached:
-        yield (
-            f"the device was not steady after {device.steady.rounds} rounds: what it does under a"
-            " lasting load is not known; fill it more, or close other load"
-        )
-    if not device.is_direct and device.kind != "none":
-        yield "O_DIRECT is not possible there: these are times of the page cache"
-    if device.resumed:
-        yield (
-            f"measured in {device.resumed + 1} parts: the device rested between preconditioning"
-            " and what followed"
-        )
-    if device.taken:
-        names = ", ".join(device.taken)
-        yield f"not measured, taken from the profile that --like names: {names}"
-    if device.failed:
-        yield f"{device.failed:,} requests failed and are in no latency"
-    yield from _late(results)
-    yield from _pauses(results)
-    most = max((r["step"]["depth"] for r in results if r["step"]["kind"] == "surface"), default=0)
-    lanes = next((one.value for one in device.fit if one.parameter == "parallelism"), None)
-    if lanes is not None and lanes >= most > 1:
-        yield (
-            f"IOPS still grow at depth {most}: the device serves at least that many at"
-            f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
-        )
-
-
-def _late(results: Sequence[Result]) -> Iterator[str]:
-    late = [r for r in results if r["overruns"] > OVERRUN_SHARE * r["step"]["requests"]]
-    if late:
-        yield (
-            f"in {len(late)} steps the data took longer to move than the emulated device takes:"
-            " use a faster target, or none"
-        )
-    if behind := sum(result["is_emulation_late"] for result in results):
-        yield (
-            f"in {behind} of {len(results)} steps the emulation was too late: these times are not"
-            " the device's alone; close other load, or use `chrt -f 10`"
-        )
-
-
-def _pauses(results: Sequence[Result]) -> Iterator[str]:
-    for result, operation, one in _random(results):
-        if one["mean_ns"] >= PAUSED * one["p50_ns"]:
-            yield (
-                f"the mean of the random {operation}s is {one['mean_ns'] / one['p50_ns'] - 1:.0%}"
-                f" above their median, {format_duration(one['p50_ns'])}: the device or this machine"
-                f" paused ({result['steal_ratio']:.1%} of its CPU time was stolen meanwhile); the"
-                f" profile has {format_duration(mean_ns_of(one))}, the median over parts of the run"
-            )
-
-
+UNMEASURED = ("fill", "precondition")
+ONCE = (*UNMEASURED, ROUND, *CELL_KINDS)
+"""Steps that are not run again: many, of which each says little."""
+NEARLY_ALL = 0.9
+"""Share of requests left out above which the rest is too few: then all count, and it is said."""
 FORCE_HINT = "pass --force to begin anew"
 Time = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -299,6 +122,10 @@ class StepResult(Record):
     overruns: Count
     operations: dict[str, OperationTimes]
     is_emulation_late: bool = False
+    left_out_ratio: Share = 0.0
+    """Of the requests: those meanwhile time of a processor was stolen."""
+    mix: list[MixCell] = msgspec.field(default_factory=list)
+    """Of the requests of a trace: what they took, by kind."""
 
     def __post_init__(self) -> None:
         """Check that there is a sum over the operations."""
@@ -370,6 +197,7 @@ def _write_answer(
     """Write tables, profile and device.json; return the content of the last."""
     results = msgspec.to_builtins(state.results)
     fitted, emulated = fit(results), options.target.profile()
+    fitted = in_mix(fitted, [cell for one in state.results for cell in one.mix])
     if emulated is not None:
         compare(fitted, emulated)
     name, taken, missing = _profile(folder, fitted, results, options=options)
@@ -384,6 +212,7 @@ def _write_answer(
         confirm_with=target.about.get("confirm_with"),
         size_bytes=target.size_bytes,
         steps=len(results),
+        left_out_ratio=_left_out(state.results),
         failed=sum(result["operations"]["all"]["failed"] for result in results),
         is_filled=any(result["step"]["kind"] == "fill" for result in results),
         scale=options.amounts.scale,
@@ -398,7 +227,7 @@ def _write_answer(
     answer.filled_ratio = _written_by(results, "fill") / target.size_bytes
     answer.steady = _steady(results)
     answer.distributions = 0 if missing else len(measured_cells(results))
-    answer.warnings = list(_warnings(answer, results))
+    answer.warnings = list(warnings_of(answer, results))
     answer.headline = headline(answer, results)
     write_results(folder, RESULT, result=answer, tables=_tables(results, fitted))
     return dict(msgspec.to_builtins(answer))
@@ -410,6 +239,15 @@ def _tables(results: Sequence[Result], fitted: Sequence[Fitted]) -> dict[str, pa
         "device/device_latency": _table(_buckets(results), DEVICE_LATENCY),
         "device/device_fit": _table(map(msgspec.structs.asdict, fitted), DEVICE_FIT),
     }
+
+
+def _left_out(results: Sequence[StepResult]) -> float:
+    """Return the share of measured requests that was left out, or of those of the trace."""
+    measured = [one for one in results if one.step.kind not in UNMEASURED]
+    total = sum(one.step.requests for one in measured)
+    lost = sum(one.left_out_ratio * one.step.requests for one in measured)
+    of_trace = (one.left_out_ratio for one in measured if one.step.kind == KIND)
+    return max(lost / max(total, 1), *of_trace, 0.0)
 
 
 def _written_by(results: Sequence[Result], kind: str) -> int:
@@ -449,7 +287,7 @@ def _profile(
     if not missing:
         what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
-        tables: dict[str, list[Any]] = {**measured_quantiles(results)}
+        tables: dict[str, list[Any]] = {**measured_quantiles(results, measured)}
         if cells := measured_cells(results):
             tables["distributions"] = cells
         write_profile(folder.file(PROFILE), name, values=values, about=about, tables=tables)
@@ -479,7 +317,7 @@ def _steps(results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _buckets(results: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     for number, result in enumerate(results):
-        for _, operation, summary in _random([result]):
+        for _, operation, summary in random_steps([result]):
             for bucket, count, _ in summary["histogram"]:
                 yield {
                     "step": number,
@@ -504,6 +342,7 @@ def _table(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> pa.Table:
 PLACE = "device"
 RESULT_FILE = "device.json"
 STATE = "state.json"
+UNFINISHED = f"{PLACE}/{STATE}"
 OnStep = Callable[[str, int, int], None]
 
 
@@ -517,6 +356,8 @@ class CharacterizeOptions:
     like: str = ""
     price_per_gb: float | None = None
     seed: int = 1
+    mix: TraceMix | None = None
+    """The trace among whose requests the costs are measured at last."""
     keeps_file: bool = False
     overwrite: bool = False
 
@@ -557,6 +398,8 @@ def characterize(
         )
         if target.may_write or not step.writes
     ]
+    if options.mix is not None and target.may_write:
+        wanted.append(Step(KIND, options.mix.total, 1.0))
     with scratch_folder(place / "run") as scratch:
         run = _Run(output, state, target, scratch, options)
         try:
@@ -596,14 +439,27 @@ class _Run:
                 continue
             if on_step is not None:
                 on_step(step.label, shown, len(wanted))
-            if not self.state.done(number, step):
-                self.measure(number, step)
+            limited = self._limited(step, number) if step.kind == KIND else step
+            if not self.state.done(number, limited):
+                self.measure(number, limited)
             number += 1
         del self.state.results[number:]
 
     def _is_steady(self, number: int) -> bool:
         rates = [one.iops for one in self.state.results[:number] if one.step.kind == ROUND]
         return steady_state(rates).is_reached
+
+    def _limited(self, step: Step, number: int) -> Step:
+        """Return the step with the trace's requests, no more than take the seconds asked."""
+        mix = self.options.mix
+        means_ns = [
+            one.operations[ALL].mean_ns
+            for one in self.state.results[:number]
+            if one.step.kind in ("random_read", "random_write")
+        ]
+        if mix is None or not means_ns:
+            return step
+        return replace(step, requests=mix.requests_for(max(*means_ns, 1.0)))
 
     def check_rates(self) -> None:
         """Raise InputError for a rate that no device can have; its steps are then measured anew."""
@@ -628,36 +484,66 @@ class _Run:
         )
 
     def measure(self, number: int, step: Step) -> None:
-        """Run one step and keep its result; PartialError when it was interrupted."""
+        """Run one step and keep its result; PartialError when it was interrupted.
+
+        One that lost most of its requests to stolen time is run again, a few times.
+        """
         # What is made of earlier steps after an interruption would not be theirs.
         del self.state.results[number:]
+        is_small = step.kind in ONCE or step.requests <= LEAST
+        attempts = 1 if self.options.target.device or is_small else ATTEMPTS
+        found = list[StepResult]()
+        while len(found) < attempts and (not found or found[-1].left_out_ratio > MOST_LEFT_OUT):
+            found.append(self._ran(number, step))
+        result = min(found, key=attrgetter("left_out_ratio"))
+        if not self.options.target.device and (fault := mean_fault(msgspec.to_builtins(result))):
+            self._refuse(number, fault)
+        self.state.results.append(result)
+        write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
+
+    def _ran(self, number: int, step: Step) -> StepResult:
+        """Run one step, and leave out what came while time of a processor was stolen."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as name:
             place = Path(name)
             plan, records = place / "step.plan", place / "step.completions"
-            seed = (self.options.seed, number)
-            write_plan(plan, step, size_bytes=self.target.size_bytes, seed=seed)
-            fast = Schedule("fast")
+            self._write_plan(plan, step, number)
             player = replace(
                 self.target.player,
-                schedule=fast,
+                schedule=Schedule("fast"),
                 depth=step.depth,
                 threads=step.depth,
                 no_calibration=True,
             )
             arguments = [*player.words(), "--completions", str(records)]
-            outcome = run_program(plan, place / "step.json", arguments=arguments)
+            with StealWatch() as watch:
+                outcome = run_program(plan, place / "step.json", arguments=arguments)
             self._keep_file()
             self._check(outcome.summary, step)
-            latencies, pace = read_latencies(records, step.requests, depth=step.depth)
-        if not latencies[ALL].count:
-            failed = [f"{one['name']} ({one['meaning']})" for one in outcome.summary["errors"]]
-            reason = ", ".join(failed) or "all were left out"
-            raise InputError(f"not one request of '{step.label}' was done: {reason}")
-        result = _step_result(step, outcome.summary, latencies, pace)
-        if not self.options.target.device and (fault := mean_fault(msgspec.to_builtins(result))):
-            self._refuse(number, fault)
-        self.state.results.append(result)
-        write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
+            stolen = Stretches()
+            if not self.options.target.device:
+                stolen = watch.found().since(outcome.summary["clock"]["start_ns"])
+            latencies, pace = read_latencies(
+                records, step.requests, depth=step.depth, stolen=stolen
+            )
+            if not pace.seen:
+                failed = [f"{one['name']} ({one['meaning']})" for one in outcome.summary["errors"]]
+                reason = ", ".join(failed) or "all were left out"
+                raise InputError(f"not one request of '{step.label}' was done: {reason}")
+            left_out_ratio = 1 - latencies[ALL].count / pace.seen
+            if left_out_ratio > NEARLY_ALL:
+                stolen = Stretches()
+                latencies, pace = read_latencies(records, step.requests, depth=step.depth)
+            cells = cells_of(plan, records, stolen=stolen) if step.kind == KIND else []
+        result = _step_result(step, outcome.summary, latencies, pace, stolen=stolen)
+        result.mix, result.left_out_ratio = cells, left_out_ratio
+        return result
+
+    def _write_plan(self, plan: Path, step: Step, number: int) -> None:
+        size_bytes = self.target.size_bytes
+        if step.kind == KIND and self.options.mix is not None:
+            self.options.mix.write_plan(plan, step.requests, size_bytes=size_bytes)
+        else:
+            write_plan(plan, step, size_bytes=size_bytes, seed=(self.options.seed, number))
 
     def _keep_file(self) -> None:
         """After the first step the file that was made for the run exists."""
@@ -678,12 +564,18 @@ class _Run:
 
 
 def _step_result(
-    step: Step, summary: Mapping[str, Any], latencies: Mapping[str, Latencies], pace: Pace
+    step: Step,
+    summary: Mapping[str, Any],
+    latencies: Mapping[str, Latencies],
+    pace: Pace,
+    *,
+    stolen: Stretches,
 ) -> StepResult:
+    free_ns = pace.elapsed_ns - stolen.within(pace.first_ns or 0, pace.last_ns)
     return StepResult(
         step=step,
         elapsed_ns=pace.elapsed_ns,
-        iops=latencies[ALL].count / max(pace.elapsed_ns, 1) * 1e9,
+        iops=latencies[ALL].count / max(free_ns, 1) * 1e9,
         usual_iops=pace.usual_iops,
         engine=summary["engine"]["used"],
         is_direct=summary["targets"][0]["is_direct"],
@@ -708,6 +600,7 @@ def _identity(options: CharacterizeOptions) -> dict[str, Any]:
         "--direct": target.direct,
         "--write-to": [*target.write_to, *target.overwrite_signature],
         "--seed": options.seed,
+        "trace": None if options.mix is None else str(options.mix.folder.path.absolute()),
         **{
             f"--{key.replace('_', '-')}": list(value) if isinstance(value, tuple) else value
             for key, value in vars(options.amounts).items()

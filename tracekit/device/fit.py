@@ -2,10 +2,11 @@
 
 The model is that of the emulated engine and of `recommend`: a request costs a setup and its bytes
 at a rate, and `parallelism` requests are served at once, so that at depth d a device with lanes L
-does min(d, L) / mean cost requests a second. The two latencies are means, as in study B. All else
-is a difference or a ratio of measurements and taken of medians, because one pause of the machine
-would be many times as large. The means are the medians of the means of parts, for the same reason;
-where even that is far from the median, or a rate is none that a device can have, nothing is fitted.
+does min(d, L) / mean cost requests a second. The latencies, a flush and FUA are means, as in study
+B. All else is a difference or a ratio of measurements and taken of medians, because one pause of
+the machine would be many times as large. The means are the medians of the means of parts, for the
+same reason; where even that is far from the median, or a rate is none that a device can have,
+nothing is fitted.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tomli_w
+from msgspec import to_builtins
 
 from tracekit.devices import (
     KNOWN,
@@ -191,15 +194,17 @@ LEAST_BEYOND = 5
 """Requests beyond a quantile, so that it is not one pause of the machine."""
 
 
-def measured_quantiles(results: Sequence[Result]) -> dict[str, list[list[float]]]:
+def measured_quantiles(
+    results: Sequence[Result], values: Mapping[str, float]
+) -> dict[str, list[list[float]]]:
     """Return the distributions of the random 4 KiB requests, as keys of a profile, in us.
 
-    One whose few quantiles do not have the mean of the requests is left out.
+    One whose few quantiles do not have the latency of the profile's `values` is left out.
     """
     found = {}
     for operation in ("read", "write"):
         for latency in _latencies(results, f"random_{operation}", operation):
-            quantiles, mean_us = _quantiles(latency), mean_ns_of(latency) / 1e3
+            quantiles, mean_us = _quantiles(latency), values[f"{operation}_latency_us"]
             if 1 / MEAN_FACTOR < mean_of([(p, us) for p, us in quantiles]) / mean_us < MEAN_FACTOR:
                 found[f"{operation}_quantiles_us"] = quantiles
     return found
@@ -286,11 +291,15 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
 
 
 def _fua(results: Sequence[Result]) -> Iterator[Fitted]:
-    """Yield what FUA adds to a write of the same length, 0 where that is next to nothing."""
-    plain = [latency["p50_ns"] for latency in _latencies(results, "random_write", "write")]
+    """Yield what FUA adds to a write of the same length, 0 where that is next to nothing.
+
+    Of means, as what it adds may be rare and long: a file system's commit below a loop device.
+    """
+    plain = [mean_ns_of(latency) for latency in _latencies(results, "random_write", "write")]
     for forced in _latencies(results, "fua", "write") if plain else []:
-        added_ns = forced["p50_ns"] - plain[0]
-        yield Fitted("fua_us", added_ns / 1e3 if added_ns > LEAST_SHARE * plain[0] else 0.0, None)
+        added_ns = mean_ns_of(forced) - plain[0]
+        added_us = added_ns / 1e3 if added_ns > LEAST_SHARE * plain[0] else 0.0
+        yield Fitted("fua_us", added_us, _error_of(forced))
 
 
 def _parallelism(results: Sequence[Result], values: Mapping[str, float]) -> Iterator[Fitted]:
@@ -396,9 +405,58 @@ def write_profile(
     tables: Mapping[str, Sequence[Any]] | None = None,
 ) -> Profile:
     """Write the profile, with six digits, and return it as every command will read it."""
-    rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
-    whole = {key: int(value) for key, value in rounded.items() if value.is_integer()}
-    content = {name: {"about": escape(about), **rounded, **whole, **(tables or {})}}
+    content = {name: {"about": escape(about), **_rounded(values), **(tables or {})}}
+    write_tables(file, content)
+    return load_profiles(file)[name]
+
+
+def write_tables(file: Path, content: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a file of profiles."""
     with beside(file) as part:
         part.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
-    return load_profiles(file)[name]
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
+    return {key: int(one) if one.is_integer() else one for key, one in rounded.items()}
+
+
+MIDDLE_MARGIN = 0.999  # of the setups, so that rounding puts nothing above them
+
+
+def middle_of(found: Sequence[Profile]) -> dict[str, Any]:
+    """Return the profile of a device that was measured several times, as a table of a file.
+
+    Each part of a request takes the median of what it took, and distributions are those of the
+    measurement in the middle; beside it stands what each measurement found.
+    """
+    values = {key: float(np.median([getattr(one, key) for one in found])) for key in REQUIRED}
+    setups, tables = [], dict[str, Any]()
+    for operation in ("write", "read"):
+        byte_us = [1 / getattr(one, f"{operation}_mib_s") for one in found]
+        setups.append(float(np.median([getattr(one, f"{operation}_setup_us") for one in found])))
+        values[f"{operation}_mib_s"] = 1 / float(np.median(byte_us))
+        page_us = PAGE_BYTES / MIB / values[f"{operation}_mib_s"] * 1e6
+        values[f"{operation}_latency_us"] = setups[-1] + page_us
+        middle = sorted(found, key=attrgetter(f"{operation}_latency_us"))[len(found) // 2]
+        if quantiles := getattr(middle, key := f"{operation}_quantiles_us"):
+            tables[key] = [[p, us] for p, us in quantiles]
+    known = [one.sequential_setup_us for one in found if one.sequential_setup_us is not None]
+    if len(known) > len(found) / 2:
+        values["sequential_setup_us"] = min(float(np.median(known)), MIDDLE_MARGIN * min(setups))
+    repeats = [_repeat(one, is_sequential="sequential_setup_us" in values) for one in found]
+    values["parallelism"] = float(np.median([one.parallelism or 1 for one in found])) // 1
+    if middle.distributions:
+        tables["distributions"] = [to_builtins(one) for one in middle.distributions]
+    if len(found) > 1:
+        tables["repeats"] = repeats
+    return {"about": f"{middle.about}; {len(found)} times", **_rounded(values), **tables}
+
+
+def _repeat(one: Profile, *, is_sequential: bool) -> dict[str, float]:
+    """Return what one measurement found; what continues costs the setup where it was no less."""
+    values = {key: getattr(one, key) for key in REQUIRED}
+    if is_sequential:
+        least_us = MIDDLE_MARGIN * min(one.read_setup_us, one.write_setup_us)
+        values["sequential_setup_us"] = min(one.sequential_setup_us or least_us, least_us)
+    return _rounded(values)

@@ -20,6 +20,7 @@ from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import OPERATIONS
 from tracekit.replay.completions import STATUSES, read_records
 from tracekit.replay.routes import DEFAULT
+from tracekit.stolen_time import Stretches
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
 FILL_BYTES = 1 << 20
@@ -39,6 +40,8 @@ ROUND = "round"
 ROUND_DEPTH = 32
 MIXED_BYTES = (65536, 1048576)
 MIXED_DEPTHS = (1, 4, 16)
+QUICK_LENGTHS, QUICK_FLUSHES = 10, 20
+"""Times a hundredth of lengths and flushes is what `quick` leaves: a journal's time is theirs."""
 CELL_DEPTHS = 20
 """A cell of the surface has so many requests for each in flight, so that its ends do not count."""
 
@@ -123,6 +126,8 @@ class Amounts:
             self,
             fill_percent=min(self.fill_percent, 100),
             scale=self.scale / 100,
+            sizes=self.sizes * QUICK_LENGTHS,
+            flushes=self.flushes * QUICK_FLUSHES,
             write_percents=(0, 50, 100),
             depths=(1, 4, 16, 64),
         )
@@ -368,19 +373,27 @@ class Pace:
 
 
 def read_latencies(
-    completions: Path, requests: int, *, depth: int
+    completions: Path, requests: int, *, depth: int, stolen: Stretches | None = None
 ) -> tuple[dict[str, Latencies], Pace]:
     """Return the service times by operation and of `all`, and how fast `requests` went.
 
-    InputError for a file that is no file of completions.
+    Without those of `stolen` stretches of time, in ns from the run's start, but in how fast it
+    went. InputError for a file that is no file of completions.
     """
     found: dict[str, Latencies] = {ALL: Latencies()}
     pace = Pace(requests, depth)
     for rows in read_records(completions):
         done = rows[rows["status"] == DONE]
-        _add(found, rows[rows["status"] == FAILED], done)
         pace.add(done)
+        if stolen is not None:
+            done = done[are_clear(done, stolen)]
+        _add(found, rows[rows["status"] == FAILED], done)
     return found, pace
+
+
+def are_clear(done: Any, stolen: Stretches) -> npt.NDArray[np.bool_]:
+    """Say of each completion whether it lies outside of the stretches."""
+    return stolen.clear(*(done[f"{end}_ns"].astype(np.int64) for end in ("submit", "complete")))
 
 
 def _add(found: dict[str, Latencies], failed: Any, done: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracekit._native.players import run_program
+from tracekit.choices import MeasuringEngine, check_choice
 from tracekit.device.steps import FILL_BYTES, Step, write_plan
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
@@ -18,7 +19,6 @@ from tracekit.units import PAGE_BYTES, format_size
 
 DEFAULT_BYTES = 1 << 30
 LEAST_BYTES = 4 << 20
-ENGINES = ("auto", "io_uring", "threads", "dax", EMULATED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +41,7 @@ class TargetOptions:
                 "nothing to characterize was named",
                 hint="give a file or block device, or --device PROFILE to emulate one",
             )
-        if self.engine not in ENGINES:
-            raise UsageError(f"--engine {self.engine}: not one of {', '.join(ENGINES)}")
+        check_choice(self.engine, MeasuringEngine, option="--engine")
         if self.device and self.engine not in ("auto", EMULATED):
             raise UsageError(f"--engine {self.engine}: --device needs the emulated engine")
         if self.engine == EMULATED and not self.device:
@@ -91,8 +90,9 @@ def open_target(options: TargetOptions, scratch: Path, *, made: Path | None) -> 
         write_to=options.write_to,
         overwrite_signature=options.overwrite_signature,
     )
+    asked = options.size_bytes
     if options.path is None:
-        size = _size(options.size_bytes or DEFAULT_BYTES, None, "emulated device")
+        size = _size(DEFAULT_BYTES if asked is None else asked, None, "emulated device")
         return Target(player, size, True, None, False, {"kind": "none"})
     is_ours = made is not None or not os.path.lexists(options.path)
     player = replace(player, target=(str(options.path),), keep=is_ours)
@@ -106,7 +106,7 @@ def open_target(options: TargetOptions, scratch: Path, *, made: Path | None) -> 
             hint=f"to write there: --write-to {shell_word(about['confirm_with'])}",
         )
     there = None if is_new else int(about["size_bytes"])
-    size = _size(options.size_bytes or there or DEFAULT_BYTES, there, str(options.path))
+    size = _size(there or DEFAULT_BYTES if asked is None else asked, there, str(options.path))
     if there is None:
         _check_free_space(options.path, size)
     return Target(player, size, is_ours or bool(about["may_write"]), options.path, is_ours, about)
