@@ -58,7 +58,8 @@ price_per_gb = 1.0
 """
 
 
-def test_the_engine_itself_takes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("placement", ["answer", "best"])
+def test_the_engine_itself_takes_it(placement: str, tmp_path: Path) -> None:
     # GIVEN a file system written in sequence, and a journal write after each few of its requests
     rows: list[Request] = []
     for number in range(120):
@@ -72,8 +73,16 @@ def test_the_engine_itself_takes_it(tmp_path: Path) -> None:
     options: dict[str, Any] = {"base": "disk", "nvm": "dax-pcm", "profiles": tmp_path / "own.toml"}
     recommend(folder, RecommendOptions(**options, capacities_bytes=(40 << 12,)))
     # WHEN it is replayed on emulated devices, THEN they take what was predicted, however late
-    invoke("verify-placement", folder.path, "--repeat", "1", "--profiles", tmp_path / "own.toml")
-    told = json_of(folder.path / "verification.json")["predicted"]
+    own = ("--profiles", tmp_path / "own.toml")
+    invoke("verify-placement", folder.path, "--repeat", "1", "--placement", placement, *own)
+    verified, advice = (
+        json_of(folder.path / f"{name}.json") for name in ("verification", "recommendation")
+    )
+    told = verified["predicted"]
+    of_best = advice["best_placement"]["answer"]
+    assert verified["answer"] == (of_best if placement == "best" else advice["answer"])
+    assert verified["published_ratio"] == verified["answer"]["gain_ratio"]
+    assert (verified["runner_up"] is None) == (placement == "best")
     for name in ("base", "placement"):
         summary = json_of(folder.path / "replays" / f"verify-{name}" / "summary.json")
         took = sum(one["modelled_sum_ns"] for one in summary["emulation"]["devices"])

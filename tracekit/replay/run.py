@@ -180,6 +180,12 @@ def check_targets(targets: tuple[str, ...], *, has_placement: bool = False) -> N
             )
 
 
+def check_places(folder: TraceFolder, targets: tuple[str, ...]) -> None:
+    """Raise UsageError for targets in one place, or that are files of the trace."""
+    _refuse_shared(targets)
+    _refuse_own_files(folder, targets)
+
+
 def _refuse_own_files(folder: TraceFolder, targets: tuple[str, ...]) -> None:
     """Raise UsageError for a target that is a file of the trace, by whatever name.
 
@@ -325,8 +331,7 @@ def _check(folder: TraceFolder, options: ReplayOptions) -> None:
     """Raise an error for what can be seen before a plan is made."""
     targets = options.player.target
     check_targets(targets, has_placement=options.placement is not None)
-    _refuse_shared(targets)
-    _refuse_own_files(folder, targets)
+    check_places(folder, targets)
     checked_program()
     folder.require("requests", made_by="parse")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit.arrow import open_table
-from tracekit.store import TraceFolder, write_batches
+from tracekit.store import TraceFolder, link, write_batches
 
 LEAST_REQUESTS = 100
 MOST_WINDOWS = 8
@@ -31,53 +31,68 @@ def requests_for(total: int, elapsed_ns: int, *, seconds: float) -> int:
     return max(min(total, math.ceil(total * min(share, 1.0))), min(total, LEAST_REQUESTS))
 
 
-def choose_windows(total: int, count: int) -> list[range]:
+def choose_windows(total: int, count: int, *, among: Sequence[range] | None = None) -> list[range]:
     """Return the places of `count` of `total` requests: windows of equal length, ascending.
 
-    The trace is cut into as many parts of equal length, and the window begins anywhere in its part,
-    so that nothing that comes again and again is met each time or never. The same each time.
+    The trace is cut into as many parts of equal length, or is in the parts `among`, and the window
+    begins anywhere in its part, so that nothing that comes again and again is met each time or
+    never. The same each time.
     """
-    if count >= total:
-        return [range(total)]
-    parts = max(1, min(MOST_WINDOWS, count // LEAST_IN_WINDOW))
+    if among is None:
+        if count >= total:
+            return [range(total)]
+        number = max(1, min(MOST_WINDOWS, count // LEAST_IN_WINDOW))
+        parts = [range(n * total // number, (n + 1) * total // number) for n in range(number)]
+    else:
+        parts = list(among[:: math.ceil(len(among) / max(1, count // LEAST_IN_WINDOW))])
     random = np.random.default_rng(total)
     found = []
-    for part in range(parts):
-        begin, end = part * total // parts, (part + 1) * total // parts
-        length = (part + 1) * count // parts - part * count // parts
-        first = int(random.integers(begin, end - length, endpoint=True))
+    for number, part in enumerate(parts):
+        length = (number + 1) * count // len(parts) - number * count // len(parts)
+        length = min(length, len(part))
+        first = int(random.integers(part.start, part.stop - length, endpoint=True))
         found.append(range(first, first + length))
     return found
 
 
+def halves(total: int) -> tuple[list[range], list[range]]:
+    """Return two lists of parts of a trace, each half of it, that have no request in common.
+
+    Of each two neighbours among parts of equal length one comes into the first list, by chance: on
+    the first devices are measured, on the second what that predicts is compared.
+    """
+    pairs = max(1, min(MOST_WINDOWS, total // (2 * LEAST_IN_WINDOW)))
+    ends = [number * total // (2 * pairs) for number in range(2 * pairs + 1)]
+    parts = [range(begin, end) for begin, end in pairwise(ends)]
+    chance = np.random.default_rng(total).integers(0, 2, pairs).tolist()
+    first = [parts[2 * number + side] for number, side in enumerate(chance)]
+    second = [parts[2 * number + 1 - side] for number, side in enumerate(chance)]
+    return [one for one in first if one], [one for one in second if one]
+
+
 @contextmanager
-def only_windows(folder: TraceFolder, windows: Sequence[range]) -> Iterator[TraceFolder]:
+def only_windows(
+    folder: TraceFolder, windows: Sequence[range], *, place: Path | None = None
+) -> Iterator[TraceFolder]:
     """Yield a trace folder of the requests in these windows, with the blocks of the whole trace.
 
     A window begins as long after the end of the one before it as its first request came after the
-    request before that. The folder lies beside the trace and goes away.
+    request before that. The folder lies beside the trace, or in `place`, and goes away.
     """
     requests = folder.require("requests", made_by="parse")
-    with TemporaryDirectory(prefix=f".{folder.path.name}.", dir=folder.path.parent) as place:
-        part = Path(place)
-        for name in NEEDED:
-            _give(folder.file(name), part / name)
+    parent = folder.path.parent if place is None else place
+    with TemporaryDirectory(prefix=f".{folder.path.name}.", dir=parent) as made:
+        part = Path(made)
+        for name in (name for name in NEEDED if folder.file(name).exists()):
+            link(folder.file(name), part / name)
         if folder.has(BEST):
             folder_of_best = part / "simulations"
             folder_of_best.mkdir()
-            _give(folder.table(BEST), folder_of_best / folder.table(BEST).name)
+            link(folder.table(BEST), folder_of_best / folder.table(BEST).name)
         with open_table(requests) as source:
             batches = _cut(source.iter_batches(), windows)
             write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
         yield TraceFolder(part)
-
-
-def _give(source: Path, target: Path) -> None:
-    """Give a file a second name; copy it where the system has none for it."""
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _cut(batches: Iterator[Any], windows: Sequence[range]) -> Iterator[Any]:

@@ -1,0 +1,458 @@
+"""The whole round on two targets: measure both, recommend, replay, and compare.
+
+It runs the stages in turn, each in the proof's folder: a trace folder, too, with the requests and
+blocks of the trace. What a step has made stays when the round is killed, and the next run goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import to_builtins
+
+from tracekit.device.characterize import (
+    RESULT,
+    UNFINISHED,
+    CharacterizeOptions,
+    characterize,
+)
+from tracekit.device.fit import checked_name, middle_of, write_tables
+from tracekit.device.steps import Amounts
+from tracekit.device.target import LEAST_BYTES, TargetOptions, open_target
+from tracekit.device.trace_mix import TraceMix
+from tracekit.devices import Profile, load_profiles
+from tracekit.errors import InputError, UsageError
+from tracekit.escapes import shell_word
+from tracekit.machine_state import Use, Watch
+from tracekit.metadata import Record, read_object
+from tracekit.model.answer import ANSWER, make_grid, read_recommendation
+from tracekit.model.answer import RESULT as ADVICE
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.repeats import in_turn
+from tracekit.replay.compiler import PlanOptions, compile_plan
+from tracekit.replay.player import EMULATED
+from tracekit.replay.routes import NVM
+from tracekit.replay.run import check_places
+from tracekit.replay.verdict import CANNOT_TELL
+from tracekit.replay.verify import SELF_TEST, VerifyOptions, verify
+from tracekit.store import TraceFolder, link, new_folder, write_json
+from tracekit.toml_files import load_toml
+from tracekit.units import BLOCK_BYTES, MIB, format_duration, format_size
+
+PROOF = "proof.json"
+FOLDER = "proof"
+PROFILES = "profiles.toml"
+BASE = "base"
+SIDES = (BASE, NVM)
+ADVISE = "recommend"
+"""The step in which nothing is timed."""
+HASHED = {"requests": "parse", "blocks": "classify"}
+LINKED = (*HASHED, "working_set")
+LEAST_MEASURED = 64 * MIB
+ANEW = "pass --force to begin anew, or choose another --output"
+OnStep = Callable[[str, int, int], None]
+LEFT_OUT = "left_out_ratio"
+Work = Callable[[str, Watch], float | None]
+"""Does a step; returns the share of requests left out of it, None where all count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions:
+    """Where to measure and replay, how much, and how far off the model may be (ratios)."""
+
+    base: str
+    nvm: str
+    quick: bool = False
+    scale: float = 1.0
+    rounds: int = 3
+    """Measurements of each target."""
+    size_bytes: int | None = None
+    capacity_bytes: int | None = None
+    placement: str = ANSWER
+    seconds: float = 10.0
+    repeats: int = 3
+    tolerance_ratio: float = 0.05
+    time_tolerance_ratio: float = 0.1
+    write_to: tuple[str, ...] = ()
+    profiles: Path | None = None
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers before anything is measured."""
+        if not 1 <= self.rounds <= 64:
+            raise UsageError(f"--rounds {self.rounds}: not from 1 to 64")
+        self.verifying()
+        self.amounts()
+        if self.is_emulated(self.base) != self.is_emulated(self.nvm):
+            raise UsageError(
+                f"--base {self.base} and --nvm {self.nvm}: one is emulated, the other is real",
+                hint="give two files or block devices, or two device profiles",
+            )
+
+    def is_emulated(self, target: str) -> bool:
+        """Whether a target is the name of a device profile, and no file."""
+        is_name = "/" not in target and not os.path.lexists(target)
+        return is_name and target in load_profiles(self.profiles)
+
+    def amounts(self, *, is_first: bool = True) -> Amounts:
+        """Return how much of each target is measured; it is filled and made steady at first."""
+        amounts = Amounts(scale=self.scale)
+        amounts = amounts.quick() if self.quick else amounts
+        return amounts if is_first else replace(amounts, fill_percent=0, precondition=0)
+
+    def verifying(self, profiles: Path | None = None) -> VerifyOptions:
+        """Return how the placement is replayed."""
+        is_emulated = self.is_emulated(self.base)
+        return VerifyOptions(
+            placement=self.placement,
+            seconds=self.seconds,
+            repeats=self.repeats,
+            tolerance_ratio=self.tolerance_ratio,
+            time_tolerance_ratio=self.time_tolerance_ratio,
+            targets=() if is_emulated else (self.base, f"{NVM}={self.nvm}"),
+            engine=EMULATED if is_emulated else "auto",
+            write_to=self.write_to,
+            profiles=profiles,
+            only_compared=True,
+            emulates=(self.base, self.nvm) if is_emulated else None,
+        )
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What has to be the same when a round is gone on with."""
+        left_out = ("write_to", "overwrite")
+        found = {key: one for key, one in asdict(self).items() if key not in left_out}
+        return {**found, "profiles": None if self.profiles is None else str(self.profiles)}
+
+
+class Step(Record):
+    """A step that is done, and what else used the machine meanwhile."""
+
+    name: str
+    machine: Use
+
+
+class Measured(Record):
+    """A target, and the profile of it that the prediction rests on."""
+
+    target: str
+    profile: str
+    size_bytes: int
+    read_latency_us: float
+    write_latency_us: float
+    repeats: int
+
+
+class Proof(Record, kw_only=True):
+    """The content of proof.json: what is done, and the verdict at the end."""
+
+    asked: dict[str, Any]
+    trace: dict[str, str]
+    """SHA-256 of the tables of the trace that the round is of."""
+    sizes: list[int]
+    """How much of each target is measured, in bytes."""
+    steps: list[Step] = msgspec.field(default_factory=list)
+    running: str | None = None
+    """The step that runs, or was killed."""
+    killed: list[str] = msgspec.field(default_factory=list)
+    """Steps that were killed, or interrupted, and gone on with."""
+    devices: list[Measured] = msgspec.field(default_factory=list)
+    is_self_test: bool = False
+    verdict: str | None = None
+    """held, did not hold or cannot tell; None as long as there is none."""
+    is_held: bool | None = None
+    reason: str | None = None
+    emulation_late: str | None = None
+    headline: list[str] = msgspec.field(default_factory=list)
+
+
+def prove(
+    folder: TraceFolder, options: ProveOptions, *, output: Path, on_step: OnStep | None = None
+) -> dict[str, Any]:
+    """Do what is not done of the round, and write proof.json into `output`; return its content.
+
+    Raises UsageError before anything is written unless both targets may be written, and hold what
+    is replayed on them.
+    """
+    run = _opened(folder, output, options, on_step or (lambda *_: None))
+    for name, work in run.steps():
+        if name not in [step.name for step in run.proof.steps]:
+            run.do(name, work)
+    return run.finish()
+
+
+def _opened(folder: TraceFolder, output: Path, options: ProveOptions, on_step: OnStep) -> _Run:
+    """Open the folder of the round, or make it; everything is checked before."""
+    trace = {name: _sha256(folder.require(name, made_by=one)) for name, one in HASHED.items()}
+    is_new = options.overwrite or not (output / PROOF).is_file()
+    proof = Proof(asked=options.asked, trace=trace, sizes=_checked_sizes(folder, options))
+    if is_new:
+        with new_folder(output, overwrite=options.overwrite, marker=PROOF) as place:
+            link(folder.file("trace.json"), place / "trace.json")
+            for name in LINKED:
+                if folder.has(name):
+                    link(folder.table(name), place / f"{name}.parquet")
+            write_json(place / PROOF, to_builtins(proof))
+    else:
+        proof = _known(TraceFolder(output), proof)
+    return _Run(TraceFolder(output), options, proof, on_step)
+
+
+def _known(folder: TraceFolder, asked: Proof) -> Proof:
+    """Return what is done; UsageError where it is of another trace, or of other options."""
+    file = folder.file(PROOF)
+    found = folder.result(PROOF, Proof, hint=ANEW)
+    if found is None or found.verdict is not None:
+        raise UsageError(f"{folder.path} holds a whole proof", hint=ANEW)
+    for name, digest in asked.trace.items():
+        if found.trace.get(name) != digest:
+            raise UsageError(
+                f"{file}: this proof is of another trace, or of one that was classified again: its"
+                f" {name} have the SHA-256 {str(found.trace.get(name))[:12]}, not {digest[:12]}",
+                hint=ANEW,
+            )
+    for key, value in to_builtins(asked.asked).items():
+        if found.asked.get(key) != value:
+            raise UsageError(
+                f"{file}: the proof was begun with {key} {found.asked.get(key)!r}, not {value!r}",
+                hint=f"ask as before to go on, or {ANEW}",
+            )
+    return found
+
+
+def _checked_sizes(folder: TraceFolder, options: ProveOptions) -> list[int]:
+    """Return how much of base and NVM is measured: by default what is replayed there."""
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
+        plan = compile_plan(folder, Path(name) / "plan", options=PlanOptions())
+        blocks = read_blocks(folder.require("blocks", made_by="classify")).role_blocks().tolist()
+        grid = make_grid(blocks, ())
+        capacity = options.capacity_bytes or int(grid.fine[grid.headline]) * BLOCK_BYTES
+        needs = [sum(one["needed_bytes"] for one in plan.targets), capacity]
+        if options.is_emulated(options.base):
+            return [options.size_bytes or max(need, LEAST_MEASURED) for need in needs]
+        if os.path.realpath(options.base) == os.path.realpath(options.nvm):
+            raise UsageError(
+                f"--base {options.base} and --nvm {options.nvm} are the same",
+                hint="give two files or block devices",
+            )
+        check_places(folder, (options.base, f"{NVM}={options.nvm}"))
+        return _sizes_of_targets(options, needs, Path(name))
+
+
+def _sizes_of_targets(options: ProveOptions, needs: Sequence[int], scratch: Path) -> list[int]:
+    sizes, missing = [], []
+    for side, need in zip(SIDES, needs, strict=True):
+        path = Path(getattr(options, side))
+        if not os.path.lexists(path):
+            raise UsageError(
+                f"--{side} {path}: there is no such file, block device or device profile",
+                hint="a file has to be there, and written: what is not is not read from its disk",
+            )
+        target = open_target(
+            TargetOptions(path=path, write_to=options.write_to), scratch, made=None
+        )
+        if target.size_bytes < max(need, LEAST_BYTES):
+            raise UsageError(
+                f"--{side} {path}: has {format_size(target.size_bytes)}, and"
+                f" {format_size(max(need, LEAST_BYTES))} are replayed there",
+                hint="choose a larger one" + ("" if side == BASE else ", or a smaller --capacity"),
+            )
+        if not target.may_write:
+            missing.append(f"--write-to {shell_word(target.about['confirm_with'])}")
+        wanted = options.size_bytes or max(need, LEAST_MEASURED)
+        sizes.append(min(wanted, target.size_bytes))
+    if missing:
+        raise UsageError(
+            "everything on both targets is lost, which has to be confirmed",
+            hint=f"add {' '.join(missing)}",
+        )
+    return sizes
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@dataclass
+class _Run:
+    folder: TraceFolder
+    options: ProveOptions
+    proof: Proof
+    on_step: OnStep
+    verified: dict[str, Any] = field(default_factory=dict)
+
+    def steps(self) -> Iterator[tuple[str, Work]]:
+        """Yield the steps in turn: measurements alternate, as what they are compared with does."""
+        for number, order in enumerate(in_turn(len(SIDES), self.options.rounds), 1):
+            yield from ((f"{SIDES[side]} {number}", self._measure) for side in order)
+        yield ADVISE, self._recommend
+        yield "verify", self._verify
+
+    def do(self, name: str, work: Work) -> None:
+        """Run a step, and keep that it is done."""
+        if self.proof.running is not None:
+            self.proof.killed.append(self.proof.running)
+        self.proof.running = name
+        self._save()
+        watch = Watch()
+        left_out_ratio = work(name, watch)
+        self.proof.steps.append(Step(name, watch.found(left_out_ratio)))
+        self.proof.running = None
+        self._save()
+
+    def _save(self) -> None:
+        write_json(self.folder.file(PROOF), to_builtins(self.proof))
+
+    def _place(self, name: str) -> Path:
+        return self.folder.path / name.replace(" ", "-")
+
+    def _told(self, name: str, watch: Watch) -> OnStep:
+        def _tell(text: str, number: int, total: int) -> None:
+            watch.look()
+            self.on_step(f"{name}: {text}", number, total)
+
+        return _tell
+
+    def _measure(self, name: str, watch: Watch) -> float | None:
+        place = self._place(name)
+        if (place / RESULT).exists() and not (place / UNFINISHED).exists():
+            return float(read_object(place / RESULT, hint=ANEW).get(LEFT_OUT, 0.0))
+        side, number = name.split()
+        target = getattr(self.options, side)
+        is_emulated = self.options.is_emulated(target)
+        found = characterize(
+            place,
+            CharacterizeOptions(
+                target=TargetOptions(
+                    path=None if is_emulated else Path(target),
+                    device=target if is_emulated else "",
+                    profiles=self.options.profiles,
+                    size_bytes=self.proof.sizes[SIDES.index(side)],
+                    write_to=self.options.write_to,
+                ),
+                amounts=self.options.amounts(is_first=number == "1"),
+                name=side,
+                seed=int(number),
+                mix=TraceMix(self.folder, self.options.seconds),
+            ),
+            on_step=self._told(f"characterize {name}", watch),
+        )
+        return float(found[LEFT_OUT])
+
+    def _profiles_of(self, side: str) -> list[Profile]:
+        numbers = range(1, self.options.rounds + 1)
+        places = (self._place(f"{side} {number}") / "device" / "profile.toml" for number in numbers)
+        return [load_profiles(place)[side] for place in places]
+
+    def _recommend(self, name: str, _watch: Watch) -> None:
+        own = {} if self.options.profiles is None else load_toml(self.options.profiles)[1]
+        names = self._names()
+        tables = {
+            one: middle_of(self._profiles_of(side)) for side, one in zip(SIDES, names, strict=True)
+        }
+        file = self.folder.file(PROFILES)
+        write_tables(file, {**own, **tables})
+        known = load_profiles(file)
+        self.proof.devices = [
+            Measured(
+                target=getattr(self.options, side),
+                profile=one,
+                size_bytes=size,
+                read_latency_us=known[one].read_latency_us,
+                write_latency_us=known[one].write_latency_us,
+                repeats=self.options.rounds,
+            )
+            for side, one, size in zip(SIDES, names, self.proof.sizes, strict=True)
+        ]
+        self.on_step(name, 0, 1)
+        capacity = self.options.capacity_bytes
+        base, nvm = names
+        sizes = () if capacity is None else (capacity,)
+        recommend(self.folder, RecommendOptions(base, nvm, sizes, profiles=file))
+
+    def _names(self) -> list[str]:
+        """Return what the measured profiles are called: after their targets."""
+        found = []
+        for side in SIDES:
+            target = getattr(self.options, side)
+            is_emulated = self.options.is_emulated(target)
+            path = None if is_emulated else Path(target)
+            found.append(checked_name("", path=path, device=target if is_emulated else ""))
+        return found if found[0] != found[1] else [f"{found[0]}-{side}" for side in SIDES]
+
+    def _verify(self, name: str, watch: Watch) -> float | None:
+        options = self.options.verifying(self.folder.file(PROFILES))
+        answer = read_recommendation(self.folder).answer
+        if options.placement == ANSWER and not any(answer.blocks.values()):
+            raise InputError(
+                f"{self.folder.file(ADVICE)}: the answer for these devices is to leave everything"
+                " on the base device, so there is no placement to replay",
+                hint=f"begin anew with another --capacity or --placement best; {ANEW}",
+            )
+        self.verified = verify(self.folder, options, on_run=self._told(name, watch))
+        self.proof.is_self_test = options.engine == EMULATED
+        left_out: float | None = self.verified[LEFT_OUT]
+        return left_out
+
+    def finish(self) -> dict[str, Any]:
+        """Write the verdict; return all that there is."""
+        conclude(self.proof, self.verified)
+        self._save()
+        return {**self.verified, **to_builtins(self.proof)}
+
+
+def conclude(proof: Proof, verified: Mapping[str, Any]) -> None:
+    """Give a proof its verdict: that of the replays, or none of real devices on a busy machine."""
+    for key in ("verdict", "is_held", "reason", "emulation_late"):
+        setattr(proof, key, verified[key])
+    lines = [one for one in verified["headline"] if one != SELF_TEST]
+    timed = [one for one in proof.steps if one.name != ADVISE]
+    busy = [one for one in timed if one.machine.is_busy]
+    if busy and not proof.is_self_test:
+        found = proof.verdict
+        proof.verdict, proof.is_held = CANNOT_TELL, None
+        proof.reason = f"the machine was busy: {_of_machine(busy)}"
+        lines.insert(
+            0,
+            f"Cannot tell whether the prediction holds, since {proof.reason}. Close other load"
+            f" and run this again with --force; of these times alone: {found}.",
+        )
+    proof.headline = [*lines, *_notes(proof, timed)]
+
+
+def _of_machine(steps: Sequence[Step]) -> str:
+    worst = max(steps, key=lambda one: one.machine.excess)
+    return f"{worst.machine.words} in the step '{worst.name}'"
+
+
+def _notes(proof: Proof, timed: Sequence[Step]) -> Iterator[str]:
+    for one in proof.devices:
+        read, write = (
+            format_duration(us * 1e3) for us in (one.read_latency_us, one.write_latency_us)
+        )
+        yield (
+            f"{one.target} was measured {one.repeats} times, {format_size(one.size_bytes)} of it:"
+            f" 4 KiB in {read} read, {write} written [{one.profile}]."
+        )
+    yield (
+        "Both were measured, each alone, with requests of one half of the trace; compared are"
+        " windows of the other half."
+    )
+    yield f"The machine: at most {_of_machine(timed)}."
+    if proof.killed:
+        names = ", ".join(f"'{name}'" for name in proof.killed)
+        yield f"Killed or interrupted, and gone on with: {names}."
+    if proof.is_self_test:
+        yield (
+            "This was a self-test: both devices were emulated, the model used what was measured of"
+            " them; a file or block device for --base and one for --nvm prove real ones."
+        )
