@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tracekit._native.placement import Cost, Disk
 from tracekit.errors import InputError, UsageError
-from tracekit.safe_open import check_depth, read_given
+from tracekit.toml_files import Place, check_keys, load_toml
 from tracekit.units import BLOCK_BYTES, GB, MIB, PS_PER_US, SECTOR_BYTES
 
 
@@ -51,9 +51,6 @@ def seek_curve(disk: Profile) -> SeekCurve:
     return SeekCurve(track, root_us, linear_us)
 
 
-TOML_BYTES = 16 << 20
-_DEEP_KEY = re.compile(r"(?<![\w\"'.-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){64}")
-"""Such as a.a.a.a: the time of Python's reader grows with the square of its length."""
 _DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 BUILT_IN = Path(__file__).with_name("profiles.toml")
 
@@ -88,6 +85,10 @@ class LatencyCell:
         return self.operation, self.length_bytes, self.depth, self.write_ratio
 
 
+Repeat = tuple[tuple[str, float], ...]
+"""Keys of a profile with what one of several measurements of the device found."""
+
+
 @dataclass(frozen=True)
 class Profile:
     """One device: microseconds, MiB/s, relative price. The latencies are of a 4 KiB request."""
@@ -113,6 +114,7 @@ class Profile:
     read_quantiles_us: Quantiles | None = None  # of the latencies above; None: they are constant
     write_quantiles_us: Quantiles | None = None
     distributions: tuple[LatencyCell, ...] = ()
+    repeats: tuple[Repeat, ...] = ()
     tbw: float | None = None  # TB (10^12 bytes) that may be written within the warranty
     dwpd: float | None = None  # the same, as writes of the whole device a day
     warranty_years: float | None = None
@@ -122,6 +124,11 @@ class Profile:
     volatile: bool | None = None  # true: a power cut loses all that is on it
     date: str | None = None  # since when it is sold
     sources: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()  # keys whose value none of the sources gives
+
+    def assumes(self, keys: Iterable[str]) -> bool:
+        """Whether one of these figures is assumed."""
+        return not {*keys}.isdisjoint(self.assumed)
 
     @property
     def rated_cycles(self) -> float | None:
@@ -131,6 +138,12 @@ class Profile:
         if self.tbw is not None and self.capacity_gb is not None:
             return self.tbw * 1000 / self.capacity_gb
         return None
+
+    @property
+    def measured(self) -> tuple[Profile, ...]:
+        """The device as each of its measurements found it; none where it was measured once."""
+        found: list[dict[str, Any]] = [dict(one) for one in self.repeats]
+        return tuple(replace(self, **one, repeats=()) for one in found)
 
     @property
     def has_head(self) -> bool:
@@ -169,12 +182,19 @@ HEAD = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us")
 DISK = (*HEAD, "capacity_gb")
 REQUIRED = tuple(field.name for field in fields(Profile)[2:] if field.default is MISSING)
 KNOWN = tuple(field.name for field in fields(Profile)[1:])
+REPEATED = (*REQUIRED, "sequential_setup_us")
 MAX_PARALLELISM = 256
 TEXT_KEYS = ("about", "date", "price_date")
 FLAGS = ("power_loss_protection", "volatile")
+TEXT_LISTS = ("sources", "assumed")
+TIMES = (*(key for key in REPEATED if key != "price_per_gb"), "parallelism")
+PRICE = ("price_usd_per_gb",)
+ENDURANCE = ("tbw", "dwpd", "warranty_years", "endurance_cycles")
+"""The figures on which it depends what a device gains, whether it is bought, how long it lasts."""
 QUANTILE_KEYS = ("read_quantiles_us", "write_quantiles_us")
 MAX_QUANTILES = 64
 MAX_CELLS = 1024
+MAX_REPEATS = 64
 CELL = tuple(field.name for field in fields(LatencyCell))
 MEAN_FACTOR = 1.5
 """How many times the latency the mean of its distribution may be, or the other way round."""
@@ -197,14 +217,24 @@ def load_profiles(user_file: Path | None = None) -> dict[str, Profile]:
 
     Raise InputError naming file, profile, key and value for whatever is wrong in a file.
     """
-    profiles = _read_file(BUILT_IN)
-    return profiles if user_file is None else {**profiles, **_read_file(user_file)}
+    return {**_built_in(), **(_read_file(user_file) if user_file else {})}
 
 
-def choose_profile(profiles: Mapping[str, Profile], name: str) -> Profile:
-    """Return the profile called `name`, or raise UsageError that lists the names."""
+@functools.cache
+def _built_in() -> dict[str, Profile]:
+    return _read_file(BUILT_IN)
+
+
+def choose_profile(
+    profiles: Mapping[str, Profile], name: str, *, others: Sequence[str] = ()
+) -> Profile:
+    """Return the profile called `name`, or raise UsageError that lists the names.
+
+    `others` are what could be given there instead of a profile.
+    """
     if name not in profiles:
-        raise UsageError(f"there is no device profile '{name}'", hint=suggest(name, profiles))
+        names = [*others, *profiles]
+        raise UsageError(f"there is no device profile '{name}'", hint=suggest(name, names))
     return profiles[name]
 
 
@@ -216,93 +246,85 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"{meant}there are: {', '.join(names)}"
 
 
-def load_toml(file: Path) -> tuple[str, dict[str, Any]]:
-    """Return text and content of a TOML file; raise InputError where it cannot be read."""
-    try:
-        text = read_given(file, most_bytes=TOML_BYTES).decode()
-        return text, _parsed(text)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise InputError(f"{file}: TOML nested too deeply") from None
-    # Of a number of thousands of digits Python says only that it is a wrong value.
-    except ValueError as error:
-        raise InputError(f"{file} is not valid TOML: {error}") from None
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    if _DEEP_KEY.search(text):
-        raise RecursionError
-    content = tomllib.loads(text)
-    check_depth(content)
-    return content
-
-
-def check_keys(table: Mapping[str, Any], known: Sequence[str], *, place: str) -> None:
-    """Raise InputError for a key of a table that is not one of the known ones."""
-    for key in table:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"the keys are: {', '.join(known)}"
-            raise InputError(f"{place}: unknown key '{key}'", hint=hint)
-
-
 def _transfer_us(mib_s: float) -> float:
     return BLOCK_BYTES / MIB / mib_s * 1e6
 
 
 def _read_file(file: Path) -> dict[str, Profile]:
-    tables = load_toml(file)[1]
+    text, tables = load_toml(file)
     if not tables:
         raise InputError(f"{file} has no profile", hint=f"copy a table from {BUILT_IN}")
-    return {name: _read_profile(file, name, table) for name, table in tables.items()}
+    return {
+        name: _read_profile(Place(file, text, (name,), f": profile [{name}]"), name, table)
+        for name, table in tables.items()
+    }
 
 
-def _read_profile(file: Path, name: str, table: Any) -> Profile:
+def _read_profile(place: Place, name: str, table: Any) -> Profile:
     if not isinstance(table, dict):
         raise InputError(
-            f"{file}: '{name} = {table!r}' is outside of any profile",
+            f"{replace(place, words='')}: '{name} = {table!r}' is outside of any profile",
             hint="begin a profile with its name in square brackets, for example [my-ssd]",
         )
-    check_keys(table, KNOWN, place=f"{file}: profile [{name}]")
+    check_keys(table, KNOWN, place=place)
     for key in REQUIRED:
         if key not in table:
             raise InputError(
-                f"{file}: profile [{name}] has no key '{key}'",
-                hint=f"each profile needs: {', '.join(REQUIRED)}",
+                f"{place} has no key '{key}'", hint=f"each profile needs: {', '.join(REQUIRED)}"
             )
-    values = {key: _checked_value(file, name, key=key, value=value) for key, value in table.items()}
+    values = {key: _checked_value(place.at(key), key, value) for key, value in table.items()}
     profile = Profile(**{"name": name, "about": name, **values})
-    place = f"{file}: profile [{name}]"
     for operation in ("read", "write"):
         _check_setup(place, profile, operation)
         _check_mean(place, profile, operation)
+        for number, one in enumerate(profile.measured):
+            repeat = place.at("repeats", number, words=f", repeat {number + 1}")
+            _check_setup(repeat, one, operation)
     _check_disk(place, profile)
     _check_rating(place, profile)
+    # What is assumed is a figure that is there.
+    check_keys(profile.assumed, [*table], place=place.at("assumed"))
     return profile
 
 
-def _checked_value(file: Path, name: str, *, key: str, value: Any) -> Any:
+def _checked_value(place: Place, key: str, value: Any) -> Any:
     """Return the value of any key as a profile has it."""
-    place = f"{file}: profile [{name}], key '{key}'"
     if key in TEXT_KEYS:
         return _checked_text(place, value, is_date=key != "about")
-    if key == "sources":
+    if key in TEXT_LISTS:
         return tuple(_checked_text(place, one) for one in _listed(value))
     if key in FLAGS and not isinstance(value, bool):
         raise InputError(f"{place}: {value!r} is neither true nor false")
     if key == "distributions":
         return _checked_cells(place, value)
+    if key == "repeats":
+        return _checked_repeats(place, value)
     if key in QUANTILE_KEYS:
         return _checked_quantiles(place, value)
-    return value if key in FLAGS else checked_number(file, name, key=key, value=value)
+    return value if key in FLAGS else checked_number(place, key, value=value)
+
+
+def _checked_repeats(place: Place, value: Any) -> tuple[Repeat, ...]:
+    """Return the tables of several measurements; InputError for what is none."""
+    tables = _listed(value)
+    if not 2 <= len(tables) <= MAX_REPEATS or not all(isinstance(one, dict) for one in tables):
+        raise InputError(
+            f"{place}: not 2 to {MAX_REPEATS} tables",
+            hint=f"one a measurement, each with keys such as {', '.join(REPEATED[:2])}",
+        )
+    for number, one in enumerate(tables):
+        check_keys(one, REPEATED, place=place.at(number))
+    return tuple(
+        tuple((key, checked_number(place.at(number, key), key, value=one[key])) for key in one)
+        for number, one in enumerate(tables)
+    )
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _checked_text(place: str, value: Any, *, is_date: bool = False) -> str:
+def _checked_text(place: Place, value: Any, *, is_date: bool = False) -> str:
     if not isinstance(value, str):
         raise InputError(f"{place}: {value!r} is not text")
     if is_date and not _DATE.fullmatch(value):
@@ -310,9 +332,8 @@ def _checked_text(place: str, value: Any, *, is_date: bool = False) -> str:
     return value
 
 
-def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
-    """Return a profile's value; InputError names file, profile, key and value if it cannot be."""
-    place = f"{file}: profile [{name}], key '{key}'"
+def checked_number(place: Place, key: str, *, value: Any) -> float:
+    """Return the value of a profile's key; InputError names the place and value if it cannot be."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{place}: {value!r} is not a number")
     if not math.isfinite(value) or value < 0:
@@ -330,24 +351,26 @@ def checked_number(file: Path, name: str, *, key: str, value: Any) -> float:
     return float(value)
 
 
-def _check_setup(place: str, profile: Profile, operation: str) -> None:
+def _check_setup(place: Place, profile: Profile, operation: str) -> None:
     setup_us, latency_us, rate = (
         getattr(profile, f"{operation}_{key}") for key in ("setup_us", "latency_us", "mib_s")
     )
     if setup_us < 0:
         raise InputError(
-            f"{place}: {operation}_latency_us {latency_us} is shorter than moving 4 KiB at"
+            f"{place.on(f'{operation}_latency_us')}: {operation}_latency_us"
+            f" {latency_us} is shorter than moving 4 KiB at"
             f" {operation}_mib_s {rate} ({_transfer_us(rate):.3f} us)",
             hint="the latency is of a whole 4 KiB request, its transfer included",
         )
     if profile.sequential_setup_us is not None and profile.sequential_setup_us > setup_us:
         raise InputError(
-            f"{place}: sequential_setup_us {profile.sequential_setup_us} is more than a random"
+            f"{place.on('sequential_setup_us')}: sequential_setup_us"
+            f" {profile.sequential_setup_us} is more than a random"
             f" {operation}'s fixed cost of {setup_us:.3f} us"
         )
 
 
-def _checked_quantiles(place: str, value: Any) -> Quantiles:
+def _checked_quantiles(place: Place, value: Any) -> Quantiles:
     """Return a list of [probability, us]; InputError for what is no distribution."""
     hint = (
         "for example [[0, 55], [0.5, 60], [0.99, 150], [1, 900]]: of each share the longest, in us"
@@ -368,7 +391,7 @@ def _checked_quantiles(place: str, value: Any) -> Quantiles:
     return quantiles
 
 
-def _checked_cells(place: str, value: Any) -> tuple[LatencyCell, ...]:
+def _checked_cells(place: Place, value: Any) -> tuple[LatencyCell, ...]:
     """Return the cells of a table of distributions; InputError for what is no such cell."""
     tables = _listed(value)
     if len(tables) > MAX_CELLS or not all(isinstance(one, dict) for one in tables):
@@ -376,13 +399,13 @@ def _checked_cells(place: str, value: Any) -> tuple[LatencyCell, ...]:
             f"{place}: not up to {MAX_CELLS} tables",
             hint=f"each with the keys {', '.join(CELL)}, as characterize-device writes them",
         )
-    cells = tuple(_checked_cell(f"{place}, number {n}", one) for n, one in enumerate(tables, 1))
+    cells = tuple(_checked_cell(place.at(number), one) for number, one in enumerate(tables))
     if len({cell.place for cell in cells}) < len(cells):
         raise InputError(f"{place}: two have the same operation, length, depth and share of writes")
     return cells
 
 
-def _checked_cell(place: str, table: Mapping[str, Any]) -> LatencyCell:
+def _checked_cell(place: Place, table: Mapping[str, Any]) -> LatencyCell:
     check_keys(table, CELL, place=place)
     if missing := [key for key in CELL if key not in table]:
         raise InputError(f"{place} has no key '{missing[0]}'")
@@ -393,25 +416,33 @@ def _checked_cell(place: str, table: Mapping[str, Any]) -> LatencyCell:
     for key, most in (("length_bytes", 1 << 30), ("depth", 1024), ("requests", 1 << 62)):
         count = table[key]
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
-            raise InputError(f"{place}: {key}: {count!r} is not a whole number from 1 to {most}")
-    quantiles = _checked_quantiles(f"{place}: quantiles_us", table["quantiles_us"])
+            raise InputError(
+                f"{place.on(key)}: {key}: {count!r} is not a whole number from 1 to {most}"
+            )
+    quantiles = _checked_quantiles(place.at("quantiles_us"), table["quantiles_us"])
     return LatencyCell(**{**table, "write_ratio": float(ratio), "quantiles_us": quantiles})
 
 
-def _check_rating(place: str, profile: Profile) -> None:
+def _check_rating(place: Place, profile: Profile) -> None:
     """Raise InputError for writes that are stated twice, or without what they refer to."""
     given = [key for key in ("tbw", "dwpd") if getattr(profile, key) is not None]
     if len(given) == 2:
-        raise InputError(f"{place}: tbw and dwpd state the same", hint="leave one of them out")
+        raise InputError(
+            f"{place.on('dwpd')}: tbw and dwpd state the same",
+            hint="leave one of them out",
+        )
     needed = ("warranty_years", *(("capacity_gb",) if given == ["tbw"] else ()))
     for key in needed if given else ():
         if getattr(profile, key) is None:
-            raise InputError(f"{place}: {given[0]} needs {key}", hint="it says what it refers to")
+            raise InputError(
+                f"{place.on(given[0])}: {given[0]} needs {key}",
+                hint="it says what it refers to",
+            )
     if profile.has_head and profile.distributions:
         raise InputError(f"{place}: the times of a disk whose head moves have no distributions")
 
 
-def _check_mean(place: str, profile: Profile, operation: str) -> None:
+def _check_mean(place: Place, profile: Profile, operation: str) -> None:
     """Raise InputError for quantiles of another device than the latency, or of a disk's head."""
     key = f"{operation}_quantiles_us"
     quantiles: Quantiles | None = getattr(profile, key)
@@ -425,13 +456,13 @@ def _check_mean(place: str, profile: Profile, operation: str) -> None:
     latency_us, mean_us = getattr(profile, f"{operation}_latency_us"), mean_of(quantiles)
     if not latency_us / MEAN_FACTOR <= mean_us <= latency_us * MEAN_FACTOR:
         raise InputError(
-            f"{place}: the mean of {key} is {mean_us:.6g} us, {operation}_latency_us"
+            f"{place.on(key)}: the mean of {key} is {mean_us:.6g} us, {operation}_latency_us"
             f" {latency_us:.6g}: that is another device",
             hint="the latency is the mean of 4 KiB requests; quantiles give the form around it",
         )
 
 
-def _check_disk(place: str, profile: Profile) -> None:
+def _check_disk(place: Place, profile: Profile) -> None:
     missing = [key for key in DISK if getattr(profile, key) is None]
     if {*HEAD} <= {*missing} and profile.write_settle_us is None:
         return
@@ -500,6 +531,16 @@ class DevicePair(NamedTuple):
 
     base: Profile
     nvm: Profile
+
+    @property
+    def measured(self) -> list[DevicePair]:
+        """The devices as each measurement of them found them; one measured once stays as it is."""
+        found = [one.measured for one in self]
+        count = min((len(one) for one in found if one), default=0)
+        return [
+            DevicePair(*(many[n] if many else one for one, many in zip(self, found, strict=True)))
+            for n in range(count)
+        ]
 
     @property
     def have_heads(self) -> bool:

@@ -10,17 +10,9 @@ import pytest
 
 from tests.replay import disk as disks
 from tests.replay.failing import SIZE_BYTES, failing_file
-from tracekit.capture.layout import (
-    Mount,
-    Signature,
-    by_device,
-    disks_below,
-    find_disk,
-    read_again,
-    read_layout,
-    read_mounts,
-    read_signature,
-)
+from tracekit.capture.layout import disks_below, find_disk, read_again, read_layout
+from tracekit.stack.mounts import Mount, by_device, read_mounts
+from tracekit.stack.signatures import Signature, read_signature
 
 TABLE = """\
 21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -35,8 +27,8 @@ def test_mounts_are_read_with_their_escapes_and_the_first_of_a_device_counts(
 ) -> None:
     (tmp_path / "mountinfo").write_text(TABLE)
     mounts = read_mounts(tmp_path / "mountinfo")
-    assert mounts[1] == Mount("7,1", "/mnt/my disk", "ext4", "/dev/loop1")
-    assert mounts[3] == Mount("0,45", "/data", "btrfs", "/dev/null")
+    assert mounts[1] == Mount("7,1", "/mnt/my disk", "ext4", "/dev/loop1", "rw")
+    assert mounts[3] == Mount("0,45", "/data", "btrfs", "/dev/null", "rw,subvol=/")
     assert by_device(mounts)["7,1"].point == "/mnt/my disk"
 
 

@@ -1,0 +1,209 @@
+"""Layouts from texts of another host, and the command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import invoke, refused
+from tracekit.errors import InputError
+from tracekit.layout import read_layout
+
+LSBLK = {
+    "blockdevices": [
+        {
+            "name": "sda",
+            "kname": "sda",
+            "maj:min": "8:0",
+            "size": 1 << 30,
+            "type": "disk",
+            "log-sec": 512,
+            "rota": True,
+            "sched": "none",
+            "children": [
+                {
+                    "name": "sda1",
+                    "kname": "sda1",
+                    "maj:min": "8:1",
+                    "size": 64 << 20,
+                    "type": "part",
+                    "start": 2048,
+                    "fstype": "xfs",
+                    "uuid": "x-1",
+                    "mountpoints": ["/boot"],
+                },
+                {
+                    "name": "sda2",
+                    "kname": "sda2",
+                    "maj:min": "8:2",
+                    "size": 512 << 20,
+                    "type": "part",
+                    "start": 133120,
+                    "fstype": "crypto_LUKS",
+                    "uuid": "l-1",
+                    "children": [
+                        {
+                            "name": "luks",
+                            "kname": "dm-0",
+                            "maj:min": "253:0",
+                            "size": 496 << 20,
+                            "type": "crypt",
+                            "fstype": "LVM2_member",
+                            "children": [
+                                {
+                                    "name": "vg-root",
+                                    "kname": "dm-1",
+                                    "maj:min": "253:1",
+                                    "size": 256 << 20,
+                                    "type": "lvm",
+                                    "fstype": "ext4",
+                                    "uuid": "e-1",
+                                    "mountpoints": ["/"],
+                                },
+                                {
+                                    "name": "vg-swap",
+                                    "kname": "dm-2",
+                                    "maj:min": "253:2",
+                                    "size": 64 << 20,
+                                    "type": "lvm",
+                                    "fstype": "swap",
+                                    "mountpoints": ["[SWAP]"],
+                                },
+                            ],
+                        }
+                    ],
+                },
+            ],
+        }
+    ]
+}
+SEGMENTS = [
+    ("root", "0S", "262144S", "/dev/mapper/luks(0)"),
+    ("root", "262144S", "262144S", "/dev/mapper/luks(48)"),
+    ("swap", "0S", "131072S", "/dev/mapper/luks(32)"),
+]
+REPORTS = {
+    "pvs": {"pv_name": "/dev/mapper/luks", "pe_start": "2048S", "vg_extent_size": "8192S"},
+    "lvs": [
+        {"lv_name": name, "vg_name": "vg", "segtype": "linear"}
+        | {"seg_start": start, "seg_size": size, "devices": devices}
+        for name, start, size, devices in SEGMENTS
+    ],
+}
+TEXTS = {
+    "lsblk": json.dumps(LSBLK),
+    "pvs": json.dumps({"report": [{"pv": [REPORTS["pvs"]]}]}),
+    "lvs": json.dumps({"report": [{"seg": REPORTS["lvs"]}]}),
+    "findmnt": json.dumps(
+        {
+            "filesystems": [
+                {"target": "/", "source": "/dev/mapper/vg-root", "fstype": "ext4"}
+                | {"children": [{"target": "/boot", "source": "/dev/sda1", "fstype": "xfs"}]}
+            ]
+        }
+    ),
+    "swaps": "Filename Type Size Used Priority\n/dev/dm-2 partition 65532 0 -2\n"
+    "/swap\\040file file 4092 0 -3\n",
+    "filefrag": "Filesystem type is: ef53\nFile size of /swap file is 4194304 (1024 blocks of 4096"
+    " bytes)\n ext: logical_offset: physical_offset: length: expected: flags:\n"
+    "   0:        0..     511:      16384..     16895:    512:             last,eof\n"
+    "   1:      512..    1023:      40000..     40511:    512:      16896: last,eof\n",
+    "dumpe2fs": "Filesystem UUID:          e-1\nBlock size:               4096\n"
+    "Journal inode:            8\nTotal journal size:       16M\n",
+    "vg-root=debugfs": "Inode: 8   Type: regular\nEXTENTS:\n(0-4095):1024-5119\n",
+    "xfs_info": "meta-data=/dev/sda1 isize=512    agcount=4, agsize=4096 blks\n"
+    "         = crc=1        finobt=1, sparse=1, rmapbt=0\n         = reflink=1 bigtime=0\n"
+    "log      =internal log           bsize=4096   blocks=1368, version=2\n",
+}
+LUKS_AT = 133120 + 32768
+ROOT_AT = LUKS_AT + 2048
+REGIONS = [
+    ("sda1", 2048, 131072, "fs"),
+    ("sda1 log", 2048 + 8 * (2 * 4096 + 6), 8 * 1368, "journal"),
+    ("sda2", 133120, 1048576, "other"),
+    ("luks", LUKS_AT, 1015808, "other"),
+    ("vg-root", ROOT_AT, 262144, "fs"),
+    ("vg-root", ROOT_AT + 48 * 8192, 262144, "fs"),
+    ("vg-root journal", ROOT_AT + 8192, 32768, "journal"),
+    ("vg-root:/swap file", ROOT_AT + 16384 * 8, 4096, "swap"),
+    # the second piece lies in the second segment of the volume
+    ("vg-root:/swap file", ROOT_AT + 48 * 8192 + 40000 * 8 - 262144, 4096, "swap"),
+    ("vg-swap", ROOT_AT + 32 * 8192, 131072, "swap"),
+]
+
+
+def words(folder: Path, *left_out: str) -> list[str]:
+    """Write the texts; return the options that name them."""
+    found = []
+    for name, text in TEXTS.items():
+        device, equals, file = name.rpartition("=")
+        path = folder / file
+        path.write_text(text)
+        if name not in left_out:
+            found += ["--text", f"{device}{equals}{path}"]
+    return found
+
+
+def test_texts_of_another_host_make_a_layout(tmp_path: Path) -> None:
+    # WHEN a layout is made of texts of a disk with LVM on LUKS, THEN all is in its place
+    output = tmp_path / "layout.json"
+    found = invoke("layout", *words(tmp_path), "-o", output)
+    assert (found.exit_code, found.stderr) == (0, "")
+    layout = read_layout(output)
+    assert [
+        (entry.name, entry.start_sector, entry.sectors, entry.role) for entry in layout.partitions
+    ] == REGIONS
+    (device,) = layout.devices
+    assert (device.device, device.major, device.size_sectors) == ("sda", 8, 2097152)
+    # AND the tree shows what lies on what, with evidence
+    lines = [line[:36].rstrip() for line in found.stdout.splitlines()]
+    assert lines == [
+        "sda",
+        "├─sda1",
+        "│ └─sda1 log",
+        "└─sda2",
+        "  └─luks (dm-0, crypt)",
+        "    ├─vg-root (dm-1, lvm)",
+        "    │ ├─vg-root journal",
+        "    │ └─vg-root:/swap file",
+        "    └─vg-swap (dm-2, lvm)",
+    ]
+    assert "from xfs_info, assumed to be where mkfs.xfs puts it" in found.stdout
+    assert "4 MiB  swap     swap file /swap file in use" in found.stdout
+    # AND a file that is there stays
+    refused(invoke("layout", *words(tmp_path), "-o", output))
+
+
+@pytest.mark.parametrize(
+    ("left_out", "doubt"),
+    [
+        ("vg-root=debugfs", "dm-1 has a journal inside, 16M: `debugfs -R 'stat <8>' /dev/dm-1`"),
+        ("filefrag", "where the swap file /swap file lies is not known: add `filefrag -v"),
+        ("lvs", "where the blocks of vg-root lie on dm-0 is not known: add `dmsetup table`"),
+        ("pvs", "where the blocks of vg-swap lie on dm-0 is not known: add `dmsetup table`"),
+    ],
+)
+def test_what_the_texts_leave_open_is_said(left_out: str, doubt: str, tmp_path: Path) -> None:
+    found = invoke("layout", *words(tmp_path, left_out))
+    assert found.exit_code == 0
+    assert doubt in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a letter\n", "not a text that is known"),
+        ('{"blockdevices": [{"name": "sda", "size": "1G"}]}', "which is rounded"),
+        ('{"blockdevices": [{"size": 4096}]}', "not as its program prints it"),
+        ('{"blockdevices": []}', "the texts name no disk"),
+        ("Inode: 8   Type: regular\nEXTENTS:\n(0-1):2-3\n", "names no device"),
+        ("meta-data=/dev/sda1 agcount=4\n", "xfs_info"),
+        ('{"blockdevices": [', "not as its program prints it"),
+        ("", "the texts name no disk"),
+        ("\xe9 no UTF-8", "not a text that is known"),
+    ],
+)
+def test_texts_that_are_none_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "text"
+    file.write_text(text, encoding="latin-1")
+    refused(invoke("layout", "--text", file), message, error=InputError)

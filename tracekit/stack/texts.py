@@ -1,0 +1,432 @@
+"""The storage stack of another host, from what its own programs print."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import InputError
+from tracekit.stack.contents import Contents, give_uses
+from tracekit.stack.device_mapper import Target, map_target, read_tables, striped
+from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
+from tracekit.stack.mounts import Mount, Swap, read_swaps
+from tracekit.stack.signatures import Signature
+from tracekit.units import SECTOR_BYTES
+
+READABLE = (
+    "lsblk -J -b -O; sfdisk -d or -J DISK; blkid; findmnt -J; cat /proc/swaps; dmsetup table;"
+    " pvs and lvs --reportformat json; DEVICE=FILE of dumpe2fs -h DEVICE and of"
+    " debugfs -R 'stat <8>' DEVICE; xfs_info; filefrag -v SWAPFILE"
+)
+_XFS_FEATURE = re.compile(r"\b(crc|finobt|rmapbt|reflink)=(\d)")
+_LVM_DEVICE = re.compile(r"(?P<name>[^,(]+)\((?P<extent>\d+)\)")
+_PAIR = re.compile(r'(\w+)="([^"]*)"')
+_SFDISK = re.compile(
+    r"^(?P<node>/\S+)\s*:\s*start=\s*(?P<start>\d+),\s*size=\s*(?P<size>\d+)(?P<rest>.*)"
+)
+_FRAGMENT = re.compile(r"^ *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *(\d+):", re.MULTILINE)
+_SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
+
+
+@dataclass
+class Gathered:
+    """What texts say, before they are put together."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    below: dict[str, set[str]] = field(default_factory=dict)
+    signatures: dict[str, Signature] = field(default_factory=dict)
+    """By the path of a device."""
+    mounts: list[Mount] = field(default_factory=list)
+    swaps: list[Swap] = field(default_factory=list)
+    swap_files: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    tables: dict[str, list[Target]] = field(default_factory=dict)
+    volumes: list[dict[str, str]] = field(default_factory=list)
+    groups: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By physical volume: first sector of its extents, and sectors of one."""
+    journals: dict[str, tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
+    """By device: bytes of a block (0: not known), first block and number of blocks."""
+    block_bytes: dict[str, int] = field(default_factory=dict)
+    """Of an ext4, by its UUID."""
+    inner: dict[str, str] = field(default_factory=dict)
+    """Size of the journal inside an ext4, by its UUID."""
+    sources: dict[str, str] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+
+
+def read_texts(texts: Mapping[str, str]) -> tuple[Stack, Contents, list[str]]:
+    """Return the stack that texts describe, its contents, and what they leave open.
+
+    `texts` are by their file's name, or DEVICE=NAME for one that names no device. Raise InputError
+    for a text that none of the known programs prints.
+    """
+    found = Gathered()
+    for name, text in texts.items():
+        device, equals, _ = name.rpartition("=")
+        try:
+            _take(found, text, device if equals else "", name)
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise InputError(
+                f"{name}: not as its program prints it: {error!r}", hint=f"give {READABLE}"
+            ) from None
+    if not found.nodes:
+        raise InputError("the texts name no disk", hint="give at least `lsblk -J -b -O`")
+    return _put_together(found)
+
+
+def _take(found: Gathered, text: str, device: str, name: str) -> None:
+    if text.lstrip().startswith("{"):
+        content = json.loads(text)
+        for key, take_json in _JSON.items():
+            if key in content:
+                take_json(found, content)
+                return
+    for pattern, take in _TEXTS:
+        if re.search(pattern, text, re.MULTILINE):
+            take(found, text, device)
+            return
+    if text.strip() and text.strip() != "No devices found":
+        raise InputError(f"{name}: not a text that is known", hint=f"give {READABLE}")
+
+
+def _lsblk(found: Gathered, content: dict[str, Any]) -> None:
+    for entry in content["blockdevices"]:
+        _lsblk_entry(found, entry, None)
+
+
+def _lsblk_entry(found: Gathered, entry: dict[str, Any], parent: str | None) -> None:
+    name = entry.get("kname") or entry["name"]
+    try:
+        sectors = int(entry["size"]) // SECTOR_BYTES
+    except ValueError:
+        raise InputError(
+            f"lsblk: the size of {name} is {entry['size']}, which is rounded",
+            hint="print it with lsblk -J -b -O",
+        ) from None
+    node = found.nodes.setdefault(
+        name, Node(name, (entry.get("maj:min") or "").replace(":", ","), sectors)
+    )
+    node.kind = entry.get("type") or "disk"
+    node.label = entry["name"] if entry["name"] != name else ""
+    if parent is None:
+        node.facts = {
+            "logical_sector_bytes": entry.get("log-sec"),
+            "rotational": entry.get("rota"),
+            "scheduler": entry.get("sched"),
+        }
+    else:
+        found.below.setdefault(name, set()).add(parent)
+        if node.kind == "part" and entry.get("start") is not None:
+            node.pieces = [Piece(0, sectors, parent, int(entry["start"]))]
+    if entry.get("fstype"):
+        found.signatures.setdefault(f"/dev/{name}", _signature(entry["fstype"], entry.get("uuid")))
+    for point in entry.get("mountpoints") or [entry.get("mountpoint")]:
+        if point == "[SWAP]":
+            found.swaps.append(Swap(f"/dev/{name}", is_file=False))
+        elif point:
+            found.mounts.append(Mount("", point, entry.get("fstype") or "", f"/dev/{name}"))
+    for child in entry.get("children", ()):
+        _lsblk_entry(found, child, name)
+
+
+def _signature(kind: str, uuid: str | None, **more: Any) -> Signature:
+    word = {"ext2": "ext4", "ext3": "ext4"}.get(kind, kind)
+    return Signature(word, uuid or "?", **more)
+
+
+def _partition(found: Gathered, disk: str, path: str, start: int, sectors: int) -> Node:
+    node = found.nodes.setdefault(Path(path).name, Node(Path(path).name, "", sectors))
+    found.nodes.setdefault(disk, Node(disk, "", start + sectors))
+    found.nodes[disk].sectors = max(found.nodes[disk].sectors, start + sectors)
+    node.kind, node.sectors = "part", sectors
+    node.pieces = [Piece(0, sectors, disk, start)]
+    found.below.setdefault(node.name, set()).add(disk)
+    return node
+
+
+def _sfdisk_json(found: Gathered, content: dict[str, Any]) -> None:
+    table = content["partitiontable"]
+    factor = int(table.get("sectorsize", SECTOR_BYTES)) // SECTOR_BYTES
+    for one in table.get("partitions", ()):
+        disk = Path(table["device"]).name
+        _partition(found, disk, one["node"], one["start"] * factor, one["size"] * factor)
+        if str(one.get("type")).lower() in _SWAP_TYPES:
+            found.signatures.setdefault(one["node"], _signature("swap", None))
+
+
+def _sfdisk_dump(found: Gathered, text: str, _device: str) -> None:
+    disk = re.search(r"^device:\s*(\S+)", text, re.MULTILINE)
+    scale = re.search(r"^sector-size:\s*(\d+)", text, re.MULTILINE)
+    factor = int(scale[1]) // SECTOR_BYTES if scale else 1
+    for match in filter(None, map(_SFDISK.match, text.splitlines())):
+        start, size = int(match["start"]) * factor, int(match["size"]) * factor
+        _partition(found, Path(disk[1] if disk else "").name, match["node"], start, size)
+        kind = re.search(r"\b(?:type|Id)=\s*([0-9A-Fa-f-]+)", match["rest"])
+        if kind and kind[1].lower() in _SWAP_TYPES:
+            found.signatures.setdefault(match["node"], _signature("swap", None))
+
+
+def _findmnt(found: Gathered, content: dict[str, Any]) -> None:
+    for entry in content["filesystems"]:
+        source = str(entry.get("source") or "").partition("[")[0]
+        options = entry.get("fs-options") or entry.get("options") or ""
+        found.mounts.append(Mount("", entry["target"], entry["fstype"], source, options))
+        if "children" in entry:
+            _findmnt(found, {"filesystems": entry["children"]})
+
+
+def _blkid(found: Gathered, text: str, _device: str) -> None:
+    for line in text.splitlines():
+        path, colon, rest = line.partition(": ")
+        values = dict(_PAIR.findall(rest))
+        if colon and "TYPE" in values:
+            journal = values.get("EXT_JOURNAL")
+            more = {"journal_uuid": journal} if journal else {}
+            found.signatures[path] = _signature(values["TYPE"], values.get("UUID"), **more)
+
+
+def _report(found: Gathered, content: dict[str, Any]) -> None:
+    for report in content["report"]:
+        for row in report.get("pv", ()):
+            if row.get("pe_start") and row.get("vg_extent_size"):
+                sizes = (_lvm_sectors(row["pe_start"]), _lvm_sectors(row["vg_extent_size"]))
+                found.groups[row["pv_name"]] = sizes
+        rows = [*report.get("seg", ()), *report.get("lv", ())]
+        found.volumes += [row for row in rows if {"seg_start", "seg_size", "devices"} <= row.keys()]
+        if rows and not found.volumes:
+            found.doubts.append(
+                "lvs lists no segments: print lvs -a --segments --units s --reportformat json -o"
+                " lv_name,vg_name,segtype,seg_start,seg_size,devices,stripes,stripe_size"
+            )
+
+
+def _lvm_sectors(text: str) -> int:
+    number = text.strip().rstrip("sS")
+    if not number.isdecimal():
+        raise InputError(f"{text} is rounded", hint="print pvs and lvs with --units s")
+    return int(number)
+
+
+def _dumpe2fs(found: Gathered, text: str, _device: str) -> None:
+    def value(key: str) -> str:
+        match = re.search(rf"^{key}: +(\S.*)$", text, re.MULTILINE)
+        return match[1].strip() if match else ""
+
+    uuid, block = value("Filesystem UUID"), int(value("Block size"))
+    found.block_bytes[uuid] = block
+    if value("Journal inode"):
+        found.inner[uuid] = value("Total journal size") or value("Journal size") or "of some size"
+    if "journal_dev" in value("Filesystem features"):
+        found.sources[uuid] = "jbd"
+
+
+def _debugfs(found: Gathered, text: str, device: str) -> None:
+    if not device:
+        raise InputError(
+            "a text of debugfs names no device", hint="give it as DEVICE=FILE, such as sda2=journal"
+        )
+    rows = re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", text.partition("EXTENTS:")[2])
+    found.journals[device] = (
+        0,
+        [(int(first), int(last or first) - int(first) + 1) for first, last in rows],
+    )
+
+
+def _xfs_info(found: Gathered, text: str, device: str) -> None:
+    """Take the log of an XFS: beside it, or where mkfs.xfs puts it inside."""
+    path = re.search(r"meta-data=(\S+)", text)
+    where = re.search(r"^log +=(\S+).*?bsize=(\d+) +blocks=(\d+)", text, re.MULTILINE)
+    groups = re.search(r"agcount=(\d+), agsize=(\d+)", text)
+    if path is None or where is None or groups is None:
+        raise InputError("a text of xfs_info has no log or groups", hint="give all of it")
+    name = device or path[1]
+    if where[1] != "internal":
+        found.mounts.append(Mount("", "", "xfs", name, f"logdev={where[1]}"))
+        return
+    has = {key: value == "1" for key, value in _XFS_FEATURE.findall(text)}
+    # Behind the headers and the roots of the trees of the middle group.
+    trees = 4 + has.get("finobt", False) + has.get("rmapbt", False) + has.get("reflink", False)
+    start = int(groups[1]) // 2 * int(groups[2]) + trees
+    found.journals[name] = (int(where[2]), [(start, int(where[3]))])
+    found.sources[name] = "xfs_info, assumed to be where mkfs.xfs puts it"
+
+
+def _filefrag(found: Gathered, text: str, _device: str) -> None:
+    for part in text.split("File size of ")[1:]:
+        path = part.partition(" is ")[0]
+        size = re.search(r"blocks? of (\d+) bytes", part)
+        scale = (int(size[1]) if size else 4096) // SECTOR_BYTES
+        rows = [tuple(map(int, row)) for row in _FRAGMENT.findall(part)]
+        found.swap_files[path] = [
+            (first * scale, (last - first + 1) * scale) for _, first, last in rows
+        ]
+
+
+_JSON: dict[str, Callable[[Gathered, dict[str, Any]], None]] = {
+    "blockdevices": _lsblk,
+    "partitiontable": _sfdisk_json,
+    "filesystems": _findmnt,
+    "report": _report,
+}
+_TEXTS: tuple[tuple[str, Callable[[Gathered, str, str], None]], ...] = (
+    (r"^Filename\s+Type\s+Size", lambda found, text, _: found.swaps.extend(read_swaps(text))),
+    (r"^Filesystem UUID:", _dumpe2fs),
+    (r"^Inode: 8 ", _debugfs),
+    (r"^meta-data=", _xfs_info),
+    (r"^File size of ", _filefrag),
+    (r"^device: */|^label: ", _sfdisk_dump),
+    (r"^\S+: \d+ \d+ \S+", lambda found, text, _: found.tables.update(read_tables(text))),
+    (r'^/\S+: .*\w+="', _blkid),
+)
+
+
+class _Names:
+    """The devices that paths name: of the kernel, of the device mapper, of LVM."""
+
+    def __init__(self, found: Gathered) -> None:
+        self._names = {f"/dev/{name}": name for name in found.nodes}
+        for node in found.nodes.values():
+            if node.label:
+                self._names[f"/dev/mapper/{node.label}"] = node.name
+                self._names.setdefault(f"/dev/{node.label}", node.name)
+        for row in found.volumes:
+            volume = row["lv_name"].strip("[]")
+            label = f"{row['vg_name'].replace('-', '--')}-{volume.replace('-', '--')}"
+            known = self._names.get(f"/dev/mapper/{label}")
+            if known:
+                self._names[f"/dev/{row['vg_name']}/{volume}"] = known
+
+    def __getitem__(self, path: str) -> str | None:
+        return self._names.get(path if path.startswith("/") else f"/dev/{path}")
+
+
+def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
+    names = _Names(found)
+    _map_nodes(found, names)
+    contents = Contents()
+    for path, signature in found.signatures.items():
+        name = names[path]
+        if name is not None:
+            known = contents.signatures.get(name)
+            contents.signatures[name] = signature if known is None or known.uuid == "?" else known
+    _add_journals(found, contents, names)
+    # lsblk knows where something is mounted, and not always what it is.
+    for mount in sorted(found.mounts, key=lambda one: not one.filesystem):
+        name = names[mount.source]
+        if name is not None and mount.point:
+            known = contents.signatures.get(name)
+            kind = mount.filesystem or (known.kind if known else "a file system")
+            contents.mounts.setdefault(name, replace(mount, filesystem=kind))
+            _mount_all(contents, name, mount)
+        log = names[mount.option("logdev") or ""]
+        if log is not None:
+            contents.logs_of[log] = mount.source
+    _add_swaps(found, contents, names)
+    stack = Stack([*found.nodes.values()])
+    give_uses(stack, contents)
+    return stack, contents, found.doubts
+
+
+def _mount_all(contents: Contents, name: str, mount: Mount) -> None:
+    """Mount a btrfs on all devices that have its UUID."""
+    own = contents.signatures.get(name)
+    for other, signature in contents.signatures.items():
+        if own and signature and own.kind == "btrfs" and signature.uuid == own.uuid:
+            contents.mounts.setdefault(other, mount)
+
+
+def _map_nodes(found: Gathered, names: _Names) -> None:
+    numbers = {node.numbers.replace(",", ":"): node.name for node in found.nodes.values()}
+    for node in found.nodes.values():
+        tables = found.tables.get(node.label) or found.tables.get(node.name)
+        below = sorted(found.below.get(node.name, ()))
+        if tables:
+            for target in tables:
+                map_target(node, target, names=numbers)
+        elif node.kind == "crypt" and len(below) == 1:
+            # LUKS puts its header before the data and nothing behind it.
+            offset = found.nodes[below[0]].sectors - node.sectors
+            node.pieces = [Piece(0, node.sectors, below[0], offset)]
+        elif node.kind == "lvm":
+            _map_volume(found, node, names)
+        if not node.pieces and not node.aside:
+            node.aside = dict.fromkeys(below, UNORDERED)
+            if below:
+                found.doubts.append(
+                    f"where the blocks of {node.title} lie on {', '.join(below)} is not known:"
+                    " add `dmsetup table`"
+                )
+
+
+def _map_volume(found: Gathered, node: Node, names: _Names) -> None:
+    """Map a logical volume by its segments; of what is not in a row or striped nothing is known."""
+    for row in found.volumes:
+        volume = row["lv_name"].strip("[]")
+        path = f"/dev/{row['vg_name']}/{volume}"
+        members = [
+            (one["name"], int(one["extent"])) for one in _LVM_DEVICE.finditer(row["devices"])
+        ]
+        if names[path] != node.name or row.get("segtype") not in ("linear", "striped"):
+            continue
+        if not members or not all(one in found.groups and names[one] for one, _ in members):
+            continue
+        places = [
+            (str(names[one]), found.groups[one][0] + extent * found.groups[one][1])
+            for one, extent in members
+        ]
+        first, sectors = _lvm_sectors(row["seg_start"]), _lvm_sectors(row["seg_size"])
+        if len(places) == 1:
+            node.pieces.append(Piece(first, sectors, *places[0]))
+        else:
+            chunk = _lvm_sectors(row.get("stripe_size") or "0")
+            node.pieces += striped(first, sectors, members=places, chunk=chunk)
+    node.pieces.sort(key=lambda piece: piece.first_sector)
+
+
+def _add_journals(found: Gathered, contents: Contents, names: _Names) -> None:
+    for device, (block, runs) in found.journals.items():
+        name = names[device]
+        signature = contents.signatures.get(name or "")
+        if name is None or signature is None:
+            found.doubts.append(f"{device}: its journal is left out, no text has this device")
+            continue
+        size = (block or found.block_bytes.get(signature.uuid, 4096)) // SECTOR_BYTES
+        extents = tuple((first * size, count * size) for first, count in runs)
+        contents.signatures[name] = Signature(
+            signature.kind, signature.uuid, journal_extents=extents
+        )
+        contents.sources[name] = found.sources.get(device, "debugfs")
+    for name, signature in contents.signatures.items():
+        size_text = found.inner.get(signature.uuid) if signature else None
+        if signature and size_text and not signature.journal_extents:
+            found.doubts.append(
+                f"{name} has a journal inside, {size_text}: `debugfs -R 'stat <8>' /dev/{name}`"
+                f" says where, give it as {name}=FILE"
+            )
+    for name, signature in contents.signatures.items():
+        if signature and found.sources.get(signature.uuid) == "jbd":
+            contents.signatures[name] = Signature("jbd", signature.uuid)
+
+
+def _add_swaps(found: Gathered, contents: Contents, names: _Names) -> None:
+    for swap in found.swaps:
+        name = names[swap.path]
+        if not swap.is_file and name is not None:
+            contents.swaps.add(name)
+        if not swap.is_file:
+            continue
+        points = [
+            (len(mount.point), device)
+            for device, mount in contents.mounts.items()
+            if Path(swap.path).is_relative_to(mount.point)
+        ]
+        runs = found.swap_files.get(swap.path)
+        if runs and points:
+            contents.swap_files.setdefault(max(points)[1], {})[swap.path] = runs
+        else:
+            found.doubts.append(
+                f"where the swap file {swap.path} lies is not known: add `filefrag -v {swap.path}`"
+            )
