@@ -1,5 +1,6 @@
 """Which disk areas are journals and swap when no layout says it."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -245,10 +246,10 @@ AS_JOURNAL = Evidence(
     sequential=80,
     named=105,
     jbd2_writes=90,
-    jbd2_barriers=1,
+    log_barriers=1,
 )
 AS_SWAP = Evidence(reads=300, writes=320, pages=620, named=620, swapper_writes=16)
-SHAPE = replace(AS_JOURNAL, meta=0, named=0, jbd2_writes=0, jbd2_barriers=0)
+SHAPE = replace(AS_JOURNAL, meta=0, named=0, jbd2_writes=0, log_barriers=0)
 
 
 def role(evidence: Evidence) -> tuple[str, str]:
@@ -363,6 +364,116 @@ def test_only_what_lies_within_an_extent_counts_for_it(tmp_path: Path) -> None:
     folder = trace(tmp_path / "t", rows)
     first, second = Extent("sda", 104, 192), Extent("sda", 400, 408)
     check(folder.table("requests"), [second, first])
-    assert (first.jbd2, first.others) == (1, 1)
-    assert (second.jbd2, second.others) == (0, 1)
+    assert (first.log, first.jbd2, first.others) == (1, 1, 1)
+    assert (second.log, second.jbd2, second.others) == (0, 0, 1)
     assert not first.is_journal
+
+
+def reclaim(count: int, start: int, **who: Any) -> Rows:
+    """Return pages that a program under a memory limit writes out itself, twice, and reads back."""
+    kinds = (write, write, read)
+    named = {"process": "python3", **who}
+    return [kind(start + 8 * number, **named) for kind in kinds for number in range(count)]
+
+
+@pytest.mark.parametrize("role", ["fs", None])
+@pytest.mark.parametrize("partition", ["8,1", None])
+def test_swap_in_a_file_is_found_by_what_reclaim_does(
+    tmp_path: Path, role: str | None, partition: str | None
+) -> None:
+    # GIVEN a file system, and a swap file in it that no layout names
+    rows = [
+        *file_system(60, 2048, process="jbd2/sda1-8", partition=partition),
+        *reclaim(1024, 65536, partition=partition),
+    ]
+    region = entry(FS, role=role, sectors=1 << 18)
+    folder, result = classified(tmp_path, rows, [region] if role else [])
+    # THEN exactly its pages are swap
+    roles = roles_of(folder)
+    assert (Counter(roles[:120]), Counter(roles[120:])) == ({"fs": 120}, {"swap": 3072})
+    found = result["layout"][1]
+    assert (found["name"], found["confidence"]) == ("swap at sda:65536", "high")
+    assert (found["start_sector"], found["sectors"]) == (65536, 8192)
+    assert found["evidence"] == (
+        "inferred: of 1,024 pages read none was read before it was written, and all 2,048 written"
+        " pages were of reclaim: nobody waited for them"
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"is_sync": True},
+        {"is_fua": True},
+        {"process": "kworker/u8:1"},
+        {"process": None},
+        {"sector": 65540},
+        {"operation": "read"},  # of a page that was not written
+    ],
+)
+def test_one_request_that_swap_never_has_takes_its_surroundings_out(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    rows = [*file_system(20, 2048, process="jbd2/sda1-8"), *reclaim(128, 65536)]
+    rows.insert(0, write(65536, process="python3") | changed)
+    folder, _ = classified(tmp_path, rows, [entry(FS, sectors=1 << 18)])
+    # THEN of two stretches of 64 pages the second alone could be swap, which is enough
+    roles = roles_of(folder)
+    assert Counter(roles) == {"fs": 41 + 3 * 64, "swap": 3 * 64}
+
+
+def test_an_undecided_partition_that_reclaim_fills_is_swap(tmp_path: Path) -> None:
+    layout = [entry(FS), entry(SWAP, role=None, start_sector=14344, sectors=800)]
+    folder, _ = classified(tmp_path, reclaim(100, 14344), layout)
+    assert roles_of(folder) == ["swap"] * 300
+    assert guessed_of(folder, "sda3") == ("swap", "medium")
+
+
+def guessed_of(folder: TraceFolder, name: str) -> tuple[str, str]:
+    (found,) = (one for one in folder.content["layout"] if one["name"] == name)
+    return found["role"], found["confidence"]
+
+
+def test_an_append_to_a_file_is_no_log(tmp_path: Path) -> None:
+    # GIVEN durable writes of a program, one behind the other, that are no metadata
+    rows = [*file_system(20, 2048, process="cp")]
+    rows += [write(7168 + 8 * n, is_sync=True, is_fua=True, process="db") for n in range(90)]
+    folder, _ = classified(tmp_path, rows, [entry(FS, role=None)])
+    assert {*roles_of(folder)} == {"fs"}
+
+
+@pytest.mark.parametrize("who", ["python3", "kworker/0:1H", "dmcrypt_write", None])
+def test_a_log_is_found_whoever_queues_it(tmp_path: Path, who: str | None) -> None:
+    # GIVEN the log of an XFS, and a super block that is written again and again
+    rows = [*file_system(40, 2048, process="cp")]
+    for number, log in enumerate(transactions(60, 6400, 7680, process=who)):
+        rows += [log] if number % 9 else [log, write(10232, **COMMIT, process=who)]
+    folder, _ = classified(tmp_path, rows, [entry(FS, role=None)])
+    expected = Counter("journal" if 6400 <= row["sector"] < 7680 else "fs" for row in rows)
+    assert Counter(roles_of(folder)) == expected
+
+
+def test_a_device_over_two_disks_has_one_role(tmp_path: Path) -> None:
+    # GIVEN a device of the device mapper on two disks, on one of which it has metadata
+    over: dict[str, Any] = {"partition": "253,0", "process": "cp"}
+    rows = [
+        *file_system(30, 2048, **over),
+        *[write(80 * n, device="sdb", **over) for n in range(9)],
+    ]
+    folder, _ = classified(tmp_path, rows)
+    assert {*roles_of(folder)} == {"fs"}
+    assert folder.content["layout"][1]["evidence"] == (
+        "inferred: the device 253,0 is a file system's on sda"
+    )
+
+
+def test_requests_against_the_layout_are_told(tmp_path: Path) -> None:
+    # GIVEN metadata and a barrier where the layout has swap
+    rows = [*paging(10, 14336), write(14336, is_meta=True), write(14344, is_fua=True)]
+    folder, result = classified(tmp_path, rows, [entry(FS), entry(SWAP)])
+    assert {*roles_of(folder)} == {"swap"}
+    told = {one["code"]: one["message"] for one in result["warnings"]}
+    assert told == {
+        "contradicted_roles": "the requests are against the layout: sda3 is swap and has"
+        " 1 metadata requests, 1 writes with FUA or preflush, of 22"
+    }

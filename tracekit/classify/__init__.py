@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from msgspec import to_builtins
+from msgspec import UnsetType, to_builtins
 from numpy.typing import NDArray
 
 from tracekit.classify import hotness, regions
@@ -17,7 +18,7 @@ from tracekit.classify.infer import Guess, Survey, complete_layout, survey
 from tracekit.classify.regions import OnRows, Override, RoleCounts, apply_overrides
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
-from tracekit.metadata import Inference, TraceWarning, warnings_of
+from tracekit.metadata import Inference, Region, TraceWarning, warnings_of
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
@@ -73,23 +74,36 @@ def classify(
         blocks = folder.table("blocks")
         temperatures = hotness.write_blocks(blocks, counts, devices=devices, rule=options.rule)
     hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
+    given = {"layout_from": str(options.layout_file)} if options.layout_file else {}
     changes = {
         "layout": guess.entries,
-        "classification": {
-            "rule": ROLE_RULE,
-            "requests": {role: roles.requests[role] for role in ROLES},
-            "evidence": roles.evidence,
-            "crossing_requests": roles.crossing,
-        },
+        **_own_layout(folder, options),
+        "classification": {"rule": ROLE_RULE, **given, **_counts(roles)},
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_notes(folder.info.inferences, guess.inferences),
         "warnings": replace_notes(
-            folder.info.warnings, classify_warnings(guess, roles, counts=counts, devices=devices)
+            folder.info.warnings,
+            classify_warnings(guess, roles, counts=counts, devices=devices, given=given),
         ),
     }
     folder.save_info(**changes)
     kept: dict[str, Any] = to_builtins(changes)
     return kept
+
+
+def _counts(roles: RoleCounts) -> dict[str, Any]:
+    return {
+        "requests": {role: roles.requests[role] for role in ROLES},
+        "evidence": roles.evidence,
+        "crossing_requests": roles.crossing,
+    }
+
+
+def _own_layout(folder: TraceFolder, options: ClassifyOptions) -> dict[str, list[Region] | None]:
+    """Return what keeps the trace's own layout while another is used, and lets go of it after."""
+    if options.layout_file is not None:
+        return {"own_layout": regions.original_layout(folder.info)}
+    return {} if isinstance(folder.info.own_layout, UnsetType) else {"own_layout": None}
 
 
 def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_rows: OnRows) -> Guess:
@@ -145,7 +159,12 @@ def _hotness(
 
 
 def classify_warnings(
-    guess: Guess, roles: RoleCounts, *, counts: BlockCounts, devices: list[str]
+    guess: Guess,
+    roles: RoleCounts,
+    *,
+    counts: BlockCounts,
+    devices: list[str],
+    given: Mapping[str, str],
 ) -> list[TraceWarning]:
     """Return the warnings of this stage, those that apply."""
     guessed = ", ".join(known.what.removeprefix("role of ") for known in guess.inferences)
@@ -154,7 +173,11 @@ def classify_warnings(
     devices_absent = f"the layout names devices that the trace has no requests of: {absent}"
     edges = "requests that end in another region than they begin in, where their first sector"
     places = "reads and writes with a place or length that no disk has, which count for no block"
+    file = given.get("layout_from")
+    against = "; ".join(guess.contradictions)
     found = [
+        ("given_layout", file, f"roles are by the layout in {file}, not by that of the capture"),
+        ("contradicted_roles", against, f"the requests are against the layout: {against}"),
         ("guessed_roles", guessed, f"guessed from the requests: roles of {guessed}"),
         ("unknown_roles", unknown, f"requests without a role: {unknown:,}"),
         ("absent_devices", absent, devices_absent),

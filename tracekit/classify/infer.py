@@ -7,6 +7,7 @@ there are none either, the whole device.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracekit.arrow import codes, flags, ints, open_table, texts
-from tracekit.classify import regions
+from tracekit.classify import paging, regions
 from tracekit.classify.regions import LayoutMap, OnRows, batches, ignore_rows
 from tracekit.errors import InputError
 from tracekit.metadata import Inference, Region, inferences_of
@@ -29,10 +30,11 @@ EVIDENCE_COLUMNS = (
 # Commits of a journal follow each other without a gap; a lost event or two may tear one open.
 RUN_GAP_SECTORS = 2048
 
-ANONYMOUS, ORDINARY, JBD2, SWAPPER, JOURNALER = range(5)
+ANONYMOUS, ORDINARY, JBD2, SWAPPER, JOURNALER, WRITEBACK = range(6)
 PROCESS_KINDS = (
     (JBD2, re.compile(r"jbd2/")),
     (SWAPPER, re.compile(r"kswapd\d|kdamond")),
+    (WRITEBACK, re.compile(r"kworker|flush-")),
     (JOURNALER, re.compile(r"xfsaild/|xfs-|btrfs-|f2fs_|jfsCommit|nilfs|gfs2_logd")),
 )
 READ, WRITE = 1, 2
@@ -50,14 +52,39 @@ class Part:
     sector: NDArray[np.int64]
     end: NDArray[np.int64]  # sector behind the last
     operation: NDArray[np.int64]  # READ, WRITE or 0
-    process: NDArray[np.int64]  # ANONYMOUS ... JOURNALER
+    process: NDArray[np.int64]  # ANONYMOUS ... WRITEBACK
     is_sync: NDArray[np.bool_]
     is_meta: NDArray[np.bool_]
     is_barrier: NDArray[np.bool_]  # FUA or preflush
 
+    @property
+    def is_log(self) -> NDArray[np.bool_]:
+        """Writes that a log consists of: of a journal thread, synchronous metadata, or barriers.
+
+        Beneath device mapper a commit block is queued by a kworker, as a barrier of its own.
+        """
+        is_write = self.operation == WRITE
+        is_meta = self.is_meta & self.is_sync
+        found: NDArray[np.bool_] = is_write & ((self.process == JBD2) | is_meta | self.is_barrier)
+        return found
+
+    @property
+    def is_reclaim(self) -> NDArray[np.bool_]:
+        """Writes that reclaim alone makes: nobody waits for them, and no thread of writeback."""
+        is_plain = ~(self.is_sync | self.is_meta | self.is_barrier)
+        is_own = (self.process == ORDINARY) | (self.process == SWAPPER)
+        found: NDArray[np.bool_] = (self.operation == WRITE) & is_plain & is_own & is_paged(self)
+        return found
+
     def take(self, rows: NDArray[np.int64] | slice) -> Part:
         """Return some of the rows."""
         return Part(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+def is_paged(part: Part) -> NDArray[np.bool_]:
+    """Say which requests are whole pages."""
+    found: NDArray[np.bool_] = (part.sector | part.end) & (PAGE_BYTES // SECTOR_BYTES - 1) == 0
+    return found
 
 
 @dataclass
@@ -70,10 +97,11 @@ class Evidence:
     meta: int = 0  # reads and writes of metadata
     barriers: int = 0  # writes with FUA or preflush
     pages: int = 0  # reads and writes that are whole aligned 4 KiB pages
+    reclaimed: int = 0  # writes that reclaim alone makes
     sequential: int = 0  # writes that begin where the region's last one ended
     named: int = 0  # reads and writes whose process is known
     jbd2_writes: int = 0
-    jbd2_barriers: int = 0
+    log_barriers: int = 0  # among the writes that a log consists of
     swapper_writes: int = 0
     journaler_writes: int = 0
     first_sector: int = 1 << 62
@@ -85,17 +113,17 @@ class Evidence:
         """Add the requests of one batch."""
         is_read, is_write = part.operation == READ, part.operation == WRITE
         is_data, is_jbd2 = is_read | is_write, is_write & (part.process == JBD2)
-        is_paged = ((part.sector | part.end) & (PAGE_BYTES // SECTOR_BYTES - 1)) == 0
         marks = {
             "reads": is_read,
             "writes": is_write,
             "synchronous": is_write & part.is_sync,
             "meta": is_data & part.is_meta,
             "barriers": is_write & part.is_barrier,
-            "pages": is_data & is_paged,
+            "pages": is_data & is_paged(part),
+            "reclaimed": part.is_reclaim,
             "named": is_data & (part.process != ANONYMOUS),
             "jbd2_writes": is_jbd2,
-            "jbd2_barriers": is_jbd2 & part.is_barrier,
+            "log_barriers": part.is_log & part.is_barrier,
             "swapper_writes": is_write & (part.process == SWAPPER),
             "journaler_writes": is_write & (part.process == JOURNALER),
         }
@@ -108,16 +136,17 @@ class Evidence:
             previous = np.concatenate(([self.last_end], writes.end[:-1]))
             self.sequential += int(np.count_nonzero(writes.sector == previous))
             self.last_end = int(writes.end[-1])
-        runs = commit_runs(part.take(np.flatnonzero(is_jbd2)))
+        runs = commit_runs(part.take(np.flatnonzero(part.is_log)))
         known = runs if self.commit_runs is None else np.concatenate((self.commit_runs, runs))
         self.commit_runs = coalesce(known)
 
 
 def commit_runs(writes: Part) -> NDArray[np.int64]:
-    """Return the runs of adjacent jbd2 writes that hold a commit block: first and end sector.
+    """Return the runs of adjacent writes of a log that hold a commit block: first and end sector.
 
     Commit blocks carry FUA or preflush; jbd2 also writes ordered data, which never does, and
-    which is not adjacent to the log.
+    which is not adjacent to the log. A program's own durable writes are no metadata, and those of
+    jbd2 are.
     """
     if not len(writes.sector):
         return np.empty((0, 2), np.int64)
@@ -125,7 +154,8 @@ def commit_runs(writes: Part) -> NDArray[np.int64]:
     starts = np.flatnonzero(is_start)
     lasts = np.append(starts[1:], len(writes.sector)) - 1
     has_commit = np.logical_or.reduceat(writes.is_barrier, starts)
-    return np.column_stack((writes.sector[starts], writes.end[lasts]))[has_commit]
+    has_meta = np.logical_or.reduceat(writes.is_meta | (writes.process == JBD2), starts)
+    return np.column_stack((writes.sector[starts], writes.end[lasts]))[has_commit & has_meta]
 
 
 def coalesce(runs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -263,6 +293,7 @@ HARDLY_ANY = 0.05
 # A log is written in one direction; a transaction that starts elsewhere breaks a run.
 MOSTLY = 0.8
 ENOUGH_WRITES = 16
+SURE_PAGES = 1024
 
 
 @dataclass(frozen=True)
@@ -326,7 +357,6 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-JOURNAL_COLUMNS = ("device", "sector", "length_bytes", "operation", "process")
 MIN_COMMITS = 2
 # The journal's superblock is written by checkpoints, and the log is read once at mount.
 MAX_OTHERS_RATIO = 0.05
@@ -341,60 +371,63 @@ class Extent:
     device: str
     first_sector: int
     end_sector: int
+    log: int = 0  # writes of a log in it
+    sequential: int = 0  # of these, those that begin where the one before ended
     jbd2: int = 0  # reads and writes that jbd2 queued in it
-    others: int = 0  # reads and writes of others
+    others: int = 0  # other reads and writes
+    last_end: int = -1  # of the latest write of a log
 
     @property
     def is_journal(self) -> bool:
-        """Whether jbd2 has it nearly for itself."""
-        return self.others <= MAX_OTHERS_RATIO * (self.jbd2 + self.others)
+        """Whether a log has it nearly for itself, and goes on through it in one direction.
+
+        A super block that is written again and again stays where it is.
+        """
+        is_its_own = self.others <= MAX_OTHERS_RATIO * (self.log + self.others)
+        return is_its_own and self.sequential * 2 >= self.log - MIN_COMMITS
 
 
 def candidates(device: str, evidence: Evidence) -> list[Extent]:
     """Return where commits were written in one region; none when there are too few or many."""
     runs = evidence.commit_runs
-    if runs is None or evidence.jbd2_barriers < MIN_COMMITS or len(runs) > MAX_EXTENTS:
+    if runs is None or evidence.log_barriers < MIN_COMMITS or len(runs) > MAX_EXTENTS:
         return []
     return [Extent(device, int(first), int(end)) for first, end in runs]
 
 
 def check(requests: Path, extents: list[Extent], *, on_rows: OnRows = ignore_rows) -> None:
-    """Read the trace once and count in each extent what jbd2 and what others did there."""
+    """Read the trace once and count in each extent what a log's writes are and what others."""
     by_device: dict[str, list[Extent]] = {}
     for extent in sorted(extents, key=lambda extent: extent.first_sector):
         by_device.setdefault(extent.device, []).append(extent)
     numbers = {name: code for code, name in enumerate(by_device)}
-    for batch in batches(requests, JOURNAL_COLUMNS, on_rows=on_rows):
+    for batch in batches(requests, EVIDENCE_COLUMNS, on_rows=on_rows):
         device = codes(batch.column("device"), lambda name: numbers.get(name or "", -1))
-        is_data = codes(batch.column("operation"), lambda name: OPERATIONS.get(name or "", 0)) > 0
-        is_jbd2 = codes(batch.column("process"), process_kind) == JBD2
-        sector, end = extent_of(batch)
+        part = _part(batch)
         for name, mine in by_device.items():
-            rows = np.flatnonzero(is_data & (device == numbers[name]))
-            _count(mine, sector[rows], end[rows], is_jbd2[rows])
+            rows = np.flatnonzero((part.operation > 0) & (device == numbers[name]))
+            _count(mine, part.take(rows))
 
 
-def _count(
-    extents: list[Extent],
-    sector: NDArray[np.int64],
-    end: NDArray[np.int64],
-    is_jbd2: NDArray[np.bool_],
-) -> None:
+def _count(extents: list[Extent], part: Part) -> None:
     ends = np.array([extent.end_sector for extent in extents])
     firsts = np.array([extent.first_sector for extent in extents])
     # Extents are apart and sorted: the first one that ends behind the request's start is the
     # only one that is counted for it.
-    place = np.searchsorted(ends, sector, side="right")
+    place = np.searchsorted(ends, part.sector, side="right")
     is_within = place < len(extents)
-    is_within[is_within] = firsts[place[is_within]] < end[is_within]
-    for extent, jbd2, others in zip(
-        extents,
-        np.bincount(place[is_within & is_jbd2], minlength=len(extents)).tolist(),
-        np.bincount(place[is_within & ~is_jbd2], minlength=len(extents)).tolist(),
-        strict=True,
-    ):
-        extent.jbd2 += jbd2
-        extent.others += others
+    is_within[is_within] = firsts[place[is_within]] < part.end[is_within]
+    for number in np.unique(place[is_within]).tolist():
+        extent, mine = extents[number], part.take(np.flatnonzero(is_within & (place == number)))
+        is_log = mine.is_log | (mine.process == JBD2)
+        log = mine.take(np.flatnonzero(is_log))
+        extent.log += len(log.sector)
+        extent.jbd2 += int(np.count_nonzero(mine.process == JBD2))
+        extent.others += int(np.count_nonzero(~is_log))
+        if len(log.sector):
+            previous = np.concatenate(([extent.last_end], log.end[:-1]))
+            extent.sequential += int(np.count_nonzero(log.sector == previous))
+            extent.last_end = int(log.end[-1])
 
 
 @dataclass
@@ -403,6 +436,8 @@ class Guess:
 
     entries: list[Region]
     inferences: list[Inference] = field(default_factory=list)
+    contradictions: list[str] = field(default_factory=list)
+    """What requests do that the layout's roles cannot."""
 
 
 def complete_layout(
@@ -410,20 +445,43 @@ def complete_layout(
 ) -> Guess:
     """Give a role to every region that has none and find journals inside file systems.
 
-    Reads the trace once when a region lacks a role or jbd2 runs in it, and once more when jbd2
-    commits within a file system.
+    Reads the trace once when a region lacks a role or is swap, or jbd2 runs in it, and once more
+    when there are commits within a file system.
     """
     result = Guess(list(entries))
     mapped = {entry.device for entry in entries}
     known = {(entry.device, entry.partition) for entry in entries}
     is_complete = all(entry.role not in (None, "unknown") for entry in entries)
     is_complete &= mapped >= survey.end_sectors.keys() and known >= survey.partitions
-    if is_complete and not survey.has_jbd2:
+    if is_complete and not survey.has_jbd2 and all(entry.role != "swap" for entry in entries):
         return result
     evidence = gather(requests, entries, devices=list(survey.end_sectors), on_rows=on_rows)
+    result.contradictions = list(_contradictions(entries, evidence))
     _decide_all(result, evidence, survey)
     _find_journals(result, requests, evidence, on_rows)
+    _find_swap(result, requests, evidence, survey, on_rows)
     return result
+
+
+def _contradictions(entries: list[Region], evidence: dict[Key, Evidence]) -> Iterator[str]:
+    """Yield what happens in swap that swap never has: metadata, barriers, journal threads."""
+    by_name: dict[str, list[Evidence]] = {}
+    for key, found in evidence.items():
+        place = key[0]
+        if isinstance(place, int) and entries[place].role == "swap":
+            by_name.setdefault(entries[place].name or str(key), []).append(found)
+    for name, some in by_name.items():
+        counts = {
+            "metadata requests": sum(found.meta for found in some),
+            "writes with FUA or preflush": sum(found.barriers for found in some),
+            "writes of journal threads": sum(
+                found.jbd2_writes + found.journaler_writes for found in some
+            ),
+        }
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        if told:
+            total = sum(found.reads + found.writes for found in some)
+            yield f"{name} is swap and has {told}, of {total:,}"
 
 
 def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) -> None:
@@ -437,11 +495,28 @@ def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) ->
             open_regions.append((place, evidence[key]))
     for place, found in open_regions:
         _judge(result, place, decide(found))
+    _decide_by_other_disks(result, open_regions)
     journals = {entry.device for entry in result.entries if entry.role == "journal"}
     for place, found in open_regions:
         entry = result.entries[place]
         if entry.role in (None, "unknown") and entry.device in journals:
             _judge(result, place, decide_beside_journal(found))
+
+
+def _decide_by_other_disks(result: Guess, open_regions: list[tuple[int, Evidence]]) -> None:
+    """Give the role that a device has on one disk to it on others: remap records name it there."""
+    known = {
+        entry.partition: (place, entry)
+        for place, entry in enumerate(result.entries)
+        if entry.role == "fs" and entry.partition is not None
+    }
+    for place, _ in open_regions:
+        mine = result.entries[place]
+        at, other = known.get(mine.partition or "", (place, mine))
+        if mine.role in (None, "unknown") and at != place and other.device != mine.device:
+            why = f"the device {mine.partition} is a file system's on {other.device}"
+            sure = other.confidence if isinstance(other.confidence, str) else "high"
+            _judge(result, place, Decision("fs", why, sure))
 
 
 def _place(
@@ -475,6 +550,60 @@ def _judge(result: Guess, place: int, decision: Decision) -> None:
     result.inferences += inferences_of(found, stage="classify")
 
 
+def _find_swap(
+    result: Guess,
+    requests: Path,
+    evidence: dict[Key, Evidence],
+    survey: Survey,
+    on_rows: OnRows,
+) -> None:
+    """Find swap areas where no layout has them, in one more reading if reclaim wrote there."""
+    devices = list(survey.end_sectors)
+    layout = LayoutMap(result.entries, devices)
+    settled = [entry.role in ("swap", "journal") for entry in result.entries]
+    reclaimed = sum(
+        found.reclaimed
+        for key, found in evidence.items()
+        if not (isinstance(key[0], int) and settled[key[0]])
+    )
+    if reclaimed < paging.ENOUGH_PAGES:
+        return
+    is_settled = np.array([*settled, False])
+    found = paging.Paging()
+    for batch in batches(requests, EVIDENCE_COLUMNS, on_rows=on_rows):
+        part, device = _part(batch), layout.devices(batch)
+        entry = layout.entries(device, part.sector)
+        is_open = (part.operation > 0) & (part.end > part.sector) & ~is_settled[entry]
+        rows = np.flatnonzero(is_open)
+        mine = part.take(rows)
+        is_write = mine.operation == WRITE
+        found.add(paging.Touches(device[rows], mine.sector, mine.end, is_write, mine.is_reclaim))
+    for area in found.areas():
+        _add_swap(result, area, devices[area.device])
+
+
+def _add_swap(result: Guess, area: paging.SwapArea, device: str) -> None:
+    """Add a swap area, or give its role to the undecided region that it fills."""
+    why = (
+        f"of {area.read_pages:,} pages read none was read before it was written, and all"
+        f" {area.written_pages:,} written pages were of reclaim: nobody waited for them"
+    )
+    decision = Decision("swap", why, "high" if area.read_pages >= SURE_PAGES else "medium")
+    first, end = area.first_sector, area.end_sector
+    for place, entry in enumerate(result.entries):
+        start, stop = entry.start_sector, entry.start_sector + entry.sectors
+        is_open = entry.role in (None, "unknown") and entry.device == device
+        if is_open and first < stop and start < end:
+            # An area is found in steps of its own; the region's edges are those of requests.
+            first, end = max(first, start), min(end, stop)
+            if (first, end) == (start, stop):
+                _judge(result, place, decision)
+                return
+    name = f"swap at {device}:{first}"
+    result.entries.append(regions.found_entry(device, name, first_sector=first, end_sector=end))
+    _judge(result, len(result.entries) - 1, decision)
+
+
 def _find_journals(
     result: Guess, requests: Path, evidence: dict[Key, Evidence], on_rows: OnRows
 ) -> None:
@@ -494,8 +623,9 @@ def _find_journals(
         result.entries.append(regions.found_entry(device, name, first_sector=first, end_sector=end))
         decision = Decision(
             "journal",
-            f"jbd2's commits lie here, inside a file system: {extent.jbd2} requests of jbd2,"
-            f" {extent.others} of others",
-            "high" if extent.others == 0 else "medium",
+            f"commits lie here, inside a file system: {extent.log} requests of a log,"
+            f" {extent.jbd2} of them of jbd2, {extent.sequential} sequential; {extent.others} of"
+            " others",
+            "high" if extent.others == 0 and extent.jbd2 else "medium",
         )
         _judge(result, len(result.entries) - 1, decision)

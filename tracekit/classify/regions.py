@@ -127,7 +127,8 @@ class Override:
 def original_layout(info: TraceInfo) -> list[Region]:
     """Return the layout as the capture gave it, with all that classify added taken back."""
     entries = []
-    for entry in info.layout:
+    own = info.layout if isinstance(info.own_layout, UnsetType) else info.own_layout
+    for entry in info.layout if own is None else own:
         if entry.found_by == FOUND_BY:
             continue
         restored = replace(entry, confidence=UNSET, given_role=UNSET, given_evidence=UNSET)

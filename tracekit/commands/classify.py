@@ -41,6 +41,9 @@ def classify(
 
 
 def _print_layout(result: Mapping[str, Any]) -> None:
+    given = result["classification"].get("layout_from")
+    if given:
+        options.say(f"layout of {given}, given by --layout")
     for entry in result["layout"]:
         name = entry["name"] or entry["partition"]
         end = entry["start_sector"] + entry["sectors"]
