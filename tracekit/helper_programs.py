@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,12 @@ def start_helper(
     """Start a helper; raise TracekitError where it is missing, OSError as it comes."""
     environment = {**helper_environment(), **(variables or {})}
     return subprocess.Popen(command, executable=_located(command[0]), env=environment, **options)
+
+
+def start_tracekit(*words: str, **options: Any) -> subprocess.Popen[Any]:
+    """Start another process of tracekit, with a helper's environment; raise OSError as it comes."""
+    command = [sys.executable, "-P", "-m", "tracekit", *words]
+    return subprocess.Popen(command, env=helper_environment(), **options)
 
 
 def _located(name: str) -> str:

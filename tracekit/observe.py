@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +16,7 @@ import numpy as np
 
 from tracekit._native.players import Outcome, run_program
 from tracekit.arrow import Integers
-from tracekit.capture.layout import disks_below, read_mounts
+from tracekit.capture.layout import disks_below
 from tracekit.capture.session import Captured, CaptureOptions, capture
 from tracekit.errors import TracekitError, UsageError
 from tracekit.plans import block_plan
@@ -30,7 +28,8 @@ from tracekit.replay.partial_results import PLAN, RECORDS, SUMMARY
 from tracekit.replay.player import NOT_QUEUED, PlayerOptions, Schedule
 from tracekit.replay.run import target_path
 from tracekit.replay.summary import Observed, ReplaySummary, find_gaps, unobserved
-from tracekit.units import SECTOR_BYTES
+from tracekit.stack.extents import file_extents
+from tracekit.stack.mounts import read_mounts
 
 SYS_DEV = Path("/sys/dev/block")
 MEMORY = Path("/dev") / "shm"
@@ -40,12 +39,6 @@ READS = 800
 """Requests whose places are read before the run, to measure the lead."""
 LONGEST_GAP_NS = 2_000_000
 COMPLETIONS = "completions.parquet"
-_FIEMAP = 0xC020660B
-"""FS_IOC_FIEMAP of include/uapi/linux/fs.h."""
-_HEAD = struct.Struct("=QQIIII")
-_EXTENT = struct.Struct("=QQQ16xI12x")
-_MOST_EXTENTS = 1000
-_SYNC, _LAST, _NOT_PLACED = 1, 1, 2 | 4 | 8
 
 
 def disk_of(number: int) -> tuple[str, int]:
@@ -78,22 +71,7 @@ def place_of(path: Path, extents: Integers | None) -> Place:
 
 def extents_of(file: int) -> Integers:
     """Return where a file lies on its file system's device, in its order and in sectors."""
-    rows: list[tuple[int, int, int]] = []
-    start = 0
-    while True:
-        request = bytearray(_HEAD.size + _MOST_EXTENTS * _EXTENT.size)
-        _HEAD.pack_into(request, 0, start, (1 << 63) - 1 - start, _SYNC, 0, _MOST_EXTENTS, 0)
-        fcntl.ioctl(file, _FIEMAP, request)
-        mapped = _HEAD.unpack_from(request)[3]
-        for number in range(mapped):
-            logical, physical, length, flags = _EXTENT.unpack_from(
-                request, _HEAD.size + number * _EXTENT.size
-            )
-            if not flags & _NOT_PLACED:
-                rows.append((logical, physical, length))
-            start = logical + length
-        if mapped == 0 or flags & _LAST:
-            return np.array(rows, np.int64).reshape(-1, 3) // SECTOR_BYTES
+    return np.array(file_extents(file, syncs=True), np.int64).reshape(-1, 3)
 
 
 @dataclass
@@ -299,6 +277,8 @@ class Observer:
         with _scratch(summary.parent, disks) as scratch, closing(watched):
             devices = [f"/dev/{disk}" for disk in disks]
             captured = capture(devices, scratch / "events", options=options)
+            if captured.failure:
+                raise TracekitError(captured.failure)
             ran = outcomes[0].summary
             places = [watched.place_of(Path(one["path"])) for one in ran["targets"]]
             rows, lost = _decode(scratch, captured, ran["clock"]["start_ns"])

@@ -198,7 +198,7 @@ def test_records_of_two_disks_in_a_spool_are_parted(tmp_path: Path) -> None:
     found = []
     for is_ours in (lambda column: column != numbers[1], lambda column: column == numbers[1]):
         target = io.BytesIO()
-        last = write_cpu_file(target, spool, cpu=0, notes=[], is_ours=is_ours)
+        last = write_cpu_file(target, [spool], cpu=0, notes=[], is_ours=is_ours)
         found.append([(one.sequence, one.time_ns) for one in machine.records_of(target.getvalue())])
         assert last == found[-1][-1][0]
     # THEN each has its own numbers, and the gap is in that of the record behind the loss

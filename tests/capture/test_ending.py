@@ -1,6 +1,9 @@
 """However a capture ends, the machine is as it was before."""
 
 import os
+import pty
+import select
+import shlex
 import signal
 import subprocess
 import time
@@ -11,6 +14,7 @@ import pytest
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tracekit.capture import programs
+from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
 
@@ -28,8 +32,8 @@ def test_a_signal_ends_it_in_order(disk: Disk, tmp_path: Path, number: signal.Si
     running = started(disk, tmp_path / "trace", "--", "sleep", seconds)
     # WHEN it gets a signal
     code, _, messages = machine.stop(running, number)
-    # THEN what was captured is kept, reported as partial, and the command is gone
-    assert (code, f"ended early by {number.name}" in messages) == (3, True)
+    # THEN the command got it, what was captured is kept, and the exit code is the command's
+    assert (code, f"ended early by {number.name}" in messages) == (128 + number, True)
     assert machine.read_layout(tmp_path / "trace")["loss"] == {"overrun": 0, "dropped": 0}
     assert machine.processes("sleep", seconds) == []
 
@@ -38,24 +42,6 @@ def test_a_signal_is_the_normal_end_without_a_command(disk: Disk, tmp_path: Path
     code, out, messages = machine.stop(started(disk, tmp_path / "trace"), signal.SIGINT)
     assert (code, messages) == (0, "")
     assert "0 lost" in out
-
-
-def test_after_a_kill_the_next_capture_cleans_up(disk: Disk, tmp_path: Path) -> None:
-    # GIVEN a capture that was killed, so that the machine is left as it was then
-    running = started(disk, tmp_path / "killed", "--", "sleep", "3009")
-    running.kill()
-    running.wait(timeout=machine.TIMEOUT_S)
-    for pid in machine.processes("sleep", "3009"):
-        os.kill(pid, signal.SIGKILL)
-    running.communicate(timeout=machine.TIMEOUT_S)
-    assert machine.tracing_settings()["current_tracer"] == "blk"
-    assert list(tmp_path.glob(".killed.*")) != []
-    # WHEN the next one starts
-    done = disk.capture(tmp_path / "next", command=disk.writer(5))
-    # THEN it says that it cleaned up, works, and gives back what was before the first
-    assert "gave back the kernel settings of a capture that was killed" in done.stderr
-    assert list(tmp_path.glob(".killed.*")) == []
-    assert (tmp_path / "next" / "layout.json").exists()
 
 
 def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:
@@ -71,48 +57,98 @@ def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:
     assert machine.read_layout(output)["capture"]["records"] >= 20
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("--source", "tracefs-blk"), "/trace: No space left on device"),
-        (("--source", "perf"), "no space is left on the file system of"),
-        (("--files",), "less than 4 MiB are left for the capture"),
-    ],
-    ids=("tracefs-blk", "perf", "files"),
-)
-def test_a_full_disk(disk: Disk, tmp_path: Path, options: tuple[str, ...], reason: str) -> None:
-    if "perf" in options and (why := programs.probe_perf()):
-        pytest.skip(why)
-    # GIVEN a small file system for the output, and a command of many requests
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", small], check=True)
-    reader = ("dd", f"if={disk.device}", "of=/dev/null", "bs=512", "count=30000", "iflag=direct")
-    try:
-        words = options if "--files" in options else (disk.device, *options)
-        done = machine.run_capture(
-            *words, "-o", small / "trace", "--", *reader, "status=none", code=1
-        )
-        # THEN one line says so, and nothing is left
-        assert reason in done.stderr
-        assert "free some space" in done.stderr
-        assert done.stderr.count("\n") == 2
-        assert list(small.iterdir()) == []
-    finally:
-        subprocess.run(["umount", small], check=True)
-
-
 def test_a_command_that_fails_is_reported_and_the_capture_kept(disk: Disk, tmp_path: Path) -> None:
-    done = disk.capture(tmp_path / "trace", command=("sh", "-c", "exit 7"), code=3)
+    done = disk.capture(tmp_path / "trace", command=("sh", "-c", "exit 7"), code=7)
     assert "the command failed with status 7" in done.stderr
     assert (tmp_path / "trace" / "layout.json").exists()
 
 
-def test_a_stubborn_command_is_ended(disk: Disk, tmp_path: Path) -> None:
+def test_a_stubborn_command_is_not_ended(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a command that ignores SIGTERM
-    stubborn = "trap '' TERM; sleep 3011 & wait; wait"
+    sleep = "(trap '' TERM; exec sleep 2) & wait; wait"
+    stubborn = f"trap 'echo >{tmp_path}/asked' TERM; {sleep}; echo >{tmp_path}/whole"
     running = started(disk, tmp_path / "trace", "--", "sh", "-c", stubborn)
     time.sleep(0.3)
-    # WHEN the capture is to stop, THEN the whole group is gone
-    assert machine.stop(running, signal.SIGTERM)[0] == 3
-    assert machine.processes("sleep", "3011") == []
+    # WHEN the capture is to stop, twice
+    running.send_signal(signal.SIGTERM)
+    machine.wait_for((tmp_path / "asked").exists)
+    code, _, messages = machine.stop(running, signal.SIGTERM)
+    # THEN the capture ends, is kept, and the command runs on to its end
+    assert (code, "the command runs on, pid" in messages) == (3, True)
+    assert (tmp_path / "trace/layout.json").exists()
+    machine.wait_for((tmp_path / "whole").exists)
+
+
+@pytest.mark.parametrize("source", ["tracefs-blk", "perf", "files"])
+def test_a_nearly_full_disk(disk: Disk, tmp_path: Path, source: str) -> None:
+    if source == "perf" and (why := programs.probe_perf()):
+        pytest.skip(why)
+    # GIVEN a small file system for the output, and a command of many requests
+    small = tmp_path / "small"
+    small.mkdir()
+    size = {"files": "6M", "perf": "8M"}.get(source, "2M")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", small], check=True)
+    read = f"dd if={disk.device} of=/dev/null bs=512 count=30000 iflag=direct status=none"
+    command = ("sh", "-c", f"{read}; echo whole >{tmp_path}/whole; exit 9")
+    block = (disk.device, "--source", source, "--buffer", "1MiB")
+    words = ("--files",) if source == "files" else block
+    try:
+        done = machine.run_capture(*words, "-o", small / "trace", "--", *command, code=9)
+        # THEN the command ran to its end, it is said, and a part is kept that can be read
+        assert (tmp_path / "whole").exists()
+        assert "recording" in done.stderr
+        assert "all until then is kept" in done.stderr
+        assert "free some space" in done.stderr or "the command ran on" in done.stderr
+        assert [path.name for path in small.iterdir()] == ["trace"]
+        if source != "files":
+            folder, _ = parse([small / "trace"], tmp_path / "parsed")
+            assert 100 < folder.content["counts"]["requests"] < 30_000
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def on_a_terminal(words: list[str], script: list[tuple[str, str]]) -> str:
+    """Run words in a shell on a terminal of its own; type a line after each text that comes."""
+    terminal, inner = pty.openpty()
+    shell = ["setsid", "--ctty", "bash", "--norc", "--noprofile", "-i"]
+    with subprocess.Popen(shell, stdin=inner, stdout=inner, stderr=inner) as running:
+        os.close(inner)
+        os.write(terminal, (shlex.join(words) + "\n").encode())
+        shown, end_s = "", time.monotonic() + machine.TIMEOUT_S
+        try:
+            for wanted, typed in script:
+                while wanted not in shown:
+                    assert time.monotonic() < end_s, shown
+                    if select.select([terminal], [], [], 0.1)[0]:
+                        shown += os.read(terminal, 4096).decode(errors="replace")
+                shown = shown.partition(wanted)[2] if wanted else shown
+                os.write(terminal, typed.encode())
+            running.wait(machine.TIMEOUT_S)
+        finally:
+            running.kill()
+            os.close(terminal)
+    return shown
+
+
+@pytest.mark.parametrize("kind", ["disk", "files"])
+def test_a_command_has_the_terminal(disk: Disk, tmp_path: Path, kind: str) -> None:
+    # GIVEN a command that asks, on a terminal
+    ask = "trap '' INT; printf 'what%s ' '?'; read x; printf 'got %s.' $x; read y; echo and $y"
+    what = ["--files"] if kind == "files" else [disk.device, *TRACER]
+    words = [
+        *machine.CAPTURE,
+        *what,
+        "-o",
+        str(tmp_path / "trace"),
+        "--",
+        "bash",
+        "-c",
+        f"{ask}; exit 5",
+    ]
+    # WHEN it is answered, Ctrl-C is typed, and (strace lets nobody) it is stopped and continued
+    stop = [("got one.", "\x03\x1a"), ("Stopped", "fg\n")]
+    middle = stop if kind == "disk" else [("got one.", "\x03")]
+    last = [("", "two\n"), ("and two", "echo code $?\n"), ("code 5", "exit\n")]
+    on_a_terminal(words, [("what? ", "one\n"), *middle, *last])
+    # THEN it went on as without a capture, with its exit code, and the capture is whole
+    assert (tmp_path / "trace").is_dir()

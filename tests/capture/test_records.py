@@ -10,6 +10,7 @@ from tests.capture.machine import records_of
 from tests.decode.records import Event
 from tracekit.capture import recording
 from tracekit.capture.recording import Survey, notify_records, read_blocks, survey, write_cpu_file
+from tracekit.capture.spool import cut_zeros
 
 QUEUE_WRITE = 2 << 16 | 1
 COMPLETE = 2 << 16 | 8
@@ -27,7 +28,7 @@ def written(folder: Path, spool: bytes, *, cpu: int = 0) -> list[tuple[int, int]
     """Return sequence number and time of each record that is written for a spool."""
     (folder / "spool").write_bytes(spool)
     target = io.BytesIO()
-    write_cpu_file(target, folder / "spool", cpu=cpu, notes=[])
+    write_cpu_file(target, [folder / "spool"], cpu=cpu, notes=[])
     return [(one.sequence, one.time_ns) for one in records_of(target.getvalue())]
 
 
@@ -84,11 +85,24 @@ def test_any_block_size_gives_the_same(
     assert sum(len(block.starts) for block in read_blocks(tmp_path / "spool")) == 40
 
 
+@pytest.mark.parametrize("zeros", [0, 1, 4096, 9 << 20])
+def test_what_was_allocated_and_not_used_is_cut(tmp_path: Path, zeros: int) -> None:
+    # GIVEN records, the last with a payload of zeros, and what a killed process left behind them
+    records = record(9) + record(10) + record(11)
+    (tmp_path / "spool").write_bytes(records + bytes(zeros))
+    cut_zeros(tmp_path / "spool")
+    assert (tmp_path / "spool").read_bytes() == records
+    # AND what is no zeros stays
+    (tmp_path / "spool").write_bytes(records + bytes(zeros) + b"!")
+    cut_zeros(tmp_path / "spool")
+    assert (tmp_path / "spool").stat().st_size == len(records) + zeros + 1
+
+
 def test_the_cpu_is_that_of_the_buffer(tmp_path: Path) -> None:
     # GIVEN a record that a task made as it moved from CPU 1 to CPU 2
     (tmp_path / "spool").write_bytes(record(10, cpu=1))
     target = io.BytesIO()
-    write_cpu_file(target, tmp_path / "spool", cpu=2, notes=[])
+    write_cpu_file(target, [tmp_path / "spool"], cpu=2, notes=[])
     assert [one.cpu for one in records_of(target.getvalue())] == [2]
 
 
@@ -97,7 +111,7 @@ def test_payloads_are_kept(tmp_path: Path) -> None:
     original = record(11, action=15)
     spool.write_bytes(original[:-4] + b"\1\2\3\4")
     target = io.BytesIO()
-    write_cpu_file(target, spool, cpu=0, notes=[])
+    write_cpu_file(target, [spool], cpu=0, notes=[])
     assert records_of(target.getvalue())[0].payload == b"\0" * 12 + b"\1\2\3\4"
 
 
@@ -122,7 +136,7 @@ def test_notes_say_the_wall_clock_and_the_names() -> None:
     # WHEN its notes are written
     notes = notify_records(found, 7 << 20, processes=names, wall_ns=3_250_000_000)
     target = io.BytesIO()
-    write_cpu_file(target, None, cpu=0, notes=notes)
+    write_cpu_file(target, [], cpu=0, notes=notes)
     # THEN they are as blktrace(8) writes them, numbered, at the trace's start
     found_notes = records_of(target.getvalue())
     assert [(note.sequence, note.time_ns, note.pid) for note in found_notes] == [

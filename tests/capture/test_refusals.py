@@ -100,6 +100,30 @@ def test_output_on_a_loop_device_above_the_traced_disk(disk: Disk, tmp_path: Pat
         image.unlink()
 
 
+def test_output_on_an_overlay_above_the_traced_disk(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN an overlay, as that of a container, whose upper folder is on the traced disk
+    for name in ("lower", "merged"):
+        (tmp_path / name).mkdir()
+    for name in ("upper", "work"):
+        (disk.point / name).mkdir(exist_ok=True)
+    where = f"lowerdir={tmp_path}/lower,upperdir={disk.point}/upper,workdir={disk.point}/work"
+    merged = tmp_path / "merged"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", where, merged], check=True)
+    try:
+        # THEN an output there is rejected, and one on an overlay elsewhere is not
+        check(disk, merged / "trace", code=2, message="is on the traced disk")
+    finally:
+        subprocess.run(["umount", merged], check=True)
+    where = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    for name in ("upper", "work"):
+        (tmp_path / name).mkdir()
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", where, merged], check=True)
+    try:
+        disk.capture(merged / "trace", command=disk.writer(3))
+    finally:
+        subprocess.run(["umount", merged], check=True)
+
+
 def test_output_that_exists(disk: Disk, tmp_path: Path) -> None:
     code, text = machine.rejection(disk.device, "-o", tmp_path, "--", *NONE)
     assert (code, "exists already" in text) == (2, True)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tracekit.capture.kernel_state import Settings, only_capture
+from tracekit.capture.kernel_state import Settings
+from tracekit.capture.recovery import only_capture
 from tracekit.errors import TracekitError
 
 

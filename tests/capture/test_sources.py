@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import struct
@@ -183,7 +184,8 @@ def test_loss_is_counted(disk: Disk, tmp_path: Path, source: str) -> None:
 def started(disk: Disk, tmp_path: Path, seconds: str, source: str) -> subprocess.Popen[str]:
     """Start a capture of a command that sleeps, and wait until it does."""
     mark = tmp_path / "mark"
-    command = ("sh", "-c", f"touch {mark}; exec sleep {seconds}")
+    write = shlex.join(disk.writer(5))
+    command = ("sh", "-c", f"{write}; touch {mark}; exec sleep {seconds}")
     output = ("-o", tmp_path / "trace")
     running = machine.start_capture(disk.device, *output, "--source", source, "--", *command)
     machine.wait_for(mark.exists)
@@ -195,7 +197,7 @@ def test_a_signal_ends_it_in_order(
     disk: Disk, tmp_path: Path, number: signal.Signals, source: str
 ) -> None:
     code, _, messages = machine.stop(started(disk, tmp_path, "3021", source), number)
-    assert (code, f"ended early by {number.name}" in messages) == (3, True)
+    assert (code, f"ended early by {number.name}" in messages) == (128 + number, True)
     assert (tmp_path / "trace" / "trace.perf.txt").exists()
     assert programs(source) == []
 
@@ -209,21 +211,24 @@ def test_after_a_kill_it_ends_and_the_next_capture_cleans_up(
     running.communicate(timeout=machine.TIMEOUT_S)
     # THEN its program ends by itself
     machine.wait_for(lambda: not programs(source))
-    # AND the next capture removes what is left
-    assert list(tmp_path.glob(".trace.*")) != []
-    disk.capture(tmp_path / "next", command=disk.writer(5))
-    assert list(tmp_path.glob(".trace.*")) == []
+    # AND the next capture finishes what is left
+    assert (tmp_path / "trace.unfinished").is_dir()
+    done = disk.capture(tmp_path / "next", command=disk.writer(5))
+    assert f"lost: {tmp_path}/trace" in done.stderr
+    assert (tmp_path / "trace/trace.perf.txt").exists()
+    assert not (tmp_path / "trace.unfinished").exists()
 
 
-def test_a_program_that_ends_by_itself_is_an_error(disk: Disk, tmp_path: Path, source: str) -> None:
-    running = started(disk, tmp_path, "3023", source)
+def test_a_program_that_ends_by_itself_hurts_no_command(
+    disk: Disk, tmp_path: Path, source: str
+) -> None:
+    running = started(disk, tmp_path, "3", source)
     (pid,) = programs(source)
     os.kill(pid, signal.SIGKILL)
     _, talk = running.communicate(timeout=machine.TIMEOUT_S)
-    assert running.returncode == 1
-    assert f"{source} " in talk
+    # THEN the command runs on to its end, and it is said that the record is not whole
+    assert running.returncode in (1, 3)
     assert "ended by itself" in talk
-    assert not (tmp_path / "trace").exists()
 
 
 def test_bpftrace_counts_what_the_kernel_passed_over(tmp_path: Path) -> None:
@@ -250,7 +255,6 @@ def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Pa
         "[LOST 5 EVENTS] by bpftrace\n"
     )
     assert (kept.records, kept.dropped, kept.foreign_bytes, kept.missed_at_most) == (3, 5, 4, 2)
-    assert sorted(tmp_path.iterdir()) == sorted([file, tmp_path / "layout.json"])
 
 
 @pytest.mark.parametrize("events", [["bio_queue"], ["rq_issue", "rq_complete"]])

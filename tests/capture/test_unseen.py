@@ -11,7 +11,7 @@ import pytest
 from tests import parsed as traces
 from tests.capture.machine import Disk, read_layout, setting, skip_unless_it_works
 from tests.capture.test_sources import PROBES, kept_in, recording
-from tracekit.capture import session
+from tracekit.capture import disk_counters
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import NAMES, CaptureOptions, capture
 from tracekit.layout import DiskCounters
@@ -116,21 +116,29 @@ def test_a_disk_without_accounting_is_not_measured(disk: Disk, tmp_path: Path) -
         disk.capture(tmp_path / "trace", command=disk.writer(5))
     # THEN layout and trace say that it is not measured, and why
     (entry,) = read_layout(tmp_path / "trace")["counters"]
-    assert entry == {"device": disk.name, "why_not": session.WHY_OFF}
+    assert entry == {"device": disk.name, "why_not": disk_counters.WHY_OFF}
     folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
     assert folder.content["loss"]["unseen"]["not_measured"] == [
-        {"device": disk.name, "why": session.WHY_OFF}
+        {"device": disk.name, "why": disk_counters.WHY_OFF}
     ]
 
 
+def await_counted(disk: Path) -> None:
+    """Wait until nothing is in flight: the kernel wakes who waits, and counts after that."""
+    while int((disk / "stat").read_text().split()[8]) > 0:
+        time.sleep(0.001)
+
+
 def test_the_counters_are_those_of_the_disk(disk: Disk) -> None:
+    await_counted(find_disk(disk.device))
     # GIVEN a reading, three direct reads, and another
     folders = [find_disk(disk.device)]
-    begin = session.read_all(folders)
+    begin = disk_counters.read_all(folders)
     read = f"if={disk.device}p3 of=/dev/null bs=4k count=3 iflag=direct status=none"
     subprocess.run(["dd", *read.split()], check=True)
+    await_counted(folders[0])
     now_ns = time.monotonic_ns()
-    (entry,) = session.counters_of(folders, begin=begin, end=session.read_all(folders))
+    (entry,) = disk_counters.counters_of(folders, begin=begin, end=disk_counters.read_all(folders))
     # THEN they differ by these, and the times are those of the clock of the records
     counts = [end.completed["read"] for end in (entry.begin, entry.end) if end]
     assert counts[1] - counts[0] == 3
@@ -141,7 +149,7 @@ def test_the_counters_are_those_of_the_disk(disk: Disk) -> None:
 
 def test_a_disk_that_went_away_has_no_counters(tmp_path: Path) -> None:
     gone = [tmp_path / "disk"]
-    readings = session.read_all(gone)
-    assert session.counters_of(gone, begin=readings, end=readings) == [
-        DiskCounters(device="disk", why_not=session.WHY_GONE)
+    readings = disk_counters.read_all(gone)
+    assert disk_counters.counters_of(gone, begin=readings, end=readings) == [
+        DiskCounters(device="disk", why_not=disk_counters.WHY_GONE)
     ]

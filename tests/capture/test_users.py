@@ -90,17 +90,18 @@ def test_what_is_being_recorded_is_closed_to_others(
     folders: set[int] = set()
     files: dict[str, int] = {}
     while running.poll() is None:
-        for part in tmp_path.glob(".trace.tracekit-*"):
+        for part in (tmp_path / "trace.unfinished", *tmp_path.glob(".trace.tracekit-*")):
             try:
                 folders.add(mode(part))
-                records = [one for one in all_of(part) if one.suffix not in (".log", ".bt")]
+                others = (".log", ".bt", ".json")
+                records = [one for one in all_of(part) if one.suffix not in others]
                 files |= {one.name: mode(one) for one in records if one.is_file()}
             except FileNotFoundError:
                 continue
     assert running.communicate()[1] == ""
     # THEN nobody else could enter their folder, nor read what a source had written
     assert 0o700 in folders
-    raw = {"perf": ["perf.data"], "bpftrace": ["bpftrace.text"], "tracefs-blk": ["cpu0"]}
+    raw = {"perf": ["perf.data"], "bpftrace": ["bpftrace.text"], "tracefs-blk": ["cpu0.000001"]}
     for name in raw.get(source, [name for name in files if ".blktrace." in name][:1]):
         assert files[name] == 0o600
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recording import Recording
+from tracekit.capture.spool import Seen, Spool, cut_zeros
 from tracekit.capture.tracefs import (
     buffer_counters,
     online_cpus,
@@ -17,11 +19,12 @@ from tracekit.capture.tracefs import (
     saved_names,
     tracefs_folder,
 )
+from tracekit.errors import TracekitError
 
-READ_BYTES = 1 << 16
+NAMES = "names"
 REMEDY = "stop the other tracing, or write nop to current_tracer and 0 to trace/enable of the disk"
 NAME_INTERVAL_S = 0.25
-_LOSSES = ("overrun", "commit overrun", "dropped events")
+_COUNTERS = ("entries", "overrun", "commit overrun", "dropped events", "read events")
 # Binary records without ftrace's own header; old records make way, so that the kernel marks the
 # place of a loss; no messages of others in between. `mono` is blktrace's clock: comparable
 # across CPUs and with CLOCK_MONOTONIC.
@@ -42,72 +45,189 @@ class BlkTracer:
     """Record disks with the tracer `blk`."""
 
     name = "tracefs-blk"
+    copies = 1.0
 
     def __init__(
-        self, disks: Sequence[Path], spool: Path, *, settings: Settings, buffer_kib: int
+        self,
+        disks: Sequence[Path],
+        spool: Path,
+        *,
+        settings: Settings,
+        buffer_kib: int,
     ) -> None:
         """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
+        self.seen: Seen | None = None
+        """Gets a copy of each CPU's records as they come."""
         self._tracefs = tracefs_folder()
-        self._spools = {cpu: spool / f"cpu{cpu}" for cpu in online_cpus()}
+        self._folder = spool
         self._names: dict[int, str] = {}
-        self._names_due_s = 0.0
+        self._due_s = 0.0
         self._files = ExitStack()
-        self._pipes: list[tuple[int, int]] = []
-        self._lost_before: dict[str, int] = {}
+        self._pipes: dict[int, int] = {}
+        self._spools: dict[int, Spool] = {}
+        self._cuts = 0
+        self._before: dict[str, int] = {}
+        self.facts: dict[str, Any] = {}
+        """What is to be known of the records beside them."""
 
-    def start(self) -> None:
-        """Begin to record; `why_not` was asked before."""
+    def start(self) -> dict[str, Any]:
+        """Begin to record; `why_not` was asked before. Return what `rest_of` is to know."""
         root = self._tracefs
         values = {root / name: value for name, value in _FIXED.items() if (root / name).exists()}
-        for cpu in self._spools:
+        for cpu in online_cpus():
             values[root / f"per_cpu/cpu{cpu}/buffer_size_kb"] = str(self._buffer_kib)
         self._settings.change(values)
         self._settings.change({root / "current_tracer": "blk"})
-        self._lost_before = self._losses()
-        for cpu, spool in self._spools.items():
-            pipe = root / f"per_cpu/cpu{cpu}/trace_pipe"
-            source = self._open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-            self._pipes.append((source, self._open(spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL)))
+        self._before = self._counters()
+        self._open(online_cpus())
         self._settings.change({disk / "trace/enable": "1" for disk in self._disks})
+        self.facts = {"before": self._before, "clock_to_wall_ns": _clock_to_wall_ns()}
+        return self.facts
+
+    def _open(self, cpus: Iterable[int]) -> None:
+        for cpu in cpus:
+            pipe = self._tracefs / f"per_cpu/cpu{cpu}/trace_pipe"
+            number = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._files.callback(os.close, number)
+            self._pipes[cpu] = number
+        self.cut()
+
+    def cut(self) -> list[Path]:
+        """Let what comes next go into new files; return those that are whole."""
+        self._cuts += 1
+        whole = [spool.close() for spool in self._spools.values()]
+        for cpu in self._pipes:
+            self._spools[cpu] = Spool(self._folder / f"cpu{cpu}.{self._cuts:06}")
+        return whole
 
     def drain(self) -> int:
-        """Move what the kernel's buffers hold to the spool files; return the bytes moved."""
-        moved = sum(_move(pipe, spool) for pipe, spool in self._pipes)
-        if time.monotonic() >= self._names_due_s:
-            self._names.update(saved_names(self._tracefs))
-            self._names_due_s = time.monotonic() + NAME_INTERVAL_S
+        """Move what the kernel's buffers hold to the spool files; return the bytes moved.
+
+        Raise TracekitError where somebody else took the tracer.
+        """
+        moved = sum(spool.fill(self._pipes[cpu], self.seen) for cpu, spool in self._spools.items())
+        if time.monotonic() >= self._due_s:
+            self._note_names()
+            self._check()
+            self._due_s = time.monotonic() + NAME_INTERVAL_S
         return moved
+
+    def _note_names(self) -> None:
+        """Keep the names that the kernel has of processes; it forgets them."""
+        names = saved_names(self._tracefs)
+        new = {pid: name for pid, name in names.items() if self._names.get(pid) != name}
+        if new:
+            self._names |= new
+            with (self._folder / NAMES).open("a") as file:
+                file.writelines(f"{pid} {name}\n" for pid, name in new.items())
+
+    def _check(self) -> None:
+        tracer = read_setting(self._tracefs / "current_tracer")
+        why = f"{self._tracefs}/current_tracer is '{tracer}'" if tracer != "blk" else ""
+        if read_setting(self._tracefs / "tracing_on") == "0":
+            why = why or f"{self._tracefs}/tracing_on is 0"
+        for disk in self._disks:
+            with suppress(OSError):  # it went away
+                if read_setting(disk / "trace/enable") == "0" and int(_text(disk / "size")):
+                    why = why or f"{disk}/trace/enable is 0"
+        if why:
+            message = f"somebody else took the kernel's tracer: {why}"
+            raise TracekitError(message, hint="keep other tracing off this machine meanwhile")
 
     def stop(self) -> Recording:
         """Stop recording, move the rest, and say what was lost."""
         for disk in self._disks:
-            with suppress(FileNotFoundError):  # it went away, and what is recorded is kept
+            with suppress(OSError):  # it went away, and what is recorded is kept
                 (disk / "trace/enable").write_text("0")
-        while self.drain() > 0:
-            pass
-        self._names.update(saved_names(self._tracefs))
-        lost = {name: now - self._lost_before[name] for name, now in self._losses().items()}
-        return Recording(
-            spools=self._spools,
-            processes=self._names,
-            overrun=lost["overrun"] + lost["commit overrun"],
-            dropped=lost["dropped events"],
-            clock_to_wall_ns=time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC),
-        )
+        with suppress(OSError, TracekitError):  # what cannot be moved is counted
+            while sum(spool.fill(self._pipes[cpu]) for cpu, spool in self._spools.items()):
+                pass
+        with suppress(OSError):
+            self._note_names()
+        for spool in self._spools.values():
+            spool.close()
+        self.facts |= self.losses()
+        # What stays in the kernel's buffers has no place in the record.
+        self.facts["dropped"] += max(0, self._counters()["entries"])
+        self.facts["taken"] = self._since()["read events"]
+        return recorded_in(self._folder, self.facts, is_live=True)
+
+    def losses(self) -> dict[str, int]:
+        """Return how many records the kernel has lost since recording began."""
+        since = self._since()
+        overrun = since["overrun"] + since["commit overrun"]
+        return {"overrun": overrun, "dropped": since["dropped events"]}
+
+    def _since(self) -> dict[str, int]:
+        return {name: now - self._before.get(name, 0) for name, now in self._counters().items()}
 
     def close(self) -> None:
         """Close the pipes: the kernel keeps its tracer while one is open."""
         self._files.close()
 
-    def _open(self, path: Path, flags: int) -> int:
-        number = os.open(path, flags | os.O_CLOEXEC, 0o600)
-        self._files.callback(os.close, number)
-        return number
+    def _counters(self) -> dict[str, int]:
+        found = [buffer_counters(self._tracefs, cpu) for cpu in online_cpus()]
+        return {name: sum(one.get(name, 0) for one in found) for name in _COUNTERS}
 
-    def _losses(self) -> dict[str, int]:
-        counters = [buffer_counters(self._tracefs, cpu) for cpu in self._spools]
-        return {name: sum(one[name] for one in counters) for name in _LOSSES}
+    @classmethod
+    def rest_of(
+        cls, folder: Path, *, facts: dict[str, Any], disks: Sequence[Path], settings: Settings
+    ) -> dict[str, Any]:
+        """Take what a killed capture left in the kernel's buffers; return the facts of the whole.
+
+        Its settings are still in force.
+        """
+        ours = cls(disks, folder, settings=settings, buffer_kib=0)
+        files = spools_in(folder)
+        ours._cuts = max(
+            (int(path.suffix[1:]) for paths in files.values() for path in paths), default=0
+        )
+        ours._before, ours.facts = facts["before"], facts
+        try:
+            ours._open(files)
+            ours.stop()
+            return ours.facts
+        finally:
+            ours.close()
+
+
+def spools_in(folder: Path) -> dict[int, list[Path]]:
+    """Return the files of records in a folder by CPU, in the order of time."""
+    found: dict[int, list[Path]] = {}
+    for path in sorted(folder.glob("cpu*.*")):
+        found.setdefault(int(path.stem.removeprefix("cpu")), []).append(path)
+    return found
+
+
+def recorded_in(folder: Path, facts: Mapping[str, Any], *, is_live: bool) -> Recording:
+    """Return what is recorded in a folder, by whatever process and however that ended."""
+    names: dict[int, str] = {}
+    with suppress(FileNotFoundError):
+        for line in (folder / NAMES).read_text(errors="replace").splitlines():
+            pid, _, name = line.partition(" ")
+            if pid.isdigit():
+                names[int(pid)] = name
+    spools = spools_in(folder)
+    for path in (path for paths in spools.values() for path in paths):
+        cut_zeros(path)
+    return Recording(
+        spools=spools,
+        processes=names,
+        overrun=facts.get("overrun", 0),
+        dropped=facts.get("dropped", 0),
+        clock_to_wall_ns=facts["clock_to_wall_ns"],
+        taken=facts.get("taken"),
+        is_live=is_live,
+    )
+
+
+def _clock_to_wall_ns() -> int:
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def _text(path: Path) -> str:
+    return path.read_text().strip()
 
 
 def why_not(tracefs: Path, disk: Path | None) -> str | None:
@@ -126,17 +246,3 @@ def why_not(tracefs: Path, disk: Path | None) -> str | None:
     if disk is not None and read_setting(disk / "trace/enable") != "0":
         return f"{disk.name} is being traced already"
     return None
-
-
-def _move(pipe: int, spool: int) -> int:
-    moved = 0
-    while True:
-        try:
-            data = os.read(pipe, READ_BYTES)
-        except BlockingIOError:
-            return moved
-        if not data:
-            return moved
-        moved += len(data)
-        while data:
-            data = data[os.write(spool, data) :]

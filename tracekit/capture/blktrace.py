@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -14,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tracekit.capture import kernel_state as kernel
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.programs import STOP_S, Program, ProgramSource
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
+from tracekit.capture.spool import cut_zeros
 from tracekit.capture.tracefs import mount, online_cpus, read_setting
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import find_helper, why_missing
@@ -51,7 +51,7 @@ class Blktrace(ProgramSource):
         super().__init__(program, spool / "relay")
         self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
 
-    def start(self) -> None:
+    def start(self) -> dict[str, Any]:
         """Begin to record, or raise TracekitError when blktrace does not."""
         folder = kernel.mounted_debugfs()
         if folder is None:
@@ -72,6 +72,7 @@ class Blktrace(ProgramSource):
         self._wait_until_set_up()
         for device in devices:
             kernel.begin_trace(device)
+        return {}
 
     def _wait_until_set_up(self) -> None:
         """Wait until the kernel's buffers are there and each of blktrace's threads has its file."""
@@ -140,7 +141,7 @@ class Relayed:
     """Of blktrace itself."""
 
     def write(self, folder: CaptureFolder) -> CaptureFiles:
-        """Write the files of records and layout.json into `folder` and remove the spool files.
+        """Write the files of records and layout.json into `folder`.
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
@@ -148,10 +149,19 @@ class Relayed:
         found = write_relayed(self.folder, folder, own=self.threads, dropped=lost)
         found = replace(found, disks_dropped=tuple(self.dropped.items()))
         # The records have the names of their processes.
-        folder.finish(found, own_pid=os.getpid(), dropped_by_disk=dict(self.dropped))
-        shutil.rmtree(self.folder)
-        self.log.unlink()
+        folder.finish(found, own_pid=folder.own_pid, dropped_by_disk=dict(self.dropped))
         return found
+
+
+def recorded_in(folder: Path) -> Relayed:
+    """Return what is recorded in a folder, however that ended; blktrace's log has its totals."""
+    log = folder / "relay.log"
+    text = log.read_text(errors="replace") if log.exists() else ""
+    dropped = {name: int(lost) for name, lost in _TOTAL.findall(text)}
+    # Its files are as large as its buffers until it ends in order.
+    for path in (folder / "relay").glob("*.blktrace.*"):
+        cut_zeros(path)
+    return Relayed(folder / "relay", log, dropped, frozenset())
 
 
 def why_not(disk: Path | None) -> str | None:

@@ -316,6 +316,8 @@ class FileCapture:
     cost: Cost | None
     exit_status: int
     stopped_by: str | None
+    failure: str | None = None
+    """Why not all is recorded that the command did."""
 
 
 LOSSES = ("bad_lines", "orphan_ends", "unfinished", "abandoned", "backwards", "forced")
@@ -483,6 +485,8 @@ def standard_files() -> tuple[tuple[int, str, int, int], ...]:
 # The kernel's times of files are those of its last tick, 10 ms at the most.
 TICK_S = 0.02
 LEAST_FREE_BYTES = 4 << 20
+TEXT_PER_TABLE = 4
+"""The tables take less than this part of the text."""
 
 
 def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
@@ -517,32 +521,58 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
         )
         time.sleep(TICK_S)
         text = part / "strace.txt"
-        ran, stopped_by = _traced(options, text)
+        ran, stopped_by, failure = _traced(options, text)
         decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
         text.unlink()
-        found = FileCapture(decoded, ran.command_s, untraced_s, cost, ran.exit_status, stopped_by)
+        found = FileCapture(
+            decoded, ran.command_s, untraced_s, cost, ran.exit_status, stopped_by, failure
+        )
         write_info(part, trace_info(found, options))
     return found
 
 
-def _traced(options: FileOptions, text: Path) -> tuple[Ran, str | None]:
-    """Run the command under strace; return how it ended, and the signal that ended it early."""
+def _traced(options: FileOptions, text: Path) -> tuple[Ran, str | None, str | None]:
+    """Run the command under strace; return how it ended.
+
+    Return also the signal that ended it early, and why the text is not whole.
+    """
+    limit = Limit(text)
     with signals_held() as stop:
         ran = run(
             command(text, options.command, user=options.user),
             stop,
             popen={"env": helper_environment()},
             is_stdout_ours=options.is_stdout_ours,
-            each=lambda: _reject_full(text.parent),
+            each=limit,
         )
-    return ran, stop.name
+        if limit.kept_bytes is not None:
+            os.truncate(text, limit.kept_bytes)
+    return ran, stop.name, limit.why
 
 
-def _reject_full(folder: Path) -> None:
-    """Raise TracekitError before strace finds its disk full: it would say so at every call."""
-    found = os.statvfs(folder)
-    if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES:
-        raise TracekitError(
-            f"{folder.parent}: less than {LEAST_FREE_BYTES >> 20} MiB are left for the capture",
-            hint="free some space, or choose an --output elsewhere",
-        )
+class Limit:
+    """Keeps strace's text from filling its disk: strace, on which the command depends, goes on."""
+
+    def __init__(self, text: Path) -> None:
+        """Watch the disk of `text`."""
+        self._text = text
+        self.kept_bytes: int | None = None
+        """What is kept of the text, once the disk is nearly full."""
+
+    @property
+    def why(self) -> str | None:
+        """Why the text is not whole."""
+        if self.kept_bytes is None:
+            return None
+        return f"{self._text.parent.parent}: less than {LEAST_FREE_BYTES >> 20} MiB were left"
+
+    def __call__(self) -> None:
+        """Look, and free what came after the disk was nearly full."""
+        found = os.statvfs(self._text.parent)
+        size = self._text.stat().st_size if self._text.exists() else 0
+        wanted = max(LEAST_FREE_BYTES, size // TEXT_PER_TABLE)
+        if self.kept_bytes is None and found.f_bavail * found.f_frsize < wanted:
+            self.kept_bytes = size
+        if self.kept_bytes is not None and size > self.kept_bytes:
+            # What strace writes next lies behind a hole.
+            os.truncate(self._text, self.kept_bytes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -15,14 +14,15 @@ from typing import Literal
 
 import msgspec
 
-from tracekit.capture.layout import read_mounts
 from tracekit.capture.tracefs import mount, read_setting
-from tracekit.errors import InputError, TracekitError
+from tracekit.errors import TracekitError
 from tracekit.helper_programs import run_helper
 from tracekit.metadata import Record, read_object, validate
+from tracekit.stack.mounts import read_mounts
 
 DEBUGFS = Path("/sys/kernel/debug")
 PATIENCE_S = 3.0
+TRACER, OURS = "current_tracer", "blk"
 # include/uapi/linux/fs.h
 _BLKTRACESTART = 0x1274
 _BLKTRACESTOP = 0x1275
@@ -124,18 +124,24 @@ def tracers(device: str) -> list[int]:
 
 
 class Leftover(Record):
-    """A folder that is to be deleted after a kill, by what it is and not by its name alone."""
+    """The folder of a capture, by what it is and not by its name alone."""
 
     path: str
     device: int
     inode: int
 
-    def remove(self) -> None:
-        """Delete it, if what is there by now still is that very folder."""
+    @classmethod
+    def of(cls, folder: Path) -> Leftover:
+        """Return what a folder is."""
+        info = folder.lstat()
+        return cls(path=str(folder.absolute()), device=info.st_dev, inode=info.st_ino)
+
+    def folder(self) -> Path | None:
+        """Return it if what has its name by now still is that very folder."""
         with suppress(OSError, ValueError):
-            info = os.lstat(self.path)
-            if (info.st_dev, info.st_ino) == (self.device, self.inode):
-                shutil.rmtree(self.path, ignore_errors=True)
+            if Leftover.of(Path(self.path)) == self:
+                return Path(self.path)
+        return None
 
 
 class KernelState(Record):
@@ -163,11 +169,8 @@ class Settings:
         self._leftover: Leftover | None = None
 
     def leave(self, folder: Path) -> None:
-        """Name a folder that is to be deleted if this process is killed."""
-        info = folder.lstat()
-        self._leftover = Leftover(
-            path=str(folder.absolute()), device=info.st_dev, inode=info.st_ino
-        )
+        """Name the folder whose records are to be recovered if this process is killed."""
+        self._leftover = Leftover.of(folder)
         self._write_state()
 
     def change(self, values: dict[Path, str]) -> None:
@@ -205,7 +208,8 @@ class Settings:
         while self._changed:
             path, value = self._changed.pop()
             try:
-                _write(path, value)
+                if path.name != TRACER or read_setting(path) in (value, OURS):
+                    _write(path, value)  # one that somebody else took meanwhile is theirs
             except FileNotFoundError:
                 continue  # the device went away, and its settings with it
             except TracekitError as error:
@@ -244,10 +248,16 @@ class Settings:
         settings._leftover = found.leftover
         return settings
 
-    def remove_leftover(self) -> None:
-        """Delete the half-written folder of a killed capture."""
-        if self._leftover is not None:
-            self._leftover.remove()
+    @property
+    def left(self) -> Path | None:
+        """The folder of a killed capture, where it still is what it was."""
+        return self._leftover.folder() if self._leftover else None
+
+    @property
+    def shown(self) -> list[str]:
+        """What is changed and held, in words."""
+        changed = [f"{path.parent.name}/{path.name}" for path, _ in self._changed]
+        return [*changed, *(f"{kind} {what}" for kind, what in self._held)]
 
 
 def _write(path: Path, value: str) -> None:
@@ -285,11 +295,11 @@ def _write_own(path: Path, text: str) -> None:
 
 
 @contextmanager
-def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, list[str]]]:
-    """Hold the capture lock; yield fresh settings, and what was done about a killed capture.
+def tracer_lock(tracefs: Path, state_folder: Path) -> Iterator[Path]:
+    """Hold the capture lock; yield the file for the state of this capture, or of a killed one.
 
     The lock is on tracefs itself, which all containers of a kernel share as they share its tracer.
-    Raise TracekitError when another capture runs. The settings are given back on leaving.
+    Raise TracekitError when another capture runs.
     """
     _make_own(state_folder)
     holder = state_folder / "pid"
@@ -301,31 +311,7 @@ def only_capture(tracefs: Path, state_folder: Path) -> Iterator[tuple[Settings, 
             hint = "the kernel's tracer is one for the whole machine: wait for it, or stop it"
             raise TracekitError(f"another capture is running{pid}", hint=hint) from None
         _write_own(holder, str(os.getpid()))
-        state = state_folder / "state.json"
-        notes = _clean_up(state)
-        settings = Settings(state)
         try:
-            yield settings, notes
+            yield state_folder / "state.json"
         finally:
             holder.unlink(missing_ok=True)
-            settings.restore()
-
-
-def _clean_up(state: Path) -> list[str]:
-    """Give back what a killed capture left changed; return what there is to say about it."""
-    try:
-        dead = Settings.of_dead_capture(state)
-    except InputError as error:
-        state.unlink()
-        return [f"what a killed capture left changed is lost: {error}; {error.hint}"]
-    if dead is None:
-        return []
-    notes = ["gave back the kernel settings of a capture that was killed"]
-    try:
-        dead.restore()
-    except TracekitError as error:
-        # It was tried twice by now: what the kernel does not take must not stop every capture.
-        notes.append(f"except these, set them by hand: {error}")
-        state.unlink()
-    dead.remove_leftover()
-    return notes

@@ -19,11 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from msgspec import UNSET
 
-from tracekit.capture.recording import CHUNK_BYTES, CaptureFiles, CaptureFolder
+from tracekit.capture.recording import (
+    CHUNK_BYTES,
+    CaptureFiles,
+    CaptureFolder,
+    NothingRecordedError,
+)
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import find_helper, run_helper, start_helper, why_missing
@@ -147,12 +152,21 @@ class Program:
         return TracekitError(f"{what}: {reason}", hint=self._remedy)
 
 
-class ProgramSource:
+class ProgramSource(ABC):
     """A source whose program writes what it records by itself."""
+
+    copies = 1.0
+    """How much the files of a capture take, by the size of what the program writes."""
 
     def __init__(self, program: Program, data: Path) -> None:
         self._program, self._data = program, data
         self._seen_bytes = 0
+        self.facts: dict[str, Any] = {}
+        """What is to be known of the records beside them."""
+
+    @abstractmethod
+    def start(self) -> dict[str, Any]:
+        """Begin to record; raise TracekitError when the program does not. Return the facts."""
 
     def drain(self) -> int:
         """Return the bytes that the program wrote since the last call."""
@@ -180,12 +194,10 @@ class TextRecording(ABC):
     """Of `records`, `own` requests, `lost` records and `foreign` bytes."""
 
     def write(self, folder: CaptureFolder) -> CaptureFiles:
-        """Write NAME.perf.txt and layout.json into `folder` and remove the spool files."""
+        """Write NAME.perf.txt and layout.json into `folder`."""
         file = f"{folder.name}.perf.txt"
         with folder.writer(file) as target:
-            self._write_text(target)
-        self.data.unlink()
-        self.log.unlink()
+            self._write_text(target, folder.own_pid)
         found = CaptureFiles(
             files=(folder.packed(file),),
             records=self.counts["records"],
@@ -195,15 +207,15 @@ class TextRecording(ABC):
             missed_at_most=self.missed_at_most or 0,
         )
         missed = UNSET if self.missed_at_most is None else self.missed_at_most
-        return folder.finish(found, own_pid=os.getpid(), missed_at_most=missed)
+        return folder.finish(found, own_pid=folder.own_pid, missed_at_most=missed)
 
     @abstractmethod
-    def _write_text(self, target: BinaryIO) -> None:
+    def _write_text(self, target: BinaryIO, own_pid: int) -> None:
         """Write what was recorded as text of perf script, and count it."""
 
-    def _count_own(self, lines: bytes) -> None:
-        """Count the requests that this process queued."""
-        own = rb" %d \[\d+\] +[\d.]+: +block:block_bio_queue:" % os.getpid()
+    def _count_own(self, lines: bytes, own_pid: int) -> None:
+        """Count the requests that the capture itself queued."""
+        own = rb" %d \[\d+\] +[\d.]+: +block:block_bio_queue:" % own_pid
         self.counts["own"] += len(re.findall(own, lines))
 
     def _whole_lines(self, command: Sequence[str], failure: str, hint: str = "") -> Iterator[bytes]:
@@ -288,31 +300,49 @@ class Perf(ProgramSource):
         program = Program("perf record", spool / "perf.log", remedy=PERF_REMEDY)
         super().__init__(program, spool / "perf.data")
 
-    def start(self) -> None:
+    copies = 1.5
+
+    def start(self) -> dict[str, Any]:
         """Begin to record; raise TracekitError when perf does not."""
         events = ",".join(f"block:block_{name}" for name in known_events())
         what = ("-a", "-k", "mono", "-m", f"{self._buffer_kib}K", "-e", events)
         command = ["perf", "record", "-q", "-B", *what, "--filter", self._filter]
         self._program.start([*command, "-o", str(self._data), "--", "cat"])
+        return {}
 
     def stop(self) -> Script:
         """Stop recording; perf writes the rest. Raise TracekitError when it fails."""
         self._program.stop()
         return Script(self._data, self._program.log)
 
+    @staticmethod
+    def recorded_in(folder: Path) -> Script:
+        """Return what is recorded in a folder, however that ended."""
+        return Script(folder / "perf.data", folder / "perf.log", is_cut=True)
 
+
+@dataclass
 class Script(TextRecording):
     """What perf recorded: the text is that of perf script."""
 
-    def _write_text(self, target: BinaryIO) -> None:
+    is_cut: bool = False
+    """perf did not end in order: what can be read is all there is."""
+
+    def _write_text(self, target: BinaryIO, own_pid: int) -> None:
         command = ["perf", "script", "--ns", "--show-lost-events", "-i", str(self.data)]
         failure = "perf script cannot read what perf recorded"
-        for lines in self._whole_lines(command, failure, PERF_REMEDY):
-            target.write(lines)
-            lost = _PERF_LOST.findall(lines)
-            self.counts["records"] += lines.count(b"\n") - len(lost)
-            self.counts["lost"] += sum(map(int, lost))
-            self._count_own(lines)
+        try:
+            for lines in self._whole_lines(command, failure, PERF_REMEDY):
+                target.write(lines)
+                lost = _PERF_LOST.findall(lines)
+                self.counts["records"] += lines.count(b"\n") - len(lost)
+                self.counts["lost"] += sum(map(int, lost))
+                self._count_own(lines, own_pid)
+        except TracekitError:
+            if not self.is_cut:
+                raise
+        if self.is_cut and not self.counts["records"]:
+            raise NothingRecordedError("perf had written no event")
 
 
 BPFTRACE_REMEDY = "install bpftrace, run as root on a kernel with CONFIG_BPF_EVENTS"
@@ -366,7 +396,9 @@ class Bpftrace(ProgramSource):
         program = Program("bpftrace", log, remedy=BPFTRACE_REMEDY, noise=NOISE)
         super().__init__(program, spool / "bpftrace.text")
 
-    def start(self) -> None:
+    copies = 2.0
+
+    def start(self) -> dict[str, Any]:
         """Begin to record; raise TracekitError when bpftrace does not."""
         self._script.write_text(script(self._numbers, known_events()))
         # Whole pages, a power of two.
@@ -374,13 +406,18 @@ class Bpftrace(ProgramSource):
         command = ["bpftrace", "-B", "full", "-o", str(self._data), "-c", _path_of("cat")]
         command.append(str(self._script))
         self._program.start(command, variables={"BPFTRACE_PERF_RB_PAGES": str(pages)})
+        return {}
 
     def stop(self) -> Lines:
         """Stop recording; bpftrace writes the rest. Raise TracekitError when it fails."""
         missed = missed_runs(Path(f"/proc/{self._program.check().pid}/fdinfo"))
         self._program.stop()
-        self._script.unlink()
         return Lines(self._data, self._program.log, missed)
+
+    @staticmethod
+    def recorded_in(folder: Path) -> Lines:
+        """Return what is recorded in a folder, however that ended."""
+        return Lines(folder / "bpftrace.text", folder / "bpftrace.log")
 
 
 def script(numbers: list[int], events: list[str]) -> str:
@@ -410,12 +447,13 @@ def missed_runs(descriptors: Path) -> int:
 class Lines(TextRecording):
     """What bpftrace printed, CPU by CPU as it came: the text is in the order of time."""
 
-    def _write_text(self, target: BinaryIO) -> None:
+    def _write_text(self, target: BinaryIO, own_pid: int) -> None:
         """Sort the lines by their keys, in bounded memory."""
         memory = ("-S", SORT_MEMORY, "-T", str(self.data.parent))
         command = ["sort", "-s", "-k", f"1.1,1.{KEY_DIGITS}", *memory, str(self.data)]
         for lines in self._whole_lines(command, "what bpftrace printed cannot be sorted"):
-            target.write(self._without_keys(lines))
+            target.write(events := self._without_keys(lines))
+            self._count_own(events, own_pid)
         if self.counts["lost"]:
             target.write(b"[LOST %d EVENTS] by bpftrace\n" % self.counts["lost"])
 
@@ -424,7 +462,6 @@ class Lines(TextRecording):
         found = _EVENT.findall(lines)
         events = b"".join(found)
         self.counts["records"] += len(found)
-        self._count_own(events)
         if len(events) + KEY_DIGITS * len(found) < len(lines):
             others = _EVENT.sub(b"", lines)
             self.counts["lost"] += sum(map(int, _LOST.findall(others)))

@@ -9,7 +9,7 @@ import shutil
 import stat
 import struct
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow as pa
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from tracekit.errors import TracekitError
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
 
@@ -33,6 +34,10 @@ def closed_to_others(folder: Path) -> Iterator[None]:
     folder.chmod(mode)
 
 
+class NothingRecordedError(TracekitError):
+    """A recording that was cut holds nothing."""
+
+
 MAGIC = 0x65617407
 CHUNK_BYTES = 1 << 20
 _PLACE = [("magic", "u4"), ("sequence", "u4"), ("time", "u8"), ("sector", "u8"), ("bytes", "u4")]
@@ -40,12 +45,12 @@ _ORIGIN = [("device", "u4"), ("cpu", "u4"), ("error", "u2"), ("pdu_len", "u2")]
 HEADER_7 = np.dtype([*_PLACE, ("action", "u4"), ("pid", "u4"), *_ORIGIN])
 HEADER_8 = np.dtype([*_PLACE, ("pid", "u4"), ("action", "u8"), *_ORIGIN, ("padding", "V12")])
 """Of Linux 6.19 and newer, where blktrace(8) asks for it."""
-_MAGIC_BYTES = 4
-_PDU_LENGTH = struct.Struct("=H")
-_PDU_LENGTH_AT = {HEADER_7: 46, HEADER_8: 50}
-_LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
+MAGIC_BYTES = 4
+PDU_LENGTH = struct.Struct("=H")
+PDU_LENGTH_AT = {HEADER_7: 46, HEADER_8: 50}
+LOST = re.compile(rb"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]\n")
 _RELAYED = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
-_ACTION_MASK = 0xFFFF
+_ACTION_MASK = 0xFF
 _QUEUED = 1
 _COMPLETED = 8
 _NOTIFY = 0x400 << 16
@@ -88,10 +93,15 @@ class Survey:
     """Queue records of each process."""
 
 
-def read_blocks(spool: Path) -> Iterator[Block]:
-    """Yield the whole records of a spool in blocks of bounded size."""
+def read_blocks(*spools: Path) -> Iterator[Block]:
+    """Yield the whole records of spools, one behind the other, in blocks of bounded size."""
+    for spool in spools:
+        yield from _blocks_of(spool)
+
+
+def _blocks_of(spool: Path) -> Iterator[Block]:
     with spool.open("rb") as file:
-        header = HEADER_8 if file.read(_MAGIC_BYTES) == MAGICS[HEADER_8] else HEADER_7
+        header = HEADER_8 if file.read(MAGIC_BYTES) == MAGICS[HEADER_8] else HEADER_7
         file.seek(0)
         data = bytearray()
         lost = foreign = 0
@@ -117,9 +127,9 @@ def _walk(data: bytearray, header: np.dtype[np.void]) -> tuple[list[int], int]:
     """Return where whole records start, from offset 0, and where the last of them ends."""
     starts = []
     at, size = 0, len(data)
-    magic, length_at = MAGICS[header], _PDU_LENGTH_AT[header]
-    while at + header.itemsize <= size and data[at : at + _MAGIC_BYTES] == magic:
-        end = at + header.itemsize + _PDU_LENGTH.unpack_from(data, at + length_at)[0]
+    magic, length_at = MAGICS[header], PDU_LENGTH_AT[header]
+    while at + header.itemsize <= size and data[at : at + MAGIC_BYTES] == magic:
+        end = at + header.itemsize + PDU_LENGTH.unpack_from(data, at + length_at)[0]
         if end > size:
             break
         starts.append(at)
@@ -132,7 +142,7 @@ def _pass_over(data: bytearray, header: np.dtype[np.void]) -> tuple[int, int]:
     magic = MAGICS[header]
     if len(data) < header.itemsize or data.startswith(magic):
         return 0, 0
-    line = _LOST.match(data)
+    line = LOST.match(data)
     if line is not None:
         return line.end(), int(line.group(1) or 1)
     found = data.find(magic)
@@ -146,24 +156,23 @@ def _headers(block: Block) -> tuple[Any, Any, Any]:
     return raw, places, raw[places].view(block.header)[:, 0]
 
 
-def survey(spools: list[Path]) -> Survey:
+def survey(spools: Iterable[Path]) -> Survey:
     """Read the spools once and say what they hold."""
     total, queued = Survey(), Counter[int]()
-    for spool in spools:
-        for block in read_blocks(spool):
-            total.lost += block.lost_before
-            total.foreign_bytes += block.foreign_bytes
-            if not block.starts:
-                continue
-            _, _, headers = _headers(block)
-            first_ns, last_ns = headers["time"][[0, -1]].tolist()
-            total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
-            total.last_ns = max(total.last_ns, last_ns)
-            total.records += len(block.starts)
-            total.devices.update(headers["device"].tolist())
-            action = headers["action"] & _ACTION_MASK
-            total.pids.update(headers["pid"][action != _COMPLETED].tolist())
-            queued.update(headers["pid"][action == _QUEUED].tolist())
+    for block in read_blocks(*spools):
+        total.lost += block.lost_before
+        total.foreign_bytes += block.foreign_bytes
+        if not block.starts:
+            continue
+        _, _, headers = _headers(block)
+        first_ns, last_ns = headers["time"][[0, -1]].tolist()
+        total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
+        total.last_ns = max(total.last_ns, last_ns)
+        total.records += len(block.starts)
+        total.devices.update(headers["device"].tolist())
+        action = headers["action"] & _ACTION_MASK
+        total.pids.update(headers["pid"][action != _COMPLETED].tolist())
+        queued.update(headers["pid"][action == _QUEUED].tolist())
     total.queued_by_pid = dict(queued)
     return total
 
@@ -193,7 +202,7 @@ def notify_records(
 
 def write_cpu_file(
     target: BinaryIO,
-    spool: Path | None,
+    spools: Sequence[Path],
     *,
     cpu: int,
     notes: list[bytes],
@@ -209,7 +218,7 @@ def write_cpu_file(
     sequence = len(notes)
     for number, note in enumerate(notes, start=1):
         target.write(note[:4] + struct.pack("=I", number) + note[8:])
-    for block in read_blocks(spool) if spool else ():
+    for block in read_blocks(*spools):
         if not block.starts:
             continue
         raw, places, headers = _headers(block)
@@ -260,6 +269,8 @@ class CaptureFolder:
     summary: CaptureSummary
     compress: str = "none"
     """none, xz or zstd, as SUFFIXES has them."""
+    own_pid: int = field(default_factory=os.getpid)
+    """The process that captured."""
 
     def stem(self, device: str) -> str:
         """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
@@ -323,7 +334,7 @@ def write_relayed(
 class Recording:
     """Raw files by CPU, the names that a source learned and what it lost."""
 
-    spools: dict[int, Path]
+    spools: dict[int, list[Path]]
     """Files of records in the order of time, by CPU number."""
     processes: dict[int, str]
     """Name by process id."""
@@ -333,14 +344,18 @@ class Recording:
     """Records that the kernel had no room for."""
     clock_to_wall_ns: int
     """To be added to a record's time to get unix time."""
+    taken: int | None = None
+    """Records that were taken from the kernel; None: not known."""
+    is_live: bool = True
+    """Whether process ids still are those of the records."""
 
     def write(self, folder: CaptureFolder) -> CaptureFiles:
-        """Write the files of records and layout.json into `folder` and remove the spool files.
+        """Write the files of records and layout.json into `folder`.
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
-        found = survey(list(self.spools.values()))
-        processes = self._names(found.pids)
+        found = survey(path for paths in self.spools.values() for path in paths)
+        processes = self._names(found.pids, folder.own_pid)
         disks = folder.layout["devices"]
         files: list[str] = []
         for disk in disks:
@@ -350,29 +365,28 @@ class Recording:
             for cpu in range(max(self.spools) + 1):
                 name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
                 files.append(folder.packed(name))
-                spool, first = self.spools.get(cpu), notes if cpu == 0 else []
+                spools, first = self.spools.get(cpu, []), notes if cpu == 0 else []
                 with folder.writer(name) as target:
-                    write_cpu_file(target, spool, cpu=cpu, notes=first, is_ours=is_ours)
-        for spool in self.spools.values():
-            spool.unlink()
+                    write_cpu_file(target, spools, cpu=cpu, notes=first, is_ours=is_ours)
+        taken = found.records if self.taken is None else self.taken
         written = CaptureFiles(
             files=tuple(files),
             records=found.records,
-            own_requests=found.queued_by_pid.get(os.getpid(), 0),
-            dropped=self.dropped,
+            own_requests=found.queued_by_pid.get(folder.own_pid, 0),
+            dropped=self.dropped + max(0, taken - found.records),
             overrun=max(self.overrun, found.lost),
             foreign_bytes=found.foreign_bytes,
         )
-        return folder.finish(written, processes=processes, own_pid=os.getpid())
+        return folder.finish(written, processes=processes, own_pid=folder.own_pid)
 
-    def _names(self, pids: set[int]) -> dict[int, str]:
+    def _names(self, pids: set[int], own_pid: int) -> dict[int, str]:
         """Return the name of each process in the records, as far as it can be known."""
-        known, names = {0: "swapper", **self.processes, os.getpid(): OWN_NAME}, {}
+        known, names = {0: "swapper", **self.processes, own_pid: OWN_NAME}, {}
         for pid in pids:
             comm = Path(f"/proc/{pid}/comm")
             if pid in known:
                 names[pid] = known[pid]
-            elif comm.exists():
+            elif self.is_live and comm.exists():
                 names[pid] = comm.read_text(errors="replace").strip()
         return names
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,28 @@ from typing import Any
 from msgspec import UNSET, to_builtins
 
 from tracekit.capture import blk_tracer, blktrace, programs
-from tracekit.capture.command import Ran, Stop, run, run_untraced, signals_held
-from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes, only_capture
-from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout, read_mounts
-from tracekit.capture.recording import CaptureFiles, CaptureFolder, Recording, closed_to_others
-from tracekit.capture.tracefs import read_setting, tracefs_folder
-from tracekit.errors import TracekitError, UsageError, named_for
+from tracekit.capture.command import Ran, Stop, failure_of, run, run_untraced, signals_held
+from tracekit.capture.disk_counters import SETTLE_S, CountersRead, counters_of, read_all
+from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
+from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout
+from tracekit.capture.live import LiveLine, Watch
+from tracekit.capture.pieces import Keeping, Pieces
+from tracekit.capture.recording import CaptureFiles, NothingRecordedError
+from tracekit.capture.recovery import only_capture, recorded_in
+from tracekit.capture.tracefs import tracefs_folder
+from tracekit.capture.unfinished import (
+    Manifest,
+    Unfinished,
+    Written,
+    boot_id,
+    new_unfinished,
+    space_check,
+)
+from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.invoking_user import User, popen_options
-from tracekit.layout import CaptureSummary, DiskCounters, Reading
-from tracekit.store import new_folder
+from tracekit.layout import CaptureSummary, DiskCounters
+from tracekit.stack.mounts import Mount, read_mounts
+from tracekit.units import SECTOR_BYTES
 
 WhyNot = Callable[[Path, Sequence[Path]], str | None]
 """Given tracefs and disks' folders in /sys/block (none: any), why a source cannot record them."""
@@ -47,7 +62,12 @@ KNOWN: dict[str, tuple[WhyNot, str]] = {
 """The sources, the best first: why one does not work here, and what to do about it."""
 NAMES = tuple(KNOWN)
 Source = blktrace.Blktrace | blk_tracer.BlkTracer | programs.Perf | programs.Bpftrace
-Recorded = blktrace.Relayed | Recording | programs.TextRecording
+
+
+WITHOUT_ROOT = (
+    "run: sudo tracekit capture ...; the command and the results are yours then. Without sudo:"
+    " tracekit capture --files -- COMMAND, tracekit lab capture, or ask who has root for it"
+)
 
 
 @dataclass(frozen=True)
@@ -85,75 +105,6 @@ def choose(given: str | None, *, tracefs: Path, disks: Sequence[Path] = ()) -> C
     raise TracekitError(f"block events cannot be captured: {reasons}", hint=hint)
 
 
-FIELDS = {"read": 0, "write": 4, "discard": 11, "flush": 15}
-"""Requests completed, by their place in the file `stat`; flushes are those of the device."""
-IN_FLIGHT = 8
-SETTLE_S = 0.003
-"""What a command did last is in the counters by then: parse takes a millisecond as the most that
-they can be late."""
-WHY_OFF = "the kernel does not count its requests: queue/iostats is 0"
-WHY_COMMANDS = "the kernel counts commands to it as well: queue/iostats_passthrough is 1"
-WHY_GONE = "it went away, and its counters with it"
-WHY_OLD = "the kernel, before 4.18, counts discards as writes"
-USELESS = (("iostats", "0", WHY_OFF), ("iostats_passthrough", "1", WHY_COMMANDS))
-
-
-@dataclass(frozen=True)
-class CountersRead:
-    """The counters of a disk at a moment."""
-
-    reading: Reading
-    identity: int
-    """Of the disk's folder: another disk of the same name has another."""
-
-
-def read_all(disks: Sequence[Path]) -> list[CountersRead | str]:
-    """Read the counters of each disk, a folder in /sys/block, or say why they cannot be used.
-
-    A reading takes some 20 us, with which requests of other disks may go on.
-    """
-    return [_read(disk) for disk in disks]
-
-
-def _read(disk: Path) -> CountersRead | str:
-    for name, useless, why in USELESS:
-        with suppress(OSError):
-            if read_setting(disk / "queue" / name) == useless:
-                return why
-    try:
-        identity = disk.stat().st_ino
-        before_ns = time.monotonic_ns()
-        text = (disk / "stat").read_text()
-    except OSError:
-        return WHY_GONE
-    after_ns = time.monotonic_ns()
-    values = [int(word) for word in text.split()]
-    if len(values) <= FIELDS["discard"]:
-        return WHY_OLD
-    completed = {name: values[at] for name, at in FIELDS.items() if at < len(values)}
-    in_flight = values[IN_FLIGHT]
-    reading = Reading(
-        before_ns=before_ns, after_ns=after_ns, in_flight=in_flight, completed=completed
-    )
-    return CountersRead(reading, identity)
-
-
-def counters_of(
-    disks: Sequence[Path], *, begin: Sequence[CountersRead | str], end: Sequence[CountersRead | str]
-) -> list[DiskCounters]:
-    """Return `counters` of layout.json: of each disk both readings, or why there are none."""
-    found = []
-    for disk, first, last in zip(disks, begin, end, strict=True):
-        if isinstance(first, str) or isinstance(last, str):
-            why_not = first if isinstance(first, str) else str(last)
-            found.append(DiskCounters(device=disk.name, why_not=why_not))
-        elif first.identity != last.identity:
-            found.append(DiskCounters(device=disk.name, why_not=WHY_GONE))
-        else:
-            found.append(DiskCounters(device=disk.name, begin=first.reading, end=last.reading))
-    return found
-
-
 @dataclass(frozen=True)
 class CaptureOptions:
     """How to capture."""
@@ -180,8 +131,10 @@ class CaptureOptions:
     """Kernel buffer of each CPU."""
     poll_s: float = 0.02
     """Pause between two readings of the kernel's buffers."""
-    on_bytes: Callable[[int], None] = lambda _total_bytes: None
-    """Called after each reading with the bytes read in all."""
+    keeping: Keeping = field(default_factory=Keeping)
+    """What of the recording is kept, and when."""
+    on_line: Callable[[str], None] | None = None
+    """Gets a line a second of what happens."""
 
 
 @dataclass(frozen=True)
@@ -199,48 +152,107 @@ class Captured:
     source: str
     overhead: dict[str, Any] | None = None
     """Nanoseconds of the command traced and untraced and their ratio, where that was asked for."""
+    failure: str | None = None
+    """Why recording ended before its time; the command ran on."""
+    runs_on: int | None = None
+    """The command's process, where a second signal came before it ended."""
 
 
 def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Captured:
     """Record the block events of the disks `devices` into the new folder `output`.
 
     Raise UsageError for a bad device or output, TracekitError when the machine does not allow it.
-    Kernel settings are given back on every way out, and by the next capture after a kill.
+    Kernel settings are given back on every way out, and by the next capture after a kill. Once it
+    records, nothing that fails ends the command, and what is recorded is kept.
     """
     disks = find_disks(devices)
     if os.geteuid() != 0:
-        raise TracekitError("a capture needs root", hint="run it with sudo")
+        raise TracekitError("a capture needs root", hint=WITHOUT_ROOT)
     _reject_output(output, disks)
     tracefs = tracefs_folder()
     with (
-        only_capture(tracefs, STATE_FOLDER) as (settings, notes),
-        named_for(output),
-        new_folder(output) as part,
-        closed_to_others(part),
+        only_capture(tracefs, STATE_FOLDER, output=output) as (settings, notes),
+        new_unfinished(output) as unfinished,
     ):
-        settings.leave(part)
+        settings.leave(unfinished.path)
         with settings.holding(*held_by_probes([f"/dev/{disk.name}" for disk in disks])):
-            choice = choose(options.source, tracefs=tracefs, disks=disks)
+            choice = choose(_asked_source(options), tracefs=tracefs, disks=disks)
         untraced_s = _untraced_s(options)
-        source = _source(choice.name, disks, part, settings=settings, options=options)
-        mounts, content = read_mounts(), options.work is None
+        source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
+        content, mounts = options.work is None, read_mounts()
         layout = read_layout(disks, mounts, reads_content=content)
+        manifest = _manifest(output, disks, layout, source=source.name, options=options)
         with signals_held() as stop:
-            started_s = time.monotonic()
-            recorded, ran, counters = _record(source, settings, options, stop, disks=disks)
-            duration_s = time.monotonic() - started_s
+            run = Run(source, settings, options, stop, disks, unfinished, manifest)
+            recorded = run.record()
         mounts += read_mounts()
-        layout, gone = read_again(layout, disks, mounts=mounts, reads_content=content)
-        for device in (one for one, disk in zip(devices, disks, strict=True) if disk.name in gone):
-            notes.append(f"{device} went away during the capture: its layout is that of before")
-        overhead = _overhead(ran, untraced_s)
-        layout["counters"] = to_builtins(counters)
-        traced = list(options.command)
-        summary = CaptureSummary(source=source.name, command=traced, overhead=overhead or UNSET)
-        folder = CaptureFolder(part, output.name, layout, summary, compress=options.compress)
-        kept = recorded.write(folder)
-    status, said = ran.exit_status if ran else None, (*notes, *choice.notes)
-    return Captured(kept, duration_s, status, stop.name, said, source.name, overhead)
+        notes.extend(_complete(run, devices, mounts=mounts, reads_content=content))
+        overhead = _overhead(run.ran, untraced_s)
+        manifest.summary.overhead = overhead or UNSET
+        kept = _written(recorded, run, output)
+        notes.extend(run.pieces.finish() if run.pieces else [])
+    said, ran = (*notes, *choice.notes, *run.notes), run.ran
+    ended = (ran.exit_status if ran else None, stop.name)
+    failure, runs_on = str(run.failure) if run.failure else None, ran.runs_on if ran else None
+    return Captured(kept, run.duration_s, *ended, said, source.name, overhead, failure, runs_on)
+
+
+def _complete(
+    run: Run, devices: Sequence[str], *, mounts: list[Mount], reads_content: bool
+) -> list[str]:
+    """Add to the manifest what is known at the end; return what there is to say of it."""
+    before = run.manifest.layout
+    layout, gone = read_again(before, run.disks, mounts=mounts, reads_content=reads_content)
+    run.manifest.layout = layout | {"counters": to_builtins(run.counters)}
+    named = zip(devices, run.disks, strict=True)
+    went = "went away during the capture: its layout is that of before"
+    return [f"{device} {went}" for device, disk in named if disk.name in gone]
+
+
+def _written(recorded: Written, run: Run, output: Path) -> CaptureFiles:
+    """Write the capture's files; PartialError, with the command's exit code, where that fails."""
+    with suppress(OSError):  # a full disk: what was saved at first will do
+        run.unfinished.save(run.manifest)
+    try:
+        return run.unfinished.finish(recorded, run.manifest, output=output)
+    except (PartialError, NothingRecordedError) as error:
+        raise PartialError(
+            f"{run.failure or 'recording ended'}; {error}",
+            hint=error.hint,
+            exit_code=(run.ran.exit_code if run.ran else 0) or PartialError.exit_code,
+        ) from None
+
+
+def _manifest(
+    output: Path,
+    disks: Sequence[Path],
+    layout: dict[str, Any],
+    *,
+    source: str,
+    options: CaptureOptions,
+) -> Manifest:
+    return Manifest(
+        output=output.name,
+        pid=os.getpid(),
+        boot_id=boot_id(),
+        began_ns=time.time_ns(),
+        compress=options.compress,
+        disks=[disk.name for disk in disks],
+        layout=layout,
+        summary=CaptureSummary(source=source, command=list(options.command)),
+    )
+
+
+def _asked_source(options: CaptureOptions) -> str | None:
+    """Return the source that is asked for: pieces are of the one that can be cut."""
+    if not options.keeping.is_in_pieces:
+        return options.source
+    if options.source not in (None, blk_tracer.BlkTracer.name):
+        raise UsageError(
+            f"--source {options.source} records as a whole",
+            hint=f"--rotate and --last are of {blk_tracer.BlkTracer.name}",
+        )
+    return blk_tracer.BlkTracer.name
 
 
 def _untraced_s(options: CaptureOptions) -> float | None:
@@ -272,6 +284,12 @@ def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | Non
     return {"traced_ns": traced_ns, "untraced_ns": untraced_ns, "ratio": ratio}
 
 
+PROBE_BYTES = 1 << 20
+PROBES = 3
+WRITTEN_AT = 6
+"""Sectors written, by their place in the file `stat`."""
+
+
 def _reject_output(output: Path, disks: Sequence[Path]) -> None:
     if output.exists():
         raise UsageError(f"{output} exists already", hint="choose another --output")
@@ -279,66 +297,196 @@ def _reject_output(output: Path, disks: Sequence[Path]) -> None:
     while not folder.exists():
         folder = folder.parent
     below = disks_below(folder, read_mounts())
-    for name in [disk.name for disk in disks if disk.name in below]:
-        raise UsageError(
-            f"{output} is on the traced disk {name}: the capture would record itself",
-            hint="choose an --output on another disk, or on a tmpfs such as /dev/shm",
-        )
+    is_unknown = not below and os.major(folder.stat().st_dev) == 0 and not _is_in_memory(folder)
+    for disk in disks:
+        if disk.name in below or (is_unknown and _is_written_to(disk, folder)):
+            raise UsageError(
+                f"{output} is on the traced disk {disk.name}: the capture would record itself",
+                hint="choose an --output on another disk, or on a tmpfs such as /dev/shm",
+            )
 
 
-def _record(
-    source: Source,
-    settings: Settings,
-    options: CaptureOptions,
-    stop: Stop,
-    *,
-    disks: Sequence[Path],
-) -> tuple[Recorded, Ran | None, list[DiskCounters]]:
-    """Run the source until it is time to stop; the settings are given back at once.
+def _is_in_memory(folder: Path) -> bool:
+    number = folder.stat().st_dev
+    numbers = f"{os.major(number)},{os.minor(number)}"
+    kinds = {mount.filesystem for mount in read_mounts() if mount.device == numbers}
+    return bool(kinds) and kinds <= {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
 
-    Return also what the disks' own counters say of the time in which it recorded.
+
+def _is_written_to(disk: Path, folder: Path) -> bool:
+    """Whether what is written in a folder comes to the disk, by the disk's own counters.
+
+    The mount table does not say what an overlay, in a container, or a network file system ends on.
     """
-    total_bytes = 0
-
-    def drain() -> None:
-        nonlocal total_bytes
-        total_bytes += source.drain()
-        options.on_bytes(total_bytes)
-
-    try:
-        source.start()
-        begin = read_all(disks)
-        ran = _wait(options, stop, drain)
-        time.sleep(SETTLE_S)
-        counters = counters_of(disks, begin=begin, end=read_all(disks))
-        return source.stop(), ran, counters
-    finally:
-        source.close()
-        settings.restore()
+    for _ in range(PROBES):
+        before = _written_bytes(disk)
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(os.urandom(PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            return False  # the capture's own folder will say why
+        if _written_bytes(disk) - before < PROBE_BYTES:
+            return False
+    return True
 
 
-def _wait(options: CaptureOptions, stop: Stop, drain: Callable[[], None]) -> Ran | None:
-    """Capture for as long as the options say; return how a command ended."""
-    if options.work is not None:
-        options.work(drain)
-        return None
-    if not options.command:
-        _drain_until_done(drain, options, stop)
-        return None
-    return run(
-        options.command,
-        stop,
-        popen=popen_options(options.user),
-        is_stdout_ours=options.is_stdout_ours,
-        each=drain,
-        pause_s=options.poll_s,
-    )
+def _written_bytes(disk: Path) -> int:
+    return int((disk / "stat").read_text().split()[WRITTEN_AT]) * SECTOR_BYTES
 
 
-def _drain_until_done(drain: Callable[[], None], options: CaptureOptions, stop: Stop) -> None:
-    end_s = time.monotonic() + options.duration_s if options.duration_s else math.inf
-    while not stop.signals:
-        drain()
-        if time.monotonic() >= end_s:
+@dataclass
+class Run:
+    """A source while it records: whatever fails, what there is is kept and the command runs on."""
+
+    source: Source
+    settings: Settings
+    options: CaptureOptions
+    stop: Stop
+    disks: Sequence[Path]
+    unfinished: Unfinished
+    manifest: Manifest
+    ran: Ran | None = None
+    counters: list[DiskCounters] = field(default_factory=list)
+    """What the disks' own counters say of the time in which it recorded."""
+    failure: TracekitError | None = None
+    """Why recording ended before its time."""
+    notes: list[str] = field(default_factory=list)
+    duration_s: float = 0.0
+    """How long it recorded."""
+    _total_bytes: int = 0
+    _began_s: float = 0.0
+    _begin: list[CountersRead | str] = field(default_factory=list)
+    _recorded: Written | None = None
+    pieces: Pieces | None = None
+    _watch: Watch | None = None
+    _asked: Any = None
+    """Who had SIGUSR1 before."""
+    _line: LiveLine | None = None
+    _has_space: Callable[[int], None] = lambda _recorded_bytes: None
+
+    def record(self) -> Written:
+        """Run the source until it is time to stop; the settings are given back at once.
+
+        Raise TracekitError when it did not begin, or the command could not be started.
+        """
+        self.unfinished.save(self.manifest)
+        try:
+            facts = self._start()
+            self._begin, self._began_s = read_all(self.disks), time.monotonic()
+            self.manifest.recorded = {**facts, "begin": to_builtins(self._begin)}
+            self.unfinished.save(self.manifest)
+            self._has_space = space_check(self.unfinished.path, self.source.copies)
+            self._wait()
+            return self._end()
+        except TracekitError:
+            self.unfinished.forget()
+            raise
+        finally:
+            self._let_go()
+
+    def _start(self) -> dict[str, Any]:
+        """Let the source begin, with what looks at its records if that is asked for."""
+        keeping, source, on_line = self.options.keeping, self.source, self.options.on_line
+        watch = Watch() if keeping.slow_ns is not None or on_line else None
+        lost = None
+        if isinstance(source, blk_tracer.BlkTracer):
+            source.seen = watch.see if watch else None
+            lost = source.losses
+        else:
+            watch = None
+        facts = source.start()
+        self.manifest.recorded = facts
+        if isinstance(source, blk_tracer.BlkTracer) and keeping.is_in_pieces:
+            output = self.unfinished.path.with_name(self.manifest.output)
+            self.pieces = Pieces(
+                source,
+                self.manifest,
+                output=output,
+                disks=self.disks,
+                keeping=keeping,
+                watch=watch,
+            )
+            self.pieces.begin()
+            self._asked = signal.signal(signal.SIGUSR1, self.pieces.ask)
+        self._watch = watch
+        self._line = LiveLine(self.disks, watch, lost) if on_line else None
+        return facts
+
+    def _let_go(self) -> None:
+        self.source.close()
+        if self._asked is not None:
+            signal.signal(signal.SIGUSR1, self._asked)
+        if failed := failure_of(self.settings.restore):
+            self.notes.append(f"{failed}; {failed.hint}")
+
+    def _wait(self) -> None:
+        """Record for as long as the options say."""
+        options = self.options
+        if options.work is not None:
+            options.work(self._drain)
+        elif options.command:
+            self.ran = run(
+                options.command,
+                self.stop,
+                popen=popen_options(options.user),
+                is_stdout_ours=options.is_stdout_ours,
+                each=self._drain,
+                pause_s=options.poll_s,
+            )
+        else:
+            end_s = time.monotonic() + options.duration_s if options.duration_s else math.inf
+            while not self.stop.signals and time.monotonic() < end_s and self._recorded is None:
+                self._drain()
+                time.sleep(options.poll_s)
+
+    def _drain(self) -> None:
+        """Take what was recorded; when that fails, end the recording and nothing else."""
+        if self._recorded is not None:
             return
-        time.sleep(options.poll_s)
+        self.failure = failure_of(self._take)
+        if self.failure is not None:
+            self._end()
+            self._let_go()
+
+    def _take(self) -> None:
+        moved = self.source.drain()
+        self._total_bytes += moved
+        keeping, kept_bytes = self.options.keeping, self._total_bytes
+        if self.pieces is not None:
+            self.pieces.look(moved)
+            kept_bytes = self.pieces.kept_bytes
+        elif self._watch is not None:
+            self._watch.pair()
+        if self._line is not None and self.options.on_line and (text := self._line.text()):
+            self.options.on_line(text)
+        self._has_space(kept_bytes)
+        if self.pieces is None and kept_bytes >= keeping.most_bytes:
+            self.notes.append(f"recording ended at --max-size, after {kept_bytes:,} bytes")
+            self._end()
+            self._let_go()
+
+    def _end(self) -> Written:
+        """Stop recording, once; return what is recorded."""
+        if self._recorded is not None:
+            return self._recorded
+        if self.failure is None:
+            time.sleep(SETTLE_S)
+        self.duration_s = time.monotonic() - self._began_s
+        end = read_all(self.disks)
+        self.counters = counters_of(self.disks, begin=self._begin, end=end)
+        try:
+            self._recorded = self.source.stop()
+        except TracekitError as error:
+            if not self._total_bytes:
+                raise
+            self.failure = self.failure or error
+            self._recorded = recorded_in(self.unfinished.path, self.manifest)
+        self.manifest.recorded = self.source.facts
+        if self.pieces is not None:
+            lost, self.counters = self.pieces.rest(end)
+            facts = {"clock_to_wall_ns": self.source.facts["clock_to_wall_ns"], **lost}
+            self.manifest.recorded = facts
+            self._recorded = recorded_in(self.unfinished.path, self.manifest)
+        return self._recorded

@@ -16,7 +16,7 @@ from tracekit.commands.options import option
 from tracekit.errors import UsageError
 
 OF_FILES = ("below", "hash_names", "force")
-OF_DISKS = ("source", "compress", "buffer", "duration")
+OF_DISKS = (*("source", "compress", "buffer", "duration", "max_size", "rotate", "last", "slower"),)
 
 
 class DevicesAndCommand(TyperCommand):
@@ -43,6 +43,7 @@ CLASS = DevicesAndCommand
 
 
 @options.of(
+    tk.recover,
     tk.capture,
     tk.capture_files,
     output="New folder, on a disk that is not traced.",
@@ -52,11 +53,23 @@ CLASS = DevicesAndCommand
     " kept. [default: the first that works here]",
     compress="Compress the record files.",
     buffer=option("Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE"),
+    max_size=option("End the recording, not the command, at so many bytes.", metavar="SIZE"),
+    rotate=option(
+        "Write a capture of each so many bytes or minutes: OUTPUT-0001, ...; --max-size then keeps"
+        " the newest.",
+        metavar="SIZE|TIME",
+    ),
+    last=option(
+        "Keep only the last 10min, or so; written at the end and at a SIGUSR1, as OUTPUT-0001, ...",
+        metavar="TIME",
+    ),
+    slower=option("With --last: write it when a request takes longer.", metavar="TIME"),
     files=None,
     below="With --files: only what is below this folder, with all sizes.",
     hash_names="With --files: hashes for names of files and processes.",
     untraced="Run the command untraced before, to measure what tracing costs.",
     force="With --files: replace the folder if it is a trace.",
+    recover=None,
 )
 def capture(
     device: Annotated[
@@ -79,10 +92,23 @@ def capture(
             " trace folder. Needs strace; no root.",
         ),
     ] = False,
+    recover: Annotated[
+        bool,
+        typer.Option(
+            "--recover",
+            help="Finish what a killed capture left, NAME.unfinished as the device or all, and give"
+            " back the kernel's settings.",
+        ),
+    ] = False,
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
     """Record disks' block events and layout while a command runs, or the command's file calls."""
+    if recover:
+        _recover(device or [], chosen, as_json=as_json)
+        return
+    if "output" not in chosen:
+        raise UsageError("where to? --output is missing", hint="give -o and a new folder")
     words = [*(device or ()), *(command or ())]
     if files:
         if "duration" in chosen or not words:
@@ -106,6 +132,16 @@ def capture(
         options.say(note, err=True)
     _print(captured.summary, chosen["output"], as_json=as_json)
     captured.check()
+
+
+def _recover(folders: list[str], chosen: Mapping[str, Any], *, as_json: bool) -> None:
+    others = tuple(name for name in chosen if name != "output")
+    _refuse(chosen, others, "is of a new capture", hint="leave it away with --recover")
+    found = tk.recover(folders, chosen.get("output"))
+    if as_json:
+        typer.echo(json.dumps(found.summary, indent=2))
+        return
+    options.say(*(found.notes or ["nothing is left over"]))
 
 
 def _refuse(chosen: Mapping[str, Any], names: tuple[str, ...], why: str, *, hint: str) -> None:

@@ -1,0 +1,163 @@
+"""Captures in pieces: each whole in itself, together all; the last minutes; a size not passed."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import parsed as traces
+from tests.capture import machine
+from tests.capture.machine import TRACER, Disk
+from tests.decode.records import Event
+from tracekit.capture.live import LiveLine, Watch
+from tracekit.readers.blktrace import parse
+
+pytestmark = pytest.mark.root
+
+
+def bursts(disk: Disk, count: int, *, writes: int = 60) -> str:
+    """Return a script of bursts of direct writes, each behind the one before it.
+
+    The first pages stay: the signature of the partition's swap area.
+    """
+    what = f"if=/dev/zero of={disk.device}p3 bs=4k count={writes} oflag=direct conv=notrunc"
+    burst = f"dd {what} seek=$((16 + turn * {writes})) status=none; sleep 0.1"
+    return f"for turn in $(seq 0 {count - 1}); do {burst}; done"
+
+
+def places(disk: Disk, capture: Path, folder: Path) -> list[int]:
+    """Return the sectors written in the third partition, in the capture's order."""
+    if not machine.read_layout(capture)["capture"]["records"]:
+        return []  # nothing was written behind the last cut
+    trace, _ = parse([capture], folder / f"parsed-{capture.name}")
+    loss = trace.content["loss"]
+    assert (loss["dropped"], loss["unseen"]["at_least"]) == (0, 0)
+    rows = traces.requests(trace)
+    first = int(Path(f"/sys/class/block/{disk.name}p3/start").read_text())
+    is_direct = [size == 4096 for size in rows["length_bytes"].to_pylist()]
+    sectors = [sector - first - 128 for sector in rows["sector"].to_pylist()]
+    ours = zip(sectors, is_direct, strict=True)
+    return [sector // 8 for sector, is_ours in ours if is_ours and 0 <= sector < 8 * 2048]
+
+
+def test_pieces_of_a_capture_are_the_whole(disk: Disk, tmp_path: Path) -> None:
+    # WHEN a capture is cut every so often
+    command = ("sh", "-c", bursts(disk, 8))
+    done = disk.capture(tmp_path / "trace", *TRACER, "--rotate", "300ms", command=command)
+    # THEN each piece is a capture, and all together have every write once, in order
+    pieces = [*sorted(tmp_path.glob("trace-*")), tmp_path / "trace"]
+    assert f"{len(pieces) - 1} more: trace-0001" in done.stderr
+    assert len(pieces) >= 3
+    found = [place for piece in pieces for place in places(disk, piece, tmp_path)]
+    assert found == list(range(8 * 60))
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_the_newest_pieces_are_kept(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a folder of somebody with the name that the first piece would have
+    mine = tmp_path / "trace-0001" / "mine"
+    mine.parent.mkdir()
+    mine.write_bytes(bytes(1 << 20))
+    command = ("sh", "-c", bursts(disk, 8))
+    options = ("--rotate", "20KiB", "--max-size", "60KiB")
+    disk.capture(tmp_path / "trace", *TRACER, *options, command=command)
+    # THEN it stays as it is, and of the pieces the oldest are gone
+    assert [*mine.parent.iterdir()] == [mine]
+    pieces = sorted(tmp_path.glob("trace-*"))[1:]
+    assert pieces[0].name > "trace-0002"
+    found = [
+        place for one in (*pieces, tmp_path / "trace") for place in places(disk, one, tmp_path)
+    ]
+    assert found == list(range(8 * 60 - len(found), 8 * 60))
+
+
+def test_a_capture_ends_at_its_size_and_the_command_does_not(disk: Disk, tmp_path: Path) -> None:
+    command = ("sh", "-c", f"{bursts(disk, 6)}; echo >{tmp_path}/whole")
+    done = disk.capture(tmp_path / "trace", "--max-size", "40KiB", command=command)
+    assert "recording ended at --max-size" in done.stderr
+    assert (tmp_path / "whole").exists()
+    size = sum(file.stat().st_size for file in (tmp_path / "trace").glob("*.blktrace.*"))
+    assert 30 << 10 < size < 80 << 10
+
+
+def test_the_last_seconds_are_kept_until_they_are_asked_for(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a capture that keeps the last half second
+    mark = tmp_path / "mark"
+    script = f"{bursts(disk, 12)}; echo >{mark}; sleep 0.6; {bursts(disk, 1)}"
+    output, words = tmp_path / "trace", ("--last", "500ms", "--", "sh", "-c", script)
+    running = machine.start_capture(disk.device, *TRACER, "-o", output, *words)
+    machine.wait_for(mark.exists)
+    # WHEN it is asked for that
+    running.send_signal(signal.SIGUSR1)
+    assert running.communicate(timeout=machine.TIMEOUT_S)[0]
+    # THEN the piece has what was before that moment, without a gap, and not all
+    found = places(disk, tmp_path / "trace-0001", tmp_path)
+    assert found == list(range(12 * 60 - len(found), 12 * 60))
+    assert 60 <= len(found) < 11 * 60
+    # AND the capture has what was before its end
+    assert set(places(disk, output, tmp_path)) <= {*range(12 * 60)}
+
+
+def test_a_slow_request_asks_for_what_was_before_it(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a threshold that no request passes, and one that each passes
+    for slower, pieces in (("10min", 0), ("1ns", 1)):
+        output = tmp_path / f"trace{pieces}"
+        options = ("--last", "10s", "--slower", slower)
+        disk.capture(output, *TRACER, *options, command=("sh", "-c", bursts(disk, 4)))
+        assert len(list(tmp_path.glob(f"trace{pieces}-*"))) == pieces
+    # THEN it is written at the first, and has it
+    assert places(disk, tmp_path / "trace1-0001", tmp_path)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--rotate", "1h", "--last", "1h"), "--rotate and --last were both given"),
+        (("--slower", "1ms"), "--slower writes what --last keeps"),
+        (("--last", "1h", "--source", "perf"), "--source perf records as a whole"),
+        (("--rotate", "soon"), "--rotate: 'soon' is not a size"),
+    ],
+)
+def test_words_that_cannot_be(
+    disk: Disk, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    code, text = machine.rejection(disk.device, "-o", tmp_path / "trace", *words, "--", "true")
+    assert (code, message in text) == (2, True), text
+
+
+def event(action: int, time_ns: int, sector: int) -> bytes:
+    who = {"pid": 1, "device": 7 << 20, "cpu": 0}
+    return Event(time_ns, 2 << 16 | action, sector, 4096, payload=b"", **who).pack(0)
+
+
+def test_latencies_are_from_an_issue_to_its_completion() -> None:
+    # GIVEN issues (7) and completions (8) of two CPUs, a loss amid them, and one that waits
+    watch = Watch()
+    watch.see(event(7, 100, 8) + event(1, 101, 16) + b"CPU:0 [LOST 3 EVENTS]\n" + event(7, 150, 16))
+    watch.see(event(8, 400, 8) + event(8, 90, 16))
+    # THEN a completion belongs to the issue before it, also where the CPUs come one by one
+    assert watch.pair() == 300
+    watch.see(event(8, 1150, 16))
+    assert watch.pair() == 1000
+    assert watch.p99_ns() == int(np.percentile([300, 1000], 99))
+    assert (watch.pair(), watch.p99_ns()) == (0, None)
+
+
+def test_the_line_has_rates_latency_and_losses(disk: Disk) -> None:
+    watch = Watch()
+    line = LiveLine([Path(f"/sys/block/{disk.name}")], watch, lambda: {"overrun": 3})
+    assert line.text() is None
+    read = f"if={disk.device}p3 of=/dev/null bs=1M count=4 iflag=direct status=none"
+    subprocess.run(["dd", *read.split()], check=True)
+    watch.see(event(7, 100, 8) + event(8, 1100, 8))
+    watch.pair()
+    time.sleep(1)
+    text = line.text()
+    assert text is not None
+    rates, mib, latency, lost = text.split(", ")
+    assert float(rates.split()[0]) >= 3
+    assert 1 < float(mib.split()[0]) <= 4.5
+    assert (latency, lost) == ("p99 1 us", "3 lost")

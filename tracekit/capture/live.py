@@ -1,0 +1,118 @@
+"""What a capture sees while it records: rates, latencies and losses, for a line and a threshold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.capture.recording import HEADER_7, LOST, MAGIC
+from tracekit.units import SECTOR_BYTES, format_duration
+
+LINE_S = 1.0
+ISSUED, COMPLETED = 7, 8
+MOST_OPEN = 1 << 16
+"""Requests whose completion is waited for; older ones are given up."""
+REQUESTS, SECTORS = (0, 4), (2, 6)
+"""Of reads and writes, by their places in the file `stat`."""
+_EVENT = np.dtype([("device", "u4"), ("sector", "u8"), ("time", "u8"), ("is_done", "?")])
+Events = NDArray[np.void]
+
+
+class Watch:
+    """Latencies from issue to completion, of the records as they come."""
+
+    def __init__(self) -> None:
+        self._new: list[Events] = []
+        self._open = np.empty(0, _EVENT)
+        self.latencies_ns: list[NDArray[np.int64]] = []
+
+    def see(self, data: bytes) -> None:
+        """Take records of a CPU."""
+        # Behind a message of a loss the records may stand at any byte.
+        for part in LOST.split(data)[::2] if b"LOST" in data else [data]:
+            self._new.append(_events(part))
+
+    def pair(self) -> int:
+        """Find what was completed by now; return the longest latency, 0 without one."""
+        events = np.concatenate([self._open, *self._new])
+        self._new = []
+        events = events[np.lexsort((events["time"], events["sector"], events["device"]))]
+        same = events["device"][1:] == events["device"][:-1]
+        same &= events["sector"][1:] == events["sector"][:-1]
+        is_pair = same & events["is_done"][1:] & ~events["is_done"][:-1]
+        spans = (events["time"][1:] - events["time"][:-1])[is_pair].astype(np.int64)
+        waits = ~events["is_done"]
+        waits[:-1] &= ~is_pair
+        self._open = events[waits]
+        if len(self._open) > MOST_OPEN:
+            self._open = self._open[np.argsort(self._open["time"])[-MOST_OPEN:]]
+        if len(spans):
+            self.latencies_ns.append(spans)
+        return int(spans.max(initial=0))
+
+    def p99_ns(self) -> int | None:
+        """Return the 99th percentile since the last call; None without a completion."""
+        found, self.latencies_ns = self.latencies_ns, []
+        return int(np.percentile(np.concatenate(found), 99)) if found else None
+
+
+def _events(data: bytes) -> Events:
+    """Return the issues and completions of data among records that begin at its first byte."""
+    words = np.frombuffer(data, "u4", len(data) // 4)
+    starts = np.flatnonzero(words == MAGIC) * 4
+    starts = starts[starts + HEADER_7.itemsize <= len(data)]
+    raw = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(HEADER_7.itemsize)]
+    headers = raw.reshape(len(starts), HEADER_7.itemsize).view(HEADER_7)[:, 0]
+    action = headers["action"] & 0xFF
+    headers = headers[((action == ISSUED) | (action == COMPLETED)) & (headers["bytes"] > 0)]
+    found = np.empty(len(headers), _EVENT)
+    for name in ("device", "sector", "time"):
+        found[name] = headers[name]
+    found["is_done"] = headers["action"] & 0xFF == COMPLETED
+    return found
+
+
+class LiveLine:
+    """One line a second of what happens on the disks."""
+
+    def __init__(
+        self,
+        disks: Sequence[Path],
+        watch: Watch | None,
+        lost: Callable[[], Mapping[str, int]] | None,
+    ) -> None:
+        """Prepare a line; without a watch it has no latencies, without `lost` no losses."""
+        self._disks, self._watch, self._lost = disks, watch, lost
+        self._read_s, self._counts = time.monotonic(), self._read()
+
+    def _read(self) -> tuple[int, int]:
+        requests = sectors = 0
+        for disk in self._disks:
+            try:
+                values = [int(word) for word in (disk / "stat").read_text().split()]
+            except OSError:
+                continue  # it went away
+            requests += sum(values[place] for place in REQUESTS)
+            sectors += sum(values[place] for place in SECTORS)
+        return requests, sectors
+
+    def text(self) -> str | None:
+        """Return the line when it is time for the next one, else None."""
+        now_s = time.monotonic()
+        past_s = now_s - self._read_s
+        if past_s < LINE_S:
+            return None
+        before, self._counts, self._read_s = self._counts, self._read(), now_s
+        requests, sectors = (now - then for now, then in zip(self._counts, before, strict=True))
+        mib = sectors * SECTOR_BYTES / past_s / (1 << 20)
+        parts = [f"{max(0, requests) / past_s:,.0f} requests/s", f"{max(0.0, mib):,.1f} MiB/s"]
+        if self._watch is not None:
+            p99_ns = self._watch.p99_ns()
+            parts.append(f"p99 {format_duration(p99_ns) if p99_ns is not None else '-'}")
+        if self._lost is not None:
+            parts.append(f"{sum(self._lost().values()):,} lost")
+        return ", ".join(parts)

@@ -1,0 +1,224 @@
+"""Captures that are kept piece by piece: one after the other, or the last minutes only.
+
+A piece is an unfinished capture of its own, NAME-0001.unfinished, which a process beside this one
+finishes while this one goes on to record.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from tracekit.capture.blk_tracer import NAMES, BlkTracer
+from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
+from tracekit.capture.live import Watch
+from tracekit.capture.unfinished import Manifest, add_to_index, name_for
+from tracekit.helper_programs import start_tracekit
+from tracekit.layout import DiskCounters
+
+PARTS = 8
+"""The last minutes are kept in so many parts and one: the oldest goes as a whole."""
+LEAST_PAUSE_S = 1.0
+"""Between two dumps of which a slow request is the reason."""
+FINISH_S = 600.0
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What of a recording is kept, and when."""
+
+    rotate_bytes: float = math.inf
+    rotate_s: float = math.inf
+    last_s: float | None = None
+    """Keep only so much, until something asks for it."""
+    slow_ns: int | None = None
+    """A request that takes longer asks for it."""
+    most_bytes: float = math.inf
+
+    @property
+    def is_in_pieces(self) -> bool:
+        """Whether the recording is cut."""
+        return self.last_s is not None or min(self.rotate_bytes, self.rotate_s) < math.inf
+
+
+@dataclass
+class _Segment:
+    """Files that were recorded at one time."""
+
+    begin: list[CountersRead | str]
+    """What the disks' counters were then."""
+    lost: dict[str, int]
+    """Losses until then."""
+    began_s: float
+    ended_s: float = math.inf
+    paths: list[Path] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.paths)
+
+
+class Pieces:
+    """The segments of a recording, and the pieces that were made of them."""
+
+    def __init__(
+        self,
+        source: BlkTracer,
+        manifest: Manifest,
+        *,
+        output: Path,
+        disks: Sequence[Path],
+        keeping: Keeping,
+        watch: Watch | None,
+    ) -> None:
+        self._source, self._manifest, self._output = source, manifest, output.absolute()
+        self._disks, self._keeping, self._watch = disks, keeping, watch
+        self._segments: list[_Segment] = []
+        self._dumped_s = -math.inf
+        self._writers: list[tuple[Path, subprocess.Popen[str]]] = []
+        self._is_asked = False
+        self._current_bytes = 0
+        self._number = 0
+
+    def ask(self, *_signal: object) -> None:
+        """Ask for what is kept, as the handler of a signal."""
+        self._is_asked = True
+
+    def begin(self) -> None:
+        """Begin the first segment."""
+        begin, lost = read_all(self._disks), self._source.losses()
+        self._segments.append(_Segment(begin, lost, time.monotonic()))
+
+    @property
+    def kept_bytes(self) -> int:
+        """The size of what is kept in this recording now."""
+        return self._current_bytes + sum(one.size_bytes for one in self._segments)
+
+    def look(self, moved_bytes: int) -> None:
+        """After records were moved: cut, drop or write what it is time for."""
+        self._current_bytes += moved_bytes
+        keeping, now_s = self._keeping, time.monotonic()
+        age_s = now_s - self._segments[-1].began_s
+        if keeping.last_s is None:
+            if self._current_bytes >= keeping.rotate_bytes or age_s >= keeping.rotate_s:
+                self._write(self._cut())
+                self._segments = self._segments[-1:]
+                self._drop_pieces()
+            return
+        slowest_ns = self._watch.pair() if self._watch else 0
+        is_slow = keeping.slow_ns is not None and slowest_ns >= keeping.slow_ns
+        if self._is_asked or (is_slow and now_s >= self._dumped_s + LEAST_PAUSE_S):
+            self._is_asked, self._dumped_s = False, now_s
+            self._write(self._cut())
+        elif age_s >= keeping.last_s / PARTS or self._current_bytes >= keeping.most_bytes / PARTS:
+            self._cut()
+        self._drop_segments(now_s)
+
+    def _cut(self) -> list[CountersRead | str]:
+        """End the segment and begin the next; return the disks' counters at its end."""
+        end = read_all(self._disks)
+        self._source.drain()
+        self._segments[-1].paths = self._source.cut()
+        self._segments[-1].ended_s = time.monotonic()
+        self._current_bytes = 0
+        self.begin()
+        return end
+
+    def _drop_segments(self, now_s: float) -> None:
+        """Delete what is older than is to be kept, or more."""
+        keeping = self._keeping
+        oldest_s = now_s - (keeping.last_s or math.inf)
+        while len(self._segments) > 1 and (
+            self._segments[0].ended_s < oldest_s or self.kept_bytes > keeping.most_bytes
+        ):
+            for path in self._segments.pop(0).paths:
+                path.unlink()
+
+    def _write(self, end: list[CountersRead | str]) -> None:
+        """Make a piece of the segments but the current one, and have it finished."""
+        name, folder = self._new_piece()
+        with suppress(OSError):
+            add_to_index(folder)
+        *segments, current = self._segments
+        for path in (path for one in segments for path in one.paths):
+            (folder / path.name).hardlink_to(path)
+        spool = segments[-1].paths[0].parent
+        if (spool / NAMES).exists():
+            shutil.copyfile(spool / NAMES, folder / NAMES)
+        if self._keeping.last_s is None:
+            for path in (path for one in segments for path in one.paths):
+                path.unlink()
+        counters = counters_of(self._disks, begin=segments[0].begin, end=end)
+        self._manifest_of(name, counters, _between(segments[0].lost, current.lost)).save_in(folder)
+        # It is another process, so that this one has its time for the kernel's buffers.
+        words, pipe = ("capture", "--recover", str(folder)), subprocess.PIPE
+        options = {"stdout": pipe, "stderr": pipe, "text": True, "start_new_session": True}
+        writer = start_tracekit(*words, **options)
+        self._writers.append((name, writer))
+
+    def _new_piece(self) -> tuple[Path, Path]:
+        """Return a name that nothing has yet, and its unfinished folder."""
+        while True:
+            self._number += 1
+            name = self._output.with_name(f"{self._output.name}-{self._number:04}")
+            folder = name_for(name)
+            if not os.path.lexists(name):
+                with suppress(FileExistsError):
+                    folder.mkdir(mode=0o700)
+                    return name, folder
+
+    def _manifest_of(
+        self, name: Path, counters: list[DiskCounters], lost: dict[str, int]
+    ) -> Manifest:
+        layout = self._manifest.layout | {"counters": to_builtins(counters)}
+        recorded = {**lost, "clock_to_wall_ns": self._manifest.recorded["clock_to_wall_ns"]}
+        return replace(self._manifest, output=name.name, layout=layout, recorded=recorded)
+
+    def _drop_pieces(self) -> None:
+        """Delete the oldest finished pieces of more than is to be kept."""
+        there = self._finished()
+        sizes = [sum(file.stat().st_size for file in name.iterdir()) for name in there]
+        total = sum(sizes)
+        for name, size in zip(there, sizes, strict=True):
+            if total <= self._keeping.most_bytes:
+                return
+            shutil.rmtree(name)
+            total -= size
+
+    def _finished(self) -> list[Path]:
+        """Return the pieces that are written and there: what else has such a name is not ours."""
+        return [name for name, one in self._writers if one.poll() == 0 and name.is_dir()]
+
+    def rest(self, end: list[CountersRead | str]) -> tuple[dict[str, int], list[DiskCounters]]:
+        """Return losses and counters of what is left at the end, once the source has stopped."""
+        first = self._segments[0]
+        lost = _between(first.lost, self._source.losses())
+        return lost, counters_of(self._disks, begin=first.begin, end=end)
+
+    def finish(self) -> list[str]:
+        """Wait until the pieces are written; return what there is to say about them."""
+        notes = []
+        for name, writer in self._writers:
+            _, talk = writer.communicate(timeout=FINISH_S)
+            if writer.returncode:
+                notes.append(f"{name} is not finished: {talk.strip()}")
+        if self._keeping.last_s is None:
+            self._drop_pieces()
+        done = [name.name for name in self._finished()]
+        if done:
+            notes.append(f"{len(done)} more: {done[0]}" + (f" to {done[-1]}" if done[1:] else ""))
+        return notes
+
+
+def _between(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
+    return {name: now[name] - before[name] for name in ("overrun", "dropped")}

@@ -1,0 +1,196 @@
+"""What a killed capture left: its records, in a folder and in the kernel, and kernel settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import to_builtins
+
+from tracekit.capture import blk_tracer, blktrace, programs
+from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
+from tracekit.capture.kernel_state import STATE_FOLDER, Settings, tracer_lock
+from tracekit.capture.recording import CaptureFiles, NothingRecordedError
+from tracekit.capture.tracefs import mounted_folder
+from tracekit.capture.unfinished import (
+    MANIFEST,
+    SUFFIX,
+    Manifest,
+    Unfinished,
+    Written,
+    free_name,
+    left_over,
+    opened_unfinished,
+)
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.layout import DiskCounters
+
+WHY_KILLED = "the capture was killed"
+GAVE_BACK = "gave back the kernel settings of a capture that was killed"
+
+IN_FOLDER: dict[str, Callable[[Path], Written]] = {
+    blktrace.Blktrace.name: blktrace.recorded_in,
+    programs.Perf.name: programs.Perf.recorded_in,
+    programs.Bpftrace.name: programs.Bpftrace.recorded_in,
+}
+
+
+def recorded_in(folder: Path, manifest: Manifest) -> Written:
+    """Return what a source recorded in a folder, however it ended."""
+    source = manifest.summary.source
+    if source == blk_tracer.BlkTracer.name:
+        is_live = manifest.is_of_this_boot
+        return blk_tracer.recorded_in(folder, manifest.recorded, is_live=is_live)
+    return IN_FOLDER[source](folder)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A capture that was finished later."""
+
+    output: Path
+    kept: CaptureFiles
+    source: str
+
+    def __str__(self) -> str:
+        """Say what it is."""
+        lost = self.kept.overrun + self.kept.dropped
+        return f"recovered {self.kept.records:,} records, {lost:,} lost: {self.output}"
+
+
+@contextmanager
+def only_capture(
+    tracefs: Path, state_folder: Path, *, output: Path | None = None
+) -> Iterator[tuple[Settings, list[str]]]:
+    """Hold the capture lock; yield fresh settings, and what was done about a killed capture.
+
+    What that recorded is finished under its own name, or another if that is `output`. Raise
+    TracekitError when another capture runs. The settings are given back on leaving.
+    """
+    with tracer_lock(tracefs, state_folder) as state:
+        notes = _clean_up(state, output)
+        settings = Settings(state)
+        try:
+            yield settings, notes
+        finally:
+            settings.restore()
+
+
+def _clean_up(state: Path, output: Path | None) -> list[str]:
+    """Salvage what a killed capture left; return what there is to say about it."""
+    notes, folder = _release(state)
+    if folder is not None:
+        try:
+            notes.append(str(finish(folder, taken=output)))
+        except NothingRecordedError as error:
+            notes.append(f"{folder}: {error}")
+        except (OSError, TracekitError) as error:
+            notes.append(f"its records are kept in {folder}: {error}")
+    return notes
+
+
+def _release(state: Path) -> tuple[list[str], Path | None]:
+    """Take what a killed capture left in the kernel, and give back what it changed.
+
+    Return what there is to say, and the folder with its records.
+    """
+    try:
+        dead = Settings.of_dead_capture(state)
+    except InputError as error:
+        state.unlink()
+        return [f"what a killed capture left changed is lost: {error}; {error.hint}"], None
+    if dead is None:
+        return [], None
+    notes = [GAVE_BACK]
+    folder = dead.left
+    if folder is not None and (folder / MANIFEST).exists():
+        try:
+            with opened_unfinished(folder) as left:
+                _take_rest(left, dead)
+        except (OSError, TracekitError) as error:
+            notes.append(f"what was left in the kernel's buffers is lost: {error}")
+    elif folder is not None:  # nothing was recorded
+        shutil.rmtree(folder, ignore_errors=True)
+        folder = None
+    try:
+        dead.restore()
+    except TracekitError as error:
+        # It was tried twice by now: what the kernel does not take must not stop every capture.
+        notes.append(f"except these, set them by hand: {error}")
+        state.unlink()
+    return notes, folder
+
+
+def _take_rest(left: Unfinished, dead: Settings) -> None:
+    """Take what is left in the kernel's buffers, which is still being recorded."""
+    manifest = left.read()
+    disks = [Path("/sys/block") / name for name in manifest.disks]
+    counters = [DiskCounters(device=disk.name, why_not=WHY_KILLED) for disk in disks]
+    if manifest.summary.source == blk_tracer.BlkTracer.name and manifest.is_of_this_boot:
+        begin = msgspec.convert(manifest.recorded.pop("begin", []), list[CountersRead | str])
+        facts = blk_tracer.BlkTracer.rest_of(
+            left.path, facts=manifest.recorded, disks=disks, settings=dead
+        )
+        manifest.recorded = facts
+        if len(begin) == len(disks):
+            counters = counters_of(disks, begin=begin, end=read_all(disks))
+    manifest.layout["counters"] = to_builtins(counters)
+    left.save(manifest)
+
+
+def finish(folder: Path, *, output: Path | None = None, taken: Path | None = None) -> Recovered:
+    """Write the files of a capture that ended somehow; its name is free and not `taken`."""
+    with opened_unfinished(folder) as left:
+        manifest = left.read()
+        name = output or folder.with_name(folder.name.removesuffix(SUFFIX))
+        target = output or free_name(name, taken=taken.absolute() if taken else None)
+        kept = left.finish(recorded_in(folder, manifest), manifest, output=target)
+    return Recovered(target, kept, manifest.summary.source)
+
+
+def recover(
+    folders: Sequence[Path], output: Path | None = None
+) -> tuple[list[Recovered], list[str]]:
+    """Give back what a killed capture left in the kernel, and finish captures that were not.
+
+    Without `folders`, all that captures on this machine left. Return also what there is to say.
+    """
+    notes: list[str] = []
+    tracefs = mounted_folder()
+    if tracefs is not None and os.geteuid() == 0 and running() is None:
+        with tracer_lock(tracefs, STATE_FOLDER) as state:
+            notes, folder = _release(state)
+        if folder is not None and not folders:
+            folders = [folder, *(path for path, _ in left_over() if path != folder)]
+    chosen = list(folders) or [path for path, _ in left_over()]
+    if output is not None and len(chosen) != 1:
+        raise UsageError(f"--output is for one capture, not {len(chosen)}", hint="name the folder")
+    found = []
+    for folder in chosen:
+        try:
+            found.append(finish(folder, output=output))
+        except NothingRecordedError as error:
+            notes.append(f"{folder}: {error}")
+    return found, notes
+
+
+def running() -> int | None:
+    """Return the process of the capture that runs, or None; no lock is taken for that."""
+    try:
+        pid = int((STATE_FOLDER / "pid").read_text())
+    except (OSError, ValueError):
+        return None
+    return pid if Path(f"/proc/{pid}").exists() else None
+
+
+def settings_left() -> list[str]:
+    """Return the kernel settings that a killed capture left changed."""
+    if running() is not None:
+        return []
+    dead = Settings.of_dead_capture(STATE_FOLDER / "state.json")
+    return [] if dead is None else dead.shown
