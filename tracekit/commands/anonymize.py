@@ -1,0 +1,20 @@
+"""`tracekit anonymize`: a trace that can be given away."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+import tracekit as tk
+from tracekit.commands import options
+
+
+@options.of(tk.Trace.anonymize, output="New trace folder.", force=options.FORCE_TRACE)
+def anonymize(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
+    """Give the requests of a trace other places and names, with the same sequences and roles."""
+    made = tk.open(trace).anonymize(**chosen)
+    summary = {"output": str(made.path), "requests": made.info.counts["requests"]}
+    text = f"{made.path}: {summary['requests']:,} requests; classify it anew"
+    typer.echo(json.dumps(summary, indent=2)) if as_json else options.say(text)
