@@ -77,8 +77,10 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
 
 
 def ints(column: Any, *, if_null: int = 0) -> NDArray[np.int64]:
-    """Return an int64 column, with `if_null` in place of nulls."""
-    values = _values(column, np.int64)
+    """Return a column of int64 or int32, with `if_null` in place of nulls."""
+    # Arrow's own cast would import all of pyarrow.compute.
+    kind = np.int32 if column.type == pa.int32() else np.int64
+    values = _values(column, kind).astype(np.int64, copy=False)
     if column.null_count:
         return np.where(_bits(column, 0), values, np.int64(if_null))
     return values
@@ -160,8 +162,10 @@ def word_array(texts: Sequence[str]) -> Any:
     """Return an Arrow array of the texts."""
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
-    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers).cast(pa.string())
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise pa.ArrowInvalid(f"{ends[-1]:,} bytes of text are too much for one column")
+    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
 def count_rejected(
@@ -192,6 +196,11 @@ def read_columns(file: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """
     for batch in read_batches(file, names):
         yield {name: batch.column(name) for name in names}
+
+
+def release_unused() -> None:
+    """Return memory to the system that Arrow has freed and would keep for its next columns."""
+    pa.default_memory_pool().release_unused()
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:

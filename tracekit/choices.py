@@ -10,6 +10,8 @@ Pace = Literal["trace", "closed", "fast"]
 BenchPace = Literal["trace", "fast"]
 LatePolicy = Literal["catch-up", "slip", "drop"]
 Engine = Literal["auto", "io_uring", "threads", "nvme", "dax", "emulated", "null"]
+MeasuringEngine = Literal["auto", "io_uring", "threads", "dax", "emulated"]
+"""Of them those by which a device can be measured."""
 Direct = Literal["auto", "on", "off"]
 OutOfRange = Literal["refuse", "wrap", "fold", "scale", "clip", "skip"]
 Overlaps = Literal["allow", "order", "drop"]
@@ -31,7 +33,8 @@ Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
     "blkparse", "blk", "perf", "ftrace", "octf", "vscsi1", "vscsi2", "oracleGeneral", "blkreplay",
     "msr", "spc", "alibaba", "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3",
-    "biosnoop",
+    "biosnoop", "lackey", "perf-mem", "perf-mem-report", "gem5-packets", "gem5", "ramulator",
+    "ramulator-cpu",
 ]  # fmt: skip
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]
 GenerateFormat = Literal["trace", "plan", "fio"]

@@ -30,6 +30,7 @@ from tracekit._native.decode import Decoder
 from tracekit._native.players import checked_program
 from tracekit.arrow import int64_column, open_table
 from tracekit.capture import files as strace
+from tracekit.capture import recovery, unfinished
 from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
@@ -381,6 +382,7 @@ MACHINE = Group(
 
 
 EVENT = "block:block_rq_issue"
+RECOVER = "run: sudo tracekit capture --recover"
 NOT_MOUNTED = Finding("limited", "tracefs is not mounted; a capture mounts it")
 
 
@@ -394,6 +396,8 @@ def blk_tracer() -> Finding:
         return Finding("missing", "this kernel has no tracer blk", remedy)
     os.close(os.open(folder / "current_tracer", os.O_WRONLY))
     used_by = read_setting(folder / "current_tracer")
+    if used_by != "nop" and recovery.settings_left():
+        return Finding("limited", "a killed capture of tracekit left it on", RECOVER)
     if used_by != "nop":
         return Finding("limited", f"in use: current_tracer is {used_by}", "stop that tracing")
     return Finding("ok", f"free, {folder}")
@@ -438,6 +442,21 @@ def chosen() -> Finding:
     return Finding("ok", f"{choice.name}, the first of {', '.join(NAMES)}")
 
 
+def left_over() -> Finding:
+    """Look for what captures that were killed left: kernel settings and records."""
+    if (pid := recovery.running()) is not None:
+        return Finding("ok", f"a capture runs: pid {pid}")
+    left = [
+        f"{path} (of {', '.join(manifest.disks)}, by pid {manifest.pid})"
+        for path, manifest in unfinished.left_over()
+    ]
+    if settings := recovery.settings_left():
+        left.insert(0, f"a killed tracekit capture left changed: {', '.join(settings)}")
+    if left:
+        return Finding("limited", "; ".join(left), RECOVER)
+    return Finding("ok", "nothing")
+
+
 def bpftrace() -> Finding:
     """Attach to a block event with bpftrace and leave at once."""
     program = f"tracepoint:{EVENT} {{ @n = count(); }} BEGIN {{ exit(); }}"
@@ -461,6 +480,7 @@ SOURCES = Group(
     "Capture sources",
     (
         Check("block events of a capture", "tracekit capture", chosen, needs_root=True),
+        Check("left over by captures", "tracekit capture", left_over, needs_root=True),
         _source("tracefs blk tracer", "--source tracefs-blk", blk_tracer, needs_root=True),
         _source("blktrace(8)", "--source blktrace", blktrace, program="blktrace", needs_root=True),
         _source("perf block events", "--source perf", perf, program="perf"),

@@ -54,9 +54,16 @@ class UsageError(TracekitError):
 
 
 class PartialError(TracekitError):
-    """Some of the work was done and kept; the message says what is missing."""
+    """Some of the work was done and kept; the message says what is missing.
+
+    Where a command was run, `exit_code` is its own.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, *more: str, hint: str = "", exit_code: int = 3) -> None:
+        super().__init__(message, *more, hint=hint)
+        self.exit_code = exit_code
 
 
 class BudgetError(TracekitError):

@@ -19,7 +19,7 @@ def escape(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(_escape(ord(c)) if _is_hidden(c) else c for c in text)
+    return text.translate({ord(c): _escape(ord(c)) for c in set(text) if _is_hidden(c)})
 
 
 def escape_lines(text: str) -> str:

@@ -25,7 +25,7 @@ LARGEST = (1 << 63) - 1
 
 _READ_BY_STAGES = (
     *("requests", "blocks", "working_set", "file_operations", "files", "placement"),
-    *("verification", "comparison", "fidelity", "fidelity_curve"),
+    *("verification", "comparison", "fidelity", "fidelity_curve", "memory_accesses"),
 )
 TABLES = {table.place: table.columns for table in tables.TABLES if table.name in _READ_BY_STAGES}
 """The tables that one stage reads of another, by their place in the trace folder."""
@@ -156,6 +156,17 @@ class TraceWarning(Record):
     stage: str | UnsetType = UNSET
 
 
+class MemoryTrace(Record):
+    """What a trace of memory accesses has."""
+
+    is_sampled: bool = False
+    """Some of the accesses only."""
+    is_filtered: bool = False
+    """Only those that caches let through."""
+    instructions: Count | None = None
+    """That were executed; None is not known."""
+
+
 class TraceInfo(Record):
     """The content of trace.json."""
 
@@ -170,9 +181,13 @@ class TraceInfo(Record):
     loss: Loss = msgspec.field(default_factory=Loss)
     inferences: list[Inference] = []
     warnings: list[TraceWarning] = []
+    memory: MemoryTrace | UnsetType = UNSET
+    """Of a trace of memory accesses."""
     profile: dict[str, Any] | UnsetType = UNSET
     capture: dict[str, Any] | UnsetType = UNSET
     classification: dict[str, Any] | UnsetType = UNSET
+    own_layout: list[Region] | UnsetType | None = UNSET
+    """What `layout` was before `classify --layout` gave another one; None: it is back."""
     hotness: dict[str, Any] | UnsetType = UNSET
 
     def count(self, name: str) -> int:
@@ -300,11 +315,15 @@ ADVICE = {
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",
     "lone_times": "take these lines out if their times are wrong: they stretch the trace",
     "rounded_places": "check the unit of places",
+    "given_layout": "classify again without --layout for the trace's own",
+    "contradicted_roles": "check that the layout belongs to this trace, and is of that time",
     "guessed_roles": "check them; set roles with tracekit classify --role NAME=ROLE or --layout",
     "unknown_roles": "set roles with tracekit classify --role NAME=ROLE, or give a --layout",
     "absent_devices": "check that the layout belongs to this trace",
     "crossing_requests": "check that the layout belongs to this trace",
     "impossible_requests": "check the capture for damage",
+    "other_commands": "put the monitor between the processor and its caches",
+    "sampled_accesses": "take shares of all samples only: of neighbours in time nothing is known",
     "traced_times": "take durations of short calls for upper bounds; think time is longer, too",
     "unseen_operations": "reads and writes by io_uring and libaio are not in the trace",
     "left_out_calls": "nothing if they are few: no file operation stands for them",

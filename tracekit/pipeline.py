@@ -19,6 +19,7 @@ from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
 from tracekit.locks import folder_lock
 from tracekit.metadata import Record
+from tracekit.model.buffer import BufferOptions, simulate_buffer
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.service_times import TRACED
 from tracekit.plans.block_plan import RECORD
@@ -107,7 +108,7 @@ def run(
     result.trace, result.report = folder.path, folder.path / "report.html"
     with folder_lock(folder.path):
         folder = TraceFolder(folder.path)  # who had the lock may have changed it
-        for name, work in STAGES:
+        for name, work in MEMORY_STAGES if folder.has("memory_accesses") else STAGES:
             if name == "replay" and options.replay == "none":
                 continue
             try:
@@ -229,6 +230,12 @@ def _write_report(folder: TraceFolder, path: Path) -> None:
     report(folder, path)
 
 
+def _buffer(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
+    answer = simulate_buffer(folder, BufferOptions())
+    result.headline = list(answer.headline)
+    return f"{answer.memory_reads + answer.memory_writes:,} accesses of the memory"
+
+
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", _classify),
     ("analyze", _analyze),
@@ -236,6 +243,8 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("replay", _replay),
     ("report", _report),
 )
+MEMORY_STAGES: tuple[tuple[str, Stage], ...] = (("simulate buffer", _buffer), ("report", _report))
+"""Of a trace of memory accesses, which has no requests."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def encodings(schema: Any) -> dict[str, Any]:
     fifth of the time and a sixth of the space. Splitting places into bytes would take a tenth
     less again, but of the encodings it alone is too new for readers such as Spark's.
     """
-    wide = [field.name for field in schema if field.type == pa.int64()]
+    wide = [field.name for field in schema if field.type in (pa.int64(), pa.uint64())]
     small = [field.name for field in schema if field.type == pa.int32()]
     telling = (pa.int64(), pa.int32(), pa.float64())
     plain = dict.fromkeys(small, "PLAIN")
@@ -125,6 +125,11 @@ class TraceFolder:
         """
         hint = f"run: {command_line(made_by, self.path)}"
         if not self.has(name):
+            if self.has("memory_accesses") and not self.has("requests"):
+                raise InputError(
+                    f"{self.path} holds memory accesses, and no requests of a block device",
+                    hint="simulate buffer takes memory accesses; take a trace of a block device",
+                )
             raise InputError(f"{self.path}: there is no table '{name}'", hint=hint)
         if name in TABLES:
             hint = "parse the capture again" if made_by == "parse" else hint
@@ -149,6 +154,14 @@ class TraceFolder:
         self.info = replace(self.info, **changes)
         self.content = {**self.content, **to_builtins(changes)}
         write_json(self.file(INFO_NAME), self.content)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the system has none for it."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def measurement_folder(path: Path) -> TraceFolder:
@@ -474,9 +487,9 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, overwrite: bool = True) -> None:
     """Write JSON, indented and in the given key order, replacing the file in one step."""
-    with beside(path) as part:
+    with beside(path, overwrite=overwrite) as part:
         part.write_text(_json_text(value))
 
 

@@ -190,6 +190,18 @@ FILE_OPERATIONS = _stored(f"""
     error int32: errno of the call, 0 if none
 """)
 
+MEMORY_OPERATIONS = ("load", "store", "modify", "fetch")
+"""In the order of the native enum."""
+
+MEMORY_ACCESSES = _stored("""
+    memory_accesses of import: one row per memory access, in its order
+    instruction int64?: number of the instruction that makes it, from 0; null: not in the format
+    time_ns int64?: from the first access; null: not in the format
+    address uint64: first byte, virtual or physical as the source has it
+    size_bytes int32?: bytes from there; null: not in the format
+    operation text: load, store, modify (both by one instruction) or fetch (of an instruction)
+""")
+
 FILES = _stored("""
     files of capture --files: one row per path that an operation names
     file_id int64: number of the path; joins file_operations
@@ -366,22 +378,27 @@ CACHE_SENSITIVITY = _stored("""
 """)
 
 BUFFER = _stored("""
-    simulations/buffer of simulate buffer: one row per memory, mapping, row size, number of buffers,
-        role and operation
+    simulations/buffer of simulate buffer: one row per memory, level, mapping, row size, number of
+        buffers and operation
     nvram string: as asked, or a memory of the what-if: whose times
+    level string: processor: loads and stores, before the caches; memory: reads and write-backs of
+        lines, behind them
     mapping string: lru: rows used last are open; banked: row modulo buffers
     row_bytes int64: size of a buffer: of the row that it holds
     buffers int64: row buffers of the memory
-    role string: all, or the role of the requests
     operation string: all, read or write
-    access_bytes int64: size of an access: a line, or a row if smaller
-    accesses int64: accesses that the requests make
-    hits int64: of these, to an open row
+    accesses int64: accesses, each of at most a line
+    bytes int64: bytes of them
+    hits int64: accesses all of whose rows were open
     hit_rate float64: hits by accesses, 0 to 1
+    row_reads int64: rows that were opened
+    row_writes int64: rows that had been written when they were closed
     access_avg_ns float64: mean time of an access of the NVRAM
     unbuffered_avg_ns float64: the same of NVRAM without buffers
     dram_avg_ns float64: the same of DRAM with these hits
     throughput_bytes_per_second float64: of accesses to the NVRAM one by one
+    program_ratio float64?: throughput of the whole program beside DRAM with these hits; of all
+        accesses at the memory, null where the instructions are not known
 """)
 
 SENSITIVITY = _stored("""
@@ -404,14 +421,15 @@ SENSITIVITY = _stored("""
     holds bool: the best here is the placement that was recommended
 """)
 
-CACHE_RIVALS = _stored("""
-    simulations/cache_rivals of simulate rivals: one row per cache and way of writing
-    rival text: dm-writecache, dm-cache, bcache, Open CAS or ZFS log
-    mode text: how it writes: through, back, around or only
-    capacity_bytes int64: of NVM, in whole cache blocks
+RIVALS = _stored("""
+    simulations/rivals of simulate rivals: one row per cache and way of writing
+    rival text: dm-writecache, dm-cache, bcache, Open CAS, ZFS log, ZFS special, zram or zswap
+    mode text: how it writes: through, back, around or only; alone: what is there is nowhere else
+    capacity_bytes int64: of NVM, in whole cache blocks; of zram and zswap memory
     block_bytes int64: size of a cache block
     elapsed_ns int64: sum of the requests' times, flushes included
     background_base_ns int64: time of the base devices for the cache's own work
+    delayed_ns int64: of it, what finds no idle time, with arrivals as traced
     background_nvm_ns int64: the same of NVM
     reads int64: cache blocks read by requests
     read_hits int64: of these, from NVM
@@ -422,7 +440,7 @@ CACHE_RIVALS = _stored("""
     evictions int64: clean blocks that left for others
     writebacks int64: dirty blocks written to base
     commits int64: writes of 4 KiB of the cache's metadata
-    dirty_bytes int64: at the end newer on NVM than on base
+    dirty_bytes int64: at the end newer on NVM than on base, or there alone; uncompressed
 """)
 
 ENDURANCE = _stored("""
@@ -527,7 +545,7 @@ DEVICE_STEPS = _stored("""
     device/device_steps of characterize-device: one row per step and operation, and one per step
     step int32: number of the step, in order of measuring
     kind text: fill, precondition, round, random_write, random_read, size, sequential, flush, fua,
-        surface or mixed
+        surface, mixed or trace
     write_ratio float64: share of the requests that were to write
     depth int32: requests in flight
     length_bytes int64: length of each read and write

@@ -215,7 +215,7 @@ def characterize_device(
     output: PathLike,
     device: str = "",
     profiles: PathLike | None = None,
-    engine: choices.Engine = "auto",
+    engine: choices.MeasuringEngine = "auto",
     size: Size = "",
     write_to: Texts | None = None,
     overwrite_signature: Texts | None = None,
@@ -231,6 +231,7 @@ def characterize_device(
     depths: Numbers = "1,2,4,8,16,32,64,128,256",
     scale: float = 1.0,
     quick: bool = False,
+    trace: PathLike | None = None,
     name: str = "",
     like: str = "",
     price: float | None = None,
@@ -240,11 +241,13 @@ def characterize_device(
 ) -> results.DeviceStudy:
     """Measure a device's latencies and IOPS, and fit a device profile to them.
 
-    Everything on the device is lost: an existing target is written only with `write_to`.
+    Everything on the device is lost: an existing target is written only with `write_to`. With a
+    `trace` the profile has what requests cost among those of one half of the trace.
     """
     from tracekit.device.characterize import CharacterizeOptions
     from tracekit.device.steps import Amounts
     from tracekit.device.target import TargetOptions
+    from tracekit.device.trace_mix import TraceMix
 
     given = locals()
     amounts = values.chosen(
@@ -265,6 +268,7 @@ def characterize_device(
         ),
         amounts=amounts.quick() if quick else amounts,
         price_per_gb=price,
+        mix=None if trace is None else TraceMix(Trace(Path(trace)).folder),
         keeps_file=keep,
         overwrite=force,
     )

@@ -163,6 +163,12 @@ class Recommendation(Result):
         answer: Mapping[str, Any] = self.summary["answer"]
         return answer
 
+    @property
+    def caches(self) -> Sequence[Mapping[str, Any]]:
+        """What caches of the same capacity would take; see `simulate.rivals` for more."""
+        caches: Sequence[Mapping[str, Any]] = self.summary["caches"]
+        return caches
+
     curve = Table("placement", "Elapsed time by placement and NVM capacity.")
     units = Table("units", "Whole units, such as files or extents, and which of them to place.")
 
@@ -236,13 +242,7 @@ class BufferSimulation(Result):
     section = "buffer"
     main = "buffer"
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Requests that are left out."""
-        count = self.summary["left_out"]["impossible"]
-        return (impossible_line(count),) if count else ()
-
-    rates = Table("buffer", "Hit rate by size and number of buffers.")
+    rates = Table("buffer", "Hit rate by level, size and number of buffers.")
 
 
 class Sensitivity(Result):
@@ -280,8 +280,9 @@ class Purchase(Result):
 class Rivals(Result):
     """What caches of the placement's capacity would take."""
 
-    main = "cache_rivals"
-    caches = Table("cache_rivals", "Time and traffic of each cache.")
+    section = "rivals"
+    main = "rivals"
+    caches = Table("rivals", "Time and traffic of each cache.")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -410,6 +411,13 @@ class Verification(Result):
             raise BudgetError(f"cannot tell whether the prediction holds: {reason}")
         if not self.is_held:
             raise BudgetError("the model's prediction did not hold")
+
+
+class Proof(Verification):
+    """Whether a prediction held for two targets that were measured before; its folder is a trace's.
+
+    `summary` has the steps and devices of the round beside what a verification has.
+    """
 
 
 class Comparison(Result):

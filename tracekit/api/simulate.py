@@ -132,16 +132,18 @@ class Simulate:
     def buffer(
         self,
         *,
-        sizes: Sizes = "32,64,128,256,512,4KiB",
+        sizes: Sizes = "32,64,128,256,512,1KiB,2KiB,4KiB",
         buffers: Numbers = "1,2,4,8,16",
+        caches: str = "",
         access: Size = "64",
+        instruction_ns: float = 0.42,
         hit_ns: float = 12.5,
         read_ns: float = 55.0,
         write_ns: float = 150.0,
         dram_ns: float = 25.0,
         what_if: PathLike | None = None,
     ) -> results.BufferSimulation:
-        """Say how often row buffers of a byte-addressable memory would hit, by size and number."""
+        """Say how often row buffers of a memory would hit, of a trace of memory accesses."""
         from tracekit.model.buffer import BufferOptions, simulate_buffer
         from tracekit.model.what_if import Times
 
@@ -150,10 +152,12 @@ class Simulate:
             tuple(sorted(set(values.sizes_bytes(sizes, option="--sizes")))),
             tuple(sorted(set(values.sizes_bytes(counts, option="--buffers")))),
             values.size_bytes(access, option="--access"),
+            caches,
+            instruction_ns,
             Times(hit_ns, read_ns, write_ns, dram_ns),
             values.maybe_path(what_if),
         )
-        with row_progress("read requests") as on_rows:
+        with row_progress("read accesses") as on_rows:
             summary = simulate_buffer(self.trace.folder, options, on_rows=on_rows)
         return results.BufferSimulation(
             self.trace, self.trace.kept(summary, "simulations/buffer.json")
@@ -240,12 +244,12 @@ class Simulate:
     @keeps_words
     @writes
     def rivals(self, *, placement: Size = "answer") -> results.Rivals:
-        """Say whether a cache beats the recommended placement: dm-cache, bcache and others."""
+        """Say whether a cache beats the recommended placement: dm-cache, bcache, ZFS and others."""
         from tracekit.model.cache_rivals import simulate_rivals
 
         with row_progress("read requests") as on_rows:
             summary = simulate_rivals(self.trace.folder, placement=str(placement), on_rows=on_rows)
-        return results.Rivals(self.trace, self.trace.kept(summary, "simulations/cache_rivals.json"))
+        return results.Rivals(self.trace, self.trace.kept(summary, "simulations/rivals.json"))
 
 
 def _factor(text: str) -> float:

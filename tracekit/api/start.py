@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +22,11 @@ from tracekit.api.values import (
 )
 from tracekit.errors import PartialError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress
-from tracekit.units import memory_mib
+from tracekit.safe_open import read_given
+from tracekit.units import memory_mib, parse_duration
 
 if TYPE_CHECKING:
+    from tracekit.capture.pieces import Keeping
     from tracekit.capture.session import Captured
     from tracekit.store import TraceFolder
 
@@ -82,6 +86,44 @@ def parse(
     }
     summary = {**_kept(folder, PARSED), "operations": operations}
     return Trace(folder, summary=summary, temporary=holder)
+
+
+@dataclass(frozen=True, repr=False)
+class StorageLayout:
+    """What is on disks: `summary` is the content of layout.json, `text` draws it as a tree."""
+
+    summary: Mapping[str, Any]
+    text: str
+    warnings: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def describe_disks(
+    device: Texts | None = None,
+    *,
+    text: Texts | None = None,
+    output: PathLike | None = None,
+    force: bool = False,
+) -> StorageLayout:
+    """Describe what is on disks of this host, or on those that texts of another host describe.
+
+    Without `device` all disks are described. `output` is a new layout.json.
+    """
+    from tracekit.capture.layout import describe, describe_texts
+    from tracekit.store import refuse_taken, write_json
+
+    devices, files = values.texts(device), values.texts(text)
+    if output is not None:
+        refuse_taken(Path(output), overwrite=force)
+    # What is no text is none that is known, too.
+    paths = {name: Path(name.rpartition("=")[2]) for name in files}
+    given = {name: read_given(path).decode(errors="replace") for name, path in paths.items()}
+    found = describe_texts(given, devices) if files else describe(devices)
+    if output is not None:
+        write_json(Path(output), found.layout, overwrite=force)
+    return StorageLayout(found.layout, "\n".join(found.tree), tuple(found.doubts))
 
 
 def read(
@@ -184,13 +226,27 @@ class Capture:
     lost_by_disk: tuple[tuple[str, int], ...]
     exit_status: int | None
     stopped_by: str | None
+    failure: str | None = None
+    runs_on: int | None = None
 
     def parse(self, output: PathLike | None = None) -> Trace:
         """Decode the events into a trace."""
         return parse(self.path, output)
 
     def check(self) -> None:
-        """Raise PartialError when the capture is kept but is not the whole run."""
+        """Raise PartialError when the capture is kept but is not the whole run.
+
+        Its `exit_code` is that of a command that failed.
+        """
+        code = _code_of(self.exit_status)
+        if self.failure:
+            seconds = self.summary["duration_ns"] / 1e9
+            raise PartialError(
+                f"{self.path}: recording ended after {seconds:,.1f} s, all until then is kept:"
+                f" {self.failure}",
+                hint="" if self.exit_status is None else "the command ran on",
+                exit_code=code or 3,
+            )
         lost = self.summary["overrun"] + self.summary["dropped"]
         if lost:
             parts = [f"{count:,} of {disk}" for disk, count in self.lost_by_disk if count]
@@ -198,16 +254,33 @@ class Capture:
             raise PartialError(
                 f"{self.path}: the kernel lost {lost:,} records{where}",
                 hint="capture again with a larger --buffer",
+                exit_code=code or 3,
             )
-        check_command(self.path, self.exit_status, stopped_by=self.stopped_by)
+        check_command(self.path, self.exit_status, stopped_by=self.stopped_by, runs_on=self.runs_on)
 
 
-def check_command(output: Path, exit_status: int | None, *, stopped_by: str | None) -> None:
-    """Raise PartialError when a traced command was ended, or failed."""
+def _code_of(exit_status: int | None) -> int:
+    from tracekit.capture.command import shell_code
+
+    return shell_code(exit_status or 0)
+
+
+def check_command(
+    output: Path, exit_status: int | None, *, stopped_by: str | None, runs_on: int | None = None
+) -> None:
+    """Raise PartialError, with its exit code, when a traced command was ended, or failed."""
+    code = _code_of(exit_status)
+    if runs_on is not None:
+        raise PartialError(
+            f"{output}: ended early by {stopped_by}, twice; the command runs on, pid {runs_on}"
+        )
     if exit_status is not None and stopped_by:
-        raise PartialError(f"{output}: ended early by {stopped_by}; the command was ended")
+        raise PartialError(
+            f"{output}: ended early by {stopped_by}, as the command was", exit_code=code or 3
+        )
     if exit_status:
-        raise PartialError(f"{output}: the command failed with status {exit_status}")
+        how = f"with status {exit_status}" if exit_status > 0 else f"by signal {-exit_status}"
+        raise PartialError(f"{output}: the command failed {how}", exit_code=code)
 
 
 def capture(
@@ -220,10 +293,18 @@ def capture(
     source: choices.CaptureSource | None = None,
     compress: choices.Compression = "none",
     buffer: Size = "32MiB",
+    max_size: Size = "",
+    rotate: Size = "",
+    last: Duration | None = None,
+    slower: Duration | None = None,
     untraced: bool = False,
     quiet: bool = False,
 ) -> Capture:
     """Record disks' block events and layout while a command runs, for some time, or until Ctrl-C.
+
+    `max_size` ends the recording, not the command. `rotate`, a size or a time, writes a capture of
+    each piece, OUTPUT-0001 and so on, of which `max_size` keeps the newest. `last` keeps only so
+    much, and writes it at the end, at a SIGUSR1, or when a request takes longer than `slower`.
 
     `quiet` keeps the command's output off stdout; `untraced` runs it untraced before, to measure
     what tracing costs; `buffer` is the kernel's of each CPU. Needs root, whose rights the command
@@ -242,16 +323,40 @@ def capture(
         runs_untraced=untraced,
         compress=compress,
         buffer_kib=memory_mib(buffer, least=1, option="--buffer") << 10,
+        keeping=_keeping(max_size=max_size, rotate=rotate, last=last, slower=slower),
     )
     devices = list(values.texts(device))
     if command:
         captured = run_capture(devices, Path(output), options=options)
     else:
         # A command has the terminal for itself.
-        with byte_progress("capturing until Ctrl-C or the end of --duration") as show:
-            watched = replace(options, on_bytes=lambda total_bytes: show(total_bytes, None))
+        with stage_progress() as show:
+            show("capturing until Ctrl-C or the end of --duration")
+            watched = replace(options, on_line=show if sys.stderr.isatty() else None)
             captured = run_capture(devices, Path(output), options=watched)
     return _captured(captured, Path(output))
+
+
+def _keeping(
+    *, max_size: Size, rotate: Size, last: Duration | None, slower: Duration | None
+) -> Keeping:
+    from tracekit.capture.pieces import Keeping
+
+    rotate_bytes, rotate_s, most_bytes = math.inf, math.inf, math.inf
+    if rotate:
+        try:
+            rotate_s = parse_duration(str(rotate), option="--rotate") / 1e9
+        except UsageError:
+            rotate_bytes = values.size_bytes(rotate, option="--rotate")
+    if max_size:
+        most_bytes = values.size_bytes(max_size, option="--max-size")
+    if rotate and last is not None:
+        raise UsageError("--rotate and --last were both given", hint="choose one of the two")
+    if slower is not None and last is None:
+        raise UsageError("--slower writes what --last keeps", hint="give --last, such as 10min")
+    slow_ns = None if slower is None else values.duration_ns(slower, option="--slower")
+    last_s = values.seconds(last, option="--last")
+    return Keeping(rotate_bytes, rotate_s, last_s, slow_ns, most_bytes)
 
 
 def _captured(captured: Captured, output: Path) -> Capture:
@@ -284,7 +389,34 @@ def _captured(captured: Captured, output: Path) -> Capture:
         tuple(kept.disks_dropped),
         captured.exit_status,
         captured.stopped_by,
+        captured.failure,
+        captured.runs_on,
     )
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What killed captures left, written now."""
+
+    captures: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Where the captures are, and what was done."""
+        return {"captures": [str(path) for path in self.captures], "notes": list(self.notes)}
+
+
+def recover(folders: Texts = (), output: PathLike | None = None) -> Recovery:
+    """Finish captures that were killed, or had no space, and give back what they left changed.
+
+    Without `folders`, such as NAME.unfinished, all of this machine; `output` is for one elsewhere.
+    """
+    from tracekit.capture.recovery import recover as run_recovery
+
+    chosen = [Path(folder) for folder in values.texts(folders)]
+    found, notes = run_recovery(chosen, values.maybe_path(output))
+    return Recovery(tuple(one.output for one in found), (*notes, *map(str, found)))
 
 
 def _capture_seconds(duration: Duration | None) -> float | None:
@@ -303,6 +435,7 @@ class FileCapture:
     untraced_s: float | None
     exit_status: int | None
     stopped_by: str | None
+    failure: str | None = None
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -310,7 +443,13 @@ class FileCapture:
         return _kept(self.trace.folder, CAPTURED)
 
     def check(self) -> None:
-        """Raise PartialError when the command was ended, or failed."""
+        """Raise PartialError when not all is recorded, or the command was ended, or failed."""
+        if self.failure:
+            raise PartialError(
+                f"{self.trace.path}: recording ended early, all until then is kept: {self.failure}",
+                hint="the command ran on; free some space, or choose an --output elsewhere",
+                exit_code=_code_of(self.exit_status) or 3,
+            )
         status = (self.exit_status or 0) if self.stopped_by else self.exit_status
         check_command(self.trace.path, status, stopped_by=self.stopped_by)
 
@@ -343,7 +482,12 @@ def capture_files(
     found = run_capture(Path(output), options=options)
     trace = Trace(output)
     return FileCapture(
-        trace, found.duration_s, found.untraced_s, found.exit_status, found.stopped_by
+        trace,
+        found.duration_s,
+        found.untraced_s,
+        found.exit_status,
+        found.stopped_by,
+        found.failure,
     )
 
 

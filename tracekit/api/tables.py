@@ -86,8 +86,8 @@ class Tables:
 
         duration_ns = self.info.clock.duration_ns
         found = [
-            f"{self.info.count(key):,} {what}"
-            for key, what in (("requests", "requests"), ("file_operations", "file operations"))
+            f"{self.info.count(key):,} {key.replace('_', ' ')}"
+            for key in ("requests", "file_operations", "memory_accesses")
             if key in self.info.counts
         ]
         if duration_ns:
@@ -108,6 +108,11 @@ class Tables:
     def file_operations(self) -> Relation:
         """One row a file system call, of a capture of files."""
         return self.table("file_operations")
+
+    @property
+    def memory_accesses(self) -> Relation:
+        """One row an access to memory, of a trace of valgrind, perf, gem5 or ramulator."""
+        return self.table("memory_accesses")
 
     @property
     def tables(self) -> tuple[str, ...]:

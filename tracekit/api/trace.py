@@ -327,6 +327,51 @@ class Trace(Tables):
             summary = verify(self.folder, options, on_run=on_run)
         return results.Verification(self, self.kept(summary, RESULT))
 
+    @keeps_words
+    @writes
+    def prove(
+        self,
+        *,
+        base: str,
+        nvm: str,
+        output: PathLike | None = None,
+        write_to: Texts | None = None,
+        quick: bool = False,
+        scale: float = 1.0,
+        rounds: int = 3,
+        size: Size = "",
+        capacity: Size = "",
+        placement: Size = "answer",
+        duration: Duration = "10s",
+        repeat: int = 3,
+        tolerance: float = 0.05,
+        time_tolerance: float = 0.1,
+        profiles: PathLike | None = None,
+        force: bool = False,
+    ) -> results.Proof:
+        """Measure two targets, recommend with their profiles, replay on them, and compare.
+
+        Each of `base` and `nvm` is a file or block device, of which everything is lost, or both are
+        device profiles, which are emulated. An interrupted round goes on when it is asked again.
+        """
+        from tracekit.prove import FOLDER, ProveOptions, prove
+
+        options = values.chosen(
+            ProveOptions,
+            locals(),
+            size_bytes=values.maybe_bytes(size, option="--size"),
+            capacity_bytes=values.maybe_bytes(capacity, option="--capacity"),
+            seconds=values.duration_ns(duration, option="--duration") / 1e9,
+            repeats=repeat,
+            tolerance_ratio=tolerance,
+            time_tolerance_ratio=time_tolerance,
+            overwrite=force,
+        )
+        place = self.path / FOLDER if output is None else Path(output)
+        with step_progress("prove") as on_step:
+            summary = prove(self.folder, options, output=place, on_step=on_step)
+        return results.Proof(open(place), summary)
+
     @writes
     def compare(self, *names: str | Replay) -> results.Comparison:
         """Compare latency by role and operation and elapsed time of replays with the first one.
@@ -356,6 +401,15 @@ class Trace(Tables):
                 self.folder, format, output=Path(output), overwrite=force, on_rows=on_rows
             )
         return results.Export(self, summary)
+
+    @reads
+    def anonymize(self, output: PathLike, *, force: bool = False) -> Trace:
+        """Write a trace that can be given away: other places and names, the same answer."""
+        from tracekit.writers.anonymize import anonymize
+
+        with row_progress("anonymize") as on_rows:
+            anonymize(self.folder, Path(output), overwrite=force, on_rows=on_rows)
+        return Trace(output)
 
     @keeps_words
     @writes

@@ -9,12 +9,14 @@ from types import ModuleType
 # Name and what `tracekit --help` says of it on one line of 80 columns.
 COMMANDS = {
     "capture": "Record block events of disks, or file operations.",
+    "layout": "Draw what is on disks, and write it as layout.json.",
     "lab": "Run and capture a command in a small virtual machine.",
     "parse": "Decode a block trace into a trace folder.",
     "import": "Turn a trace of another tool into a trace folder.",
     "generate": "Make requests of a work profile.",
     "fit": "Make a work profile of a trace.",
     "export": "Write the requests of a trace for other tools.",
+    "anonymize": "Make a trace that can be given away.",
     "classify": "Give requests their role and blocks their temperature.",
     "analyze": "Run the SQL analyses over a trace.",
     "recommend": "Say where a small NVM should go.",
@@ -23,6 +25,7 @@ COMMANDS = {
     "bench": "Run a work profile or personality on a target.",
     "compare": "Compare times of replays.",
     "verify-placement": "Replay the recommended placement to test the model.",
+    "prove": "Measure two devices, and test the model on them.",
     "verify-certificate": "Compute the numbers of a certificate again.",
     "characterize-device": "Measure a device and fit a profile to it.",
     "profiles": "List and compare device profiles.",

@@ -28,6 +28,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 LAYOUT_MODULES = (
     *("errors.py", "escapes.py", "helper_programs.py", "units.py"),
     *("capture/layout.py", "capture/tracefs.py"),
+    *(f"stack/{path.name}" for path in sorted((PACKAGE / "stack").glob("[!_]*.py"))),
 )
 """What the guest needs to describe its disks as `tracekit capture` does; it has no packages."""
 LIBRARY = re.compile(r"(/\S+) \(0x")

@@ -20,6 +20,7 @@ from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
 from tracekit.readers.formats import FioLog, Format, RecordFormat, find_format, same_waits
+from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.metadata import EVENT_TEXTS, line_counts
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
@@ -386,6 +387,9 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
         return _import_events(feeds[0], text, run)
+    if memory := find_memory_format(head, run.options):
+        texts = blocks_of(feeds[0].fd, head, whole=whole_lines)
+        return import_memory(feeds[0], form=memory, run=run, texts=texts)
     is_sorted, bounds = False, None
     while True:
         try:

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tracekit.devices import load_toml
 from tracekit.errors import InputError, UsageError
+from tracekit.toml_files import load_toml
 from tracekit.units import parse_duration, parse_size
 
 

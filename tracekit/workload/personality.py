@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tracekit.devices import load_toml
 from tracekit.errors import InputError, UsageError
+from tracekit.toml_files import load_toml
 from tracekit.units import SECTOR_BYTES, parse_size
 from tracekit.workload.keys import Keys
 

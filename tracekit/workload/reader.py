@@ -9,9 +9,9 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from tracekit.devices import load_toml
 from tracekit.errors import InputError, UsageError
 from tracekit.tables import ROLES
+from tracekit.toml_files import load_toml
 from tracekit.units import SECTOR_BYTES
 from tracekit.workload import model
 from tracekit.workload.keys import Keys

@@ -9,7 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from tracekit.capture.layout import find_disks, read_layout, read_mounts
+from tracekit.capture.layout import find_disks, read_layout
+from tracekit.stack.mounts import read_mounts
 
 
 def main() -> None:
