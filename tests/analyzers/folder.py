@@ -10,20 +10,12 @@ from tests.traces import Row, filled, json_of
 from tracekit import tables as schema
 from tracekit.query import read
 from tracekit.store import TraceFolder, write_json, write_table
-from tracekit.tables import FILE_COMPLETIONS, SWEEP_OPERATIONS, TABLES
+from tracekit.tables import TABLES
 
 FIXTURES = Path(__file__).parent
 PLACES = {table.name: table.place for table in TABLES}
-SCHEMAS = {
-    **{table.name: table.columns for table in TABLES},
-    "requests": schema.REQUESTS,
-    "blocks": schema.BLOCKS,
-    "working_set": schema.WORKING_SET,
-    "completions": schema.COMPLETIONS,
-    "observed": schema.OBSERVED,
-    "file_completions": FILE_COMPLETIONS,
-    "sweep_operations": SWEEP_OPERATIONS,
-}
+OF_RUNS = (schema.REPLAYED, schema.REPLAY_OBSERVED, schema.FILES_REPLAYED, schema.OPERATIONS_SWEPT)
+SCHEMAS = {table.name: table.columns for table in (*TABLES, *OF_RUNS)}
 # Tables of which each replay or run has its own: the column that names it, the file, its name
 # where the table has no rows.
 OF_EACH = {

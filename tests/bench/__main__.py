@@ -25,6 +25,8 @@ BENCHES: dict[str, dict[str, Any]] = {
     "block_capture": {"requests": 500, "rounds": 1},
     "file_capture": {"lines": 20_000},
     "unseen": {"runs": 1},
+    "capture_faults": {"runs": 1},
+    "capture_losses": {"requests": 1_000, "rounds": 1},
     "hotness": {"requests": 50_000, "rounds": 1},
     "analyze": {"requests": 20_000, "rounds": 1},
     "cache": {"references": (50_000,), "rounds": 1, "samples": 2_000},
@@ -54,6 +56,7 @@ BENCHES: dict[str, dict[str, Any]] = {
 MODULES = {
     "reading": ("decode", "texts", "binaries"),
     "capturing": ("block_capture", "file_capture", "unseen"),
+    "capture_faults": ("capture_faults", "capture_losses"),
     "caches": ("cache", "cache_peer", "samples"),
     "playing": ("replay", "fast", "cost", "rate", "emulated", "dax", "closed"),
     "file_playing": ("files", "personalities"),

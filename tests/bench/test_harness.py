@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.bench.__main__ import BENCHES, function_of
 from tests.bench.harness import Bench, Failed, Skipped, isolated, needs, run
+from tests.bench.mutation import PythonFile
+from tests.house.tree import ROOT
 
 
 @pytest.mark.parametrize("name", BENCHES)
@@ -77,3 +80,22 @@ def test_an_input_is_made_once(tmp_path: Path) -> None:
     # THEN it is whole, and not made again
     assert bench.input("a", lambda path: path.write_text("whole")).read_text() == "whole"
     assert bench.input("a", fail).read_text() == "whole"
+
+
+def test_a_mutant_is_seen_in_a_copy_and_never_in_the_checkout(tmp_path: Path) -> None:
+    # GIVEN a file of the checkout
+    source = Path("tracekit/units.py")
+    text = (ROOT / source).read_text()
+    file = PythonFile(source, tmp_path / "copy")
+
+    def seen() -> str:
+        words = "import tests, tracekit.units as u; print(u.SECTOR_BYTES, tests.__path__[0])"
+        line = [sys.executable, "-c", words]
+        return subprocess.check_output(line, cwd=file.copy, env=file.environment, text=True)
+
+    # WHEN a mutant of it is in place, THEN the copy's programs have it, the checkout has not
+    assert file.place(f"{text}\nSECTOR_BYTES = 7\n")
+    assert seen() == f"7 {file.copy / 'tests'}\n"
+    assert (ROOT / source).read_text() == text
+    file.put_back()
+    assert seen().split()[0] == "512"

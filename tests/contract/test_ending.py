@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import succeed, typed
 from tests.simulate.placement_models import Request, write_trace
 from tests.traces import json_of
 from tracekit.errors import foreign_error
@@ -18,21 +19,12 @@ WAITING_S = 0.3
 """Until a command that has begun its table waits for more."""
 
 
-def run(*arguments: str | Path, **settings: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tracekit", *map(str, arguments)]
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, **settings
-    )
-
-
 def test_a_folder_in_the_place_of_a_table_is_one_line(tmp_path: Path) -> None:
     write_trace(tmp_path / "t", [Request("fs", 0)])
     (tmp_path / "t" / "findings").write_text("in the way")
-    done = run("classify", tmp_path / "t")
-    assert done.returncode == 0, done.stderr
-    done = run("analyze", tmp_path / "t")
+    succeed("classify", tmp_path / "t")
     message = f"tracekit: {tmp_path}/t/findings: File exists\n"
-    assert (done.returncode, done.stderr) == (1, message)
+    assert typed("analyze", str(tmp_path / "t")) == (1, message)
 
 
 def test_a_full_disk_is_one_line() -> None:
@@ -147,10 +139,11 @@ def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None
             time.sleep(0.01)
         [own] = _await(tmp_path, ".out.tracekit-*")
         # WHEN another one with the same output runs
-        done = run("parse", tmp_path / "alive-not-there", tmp_path, "-o", output)
-        assert done.returncode == 1
+        assert (
+            typed("parse", f"{tmp_path}/alive-not-there", str(tmp_path), "-o", str(output))[0] == 1
+        )
         (tmp_path / "empty").write_bytes(b"")
-        assert run("parse", tmp_path / "empty", "-o", output).returncode == 1
+        assert typed("parse", str(tmp_path / "empty"), "-o", str(output))[0] == 1
         # THEN it leaves the folder of the living one and the file of somebody else
         assert own.exists()
         assert (tmp_path / ".out.mine").exists()
@@ -184,6 +177,6 @@ def _await(folder: Path, pattern: str) -> list[Path]:
 @pytest.mark.parametrize("command", ["analyze", "sql"])
 def test_memory_beyond_any_machine_is_rejected(tmp_path: Path, command: str) -> None:
     write_trace(tmp_path / "t", [Request("fs", 0)])
-    done = run(command, tmp_path / "t", "--memory", str(10**20))
-    assert done.returncode == 2
-    assert "--memory: '100000000000000000000' is above 4 EiB" in done.stderr
+    status, talk = typed(command, str(tmp_path / "t"), "--memory", str(10**20))
+    assert status == 2
+    assert "--memory: '100000000000000000000' is above 4 EiB" in talk

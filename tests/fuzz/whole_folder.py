@@ -17,8 +17,9 @@ from random import Random
 from tests.fuzz import corpus
 from tests.fuzz.hostile import MARK, OUTSIDE, files_of, write_completions
 from tests.replay_files import captured
+from tests.simulate.memory_models import some_accesses, with_accesses
 from tests.traces import Row, disk, partition, write_folder
-from tracekit.store import write_json
+from tracekit.store import TraceFolder, write_json
 
 NAME = "folders"
 ROWS = 240
@@ -85,6 +86,7 @@ def make(place: Path) -> None:
     for name in ("files", "file_operations"):
         ops.table(name).rename(place / f"trace/{name}.parquet")
     shutil.rmtree(ops.path)
+    with_accesses(TraceFolder(place / "trace"), some_accesses(ROWS), instructions=ROWS)
     for words in STAGES:
         command = [sys.executable, "-m", "tracekit", *words]
         ran = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)

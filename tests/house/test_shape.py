@@ -15,9 +15,10 @@ TOP_LEVEL = """
 MADE_BY_TOOLS = MADE | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"}
 NAMES = list(COMMANDS)
 PIPELINE = """
-    capture lab parse import generate fit export classify analyze recommend simulate replay bench
-    compare verify-placement verify-certificate characterize-device profiles counters sweep report
-    sql run doctor
+    capture layout lab parse import generate fit export anonymize classify analyze recommend
+    simulate replay bench
+    compare verify-placement prove verify-certificate characterize-device profiles counters sweep
+    report sql run doctor
 """
 
 

@@ -92,6 +92,10 @@ mke2fs -q /dev/nvme0n1 && mkdir -p /tmp/m && mount /dev/nvme0n1 /tmp/m
 replay mounted /dev/ng0n1 lab-nvme0 mixed.plan --engine nvme --overwrite-signature ext
 umount /tmp/m
 replay signed /dev/ng0n1 lab-nvme0 mixed.plan --engine nvme
+sh -c 'exec 3<>/dev/ng0n1; exec sleep 100' &
+until [ -e /proc/$!/fd/3 ]; do sleep 0.1; done
+replay opened /dev/nvme0n1 lab-nvme0 mixed.plan --engine io_uring --overwrite-signature ext
+kill $!
 replay other /dev/vda lab-root mixed.plan --engine nvme
 replay file $LAB_OUT/t x mixed.plan --engine nvme
 dd if=/dev/zero of=/dev/nvme0n1 bs=1M count=2 status=none
@@ -375,6 +379,7 @@ def test_what_is_longer_than_a_command_is_several(files: Path) -> None:
     ("name", "words"),
     [
         ("mounted", ("is refused", "mounted")),
+        ("opened", ("is refused", "in use by the process")),
         ("signed", ("it holds ext",)),
         ("other", ("refused",)),
         ("file", ("takes no commands of NVMe",)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.guests import lab
+from tests.command_line import typed
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab import image
 from tracekit.lab.session import Job, unpack_result
@@ -25,11 +25,12 @@ from tracekit.lab.session import Job, unpack_result
     ],
 )
 def test_a_wrong_use_is_one_line_and_status_2(
-    tmp_path: Path, words: list[str], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
-    ran = lab(*words, folder=tmp_path)
-    assert ran.returncode == 2
-    assert message in ran.stderr
+    monkeypatch.chdir(tmp_path)
+    status, talk = typed("lab", *words)
+    assert status == 2
+    assert message in talk.splitlines()[0]
     assert list(tmp_path.iterdir()) == []
 
 

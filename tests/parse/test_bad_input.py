@@ -118,6 +118,7 @@ READING = (
     '"counters": [{"device": "a", "begin": {"before_ns": 1, "after_ns": %d, "completed": %s},'
     ' "end": %s}]'
 )
+PART = '"partitions": [{"device": "a", %s}]'
 END = '{"before_ns": 3, "after_ns": 5, "completed": {}}'
 
 
@@ -126,6 +127,13 @@ END = '{"before_ns": 3, "after_ns": 5, "completed": {}}'
     [
         ("{", "not valid JSON"),
         ('{"layout_version": 2}', "layout_version is 2"),
+        ("", "neither a layout.json nor an sfdisk dump"),
+        ("{}", "layout_version is None"),
+        ('"partitions": 5', "partitions cannot be 5"),
+        ('"partitions": [{"device": 5}]', "device cannot be 5"),
+        (PART % '"start_sector": -1, "sectors": 1', "entry 0: start_sector cannot be -1"),
+        (PART % '"start_sector": 0, "sectors": "9"', "entry 0: sectors cannot be '9'"),
+        (PART % '"start_sector": 0, "sectors": 9, "role": "x"', "entry 0: role is 'x'"),
         ('"partitions": [{"device": "a"}]', "partitions, entry 0: start_sector is missing"),
         ("hello", "neither a layout.json nor an sfdisk dump"),
         ('"loss": {"overrun": -1}', "loss: overrun cannot be -1"),
@@ -135,7 +143,7 @@ END = '{"before_ns": 3, "after_ns": 5, "completed": {}}'
         ('"devices": [{"device": "a", "major": 5000}]', "major is 5000"),
         ('"devices": [{"device": "a", "size_sectors": "a"}]', "be 'a'"),
         (
-            '"partitions": [{"device": "a", "start_sector": 0, "sectors": 99999999999999999}]',
+            PART % '"start_sector": 0, "sectors": 99999999999999999',
             "no device reaches to sector 99999999999999999",
         ),
         ('"counters": [{"why_not": "a"}]', "counters, entry 0: device is missing"),

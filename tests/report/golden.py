@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.command_line import succeed
 from tests.report.folder import make_folder, write_measurements
+from tests.simulate.memory_models import some_accesses, with_accesses
 from tracekit import __version__
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.report.page import report
@@ -21,9 +22,11 @@ GOLDEN = Path(__file__).with_name("golden.txt")
 COMMANDS = (
     "simulate sensitivity trace",
     "simulate endurance trace",
+    "simulate purchase trace --nvm ssd-nvme,ssd-nvme-plp,optane-p4800x,cxl-dram",
+    "simulate rivals trace",
     "simulate tiers trace --extent 64KiB --step 25 --dynamic --window 2s",
     "simulate cache trace --sizes 64KiB,256KiB --policy lru,arc,optimum",
-    "simulate buffer trace",
+    "simulate buffer trace --caches 1KiB/2,4KiB/4",
     "compare trace trace file",
     "fit trace -o profile.toml --force",
 )
@@ -35,6 +38,8 @@ LOSS = {"sequence_gaps": 1, "lost_records": 12, "dropped": 0, "unmatched": {"que
 def make_full_folder(path: Path) -> TraceFolder:
     """Make a folder with all that a report can show; the same one each time."""
     folder = make_folder(path, stages=("classify", "analyze", "replay"), warnings=[WARNING])
+    with_accesses(folder, some_accesses(3000), instructions=9000)
+    folder = TraceFolder(path)
     folder.save_info(inferences=[GUESS], loss=LOSS)
     recommend(TraceFolder(path), RecommendOptions())
     with chdir(path.parent):

@@ -414,7 +414,7 @@ def test_a_role_without_traffic_has_no_share() -> None:
 def test_shapes_of_samples(sample: str, expected: str, differing: set[str], tmp_path: Path) -> None:
     folder, _ = parse([SAMPLES / sample], tmp_path / "trace")
     classify(folder, Roles())
-    analyze(folder)
+    analyze(folder, only=["totals"])
     recommend(folder, RecommendOptions(base="hdd-7200"))
     section: Any = applications.applications(Inputs(folder))
     # THEN they are those of the study's application but for what is known to differ

@@ -1,6 +1,5 @@
 """Sections of the simulations: tiers, caches and row buffers."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from matplotlib.figure import Figure
 from msgspec import to_builtins
 
 from tests.command_line import succeed
-from tests.report.folder import frame, make_folder, numbers, page_of, section_of
+from tests.report.folder import frame, numbers, page_of, section_of
+from tests.simulate.memory_models import memory_folder, some_accesses
 from tests.simulate.traces import Request, make_trace
 from tests.traces import written
 from tracekit.model.buffer import BufferOptions, simulate_buffer
@@ -119,7 +119,7 @@ def test_sensitivity_has_both_ends() -> None:
     ]
 
 
-@pytest.mark.parametrize("build", [tiers.tiers, caches.cache, buffer.buffer])
+@pytest.mark.parametrize("build", [tiers.tiers, caches.cache, caches.rivals, buffer.buffer])
 def test_a_simulation_that_was_not_run_is_not_missing(parsed: TraceFolder, build: Any) -> None:
     assert build in SECTIONS
     assert build(Inputs(parsed)) is None
@@ -218,6 +218,25 @@ def test_the_plane_and_its_lines_have_what_is_fastest() -> None:
     assert numbers(caches.describe_even_time(line)) == ["1 MiB", "0 B", "1 MiB", "4 s"]
 
 
+def test_a_bar_of_a_cache_has_the_colour_of_its_verdict() -> None:
+    # GIVEN caches that take less than the placement of 5, without their own work, and not
+    table = frame(
+        rival=["bcache", "zram", "ZFS log", "dm-cache"],
+        mode=["back", "alone", "back", "through"],
+        elapsed_ns=[3, 4, 1, 5],
+        delayed_ns=[1, 0, 4, 0],
+    )
+    bars = caches.rival_bars(table, {"placement_elapsed_ns": 5, "base_elapsed_ns": 9})
+    assert bars.to_numpy().tolist() == [
+        ["base device alone", "slate", 9],
+        ["as recommended", "purple", 5],
+        ["bcache, back", "green", 4],
+        ["zram", "green", 4],
+        ["ZFS log, back", "orange", 5],
+        ["dm-cache, through", "silver", 5],
+    ]
+
+
 def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
     # GIVEN a page that is read 100 times, which eight pages of flash hold as well as two of PCM
     folder = make_trace(tmp_path / "t", [("read", 0, 1)] * 100)
@@ -298,7 +317,8 @@ def counted(hit_rates: list[float], mapping: str) -> pd.DataFrame:
         mapping=mapping,
         row_bytes=[128, 128, 256, 256],
         buffers=[1, 4, 1, 4],
-        access_bytes=64,
+        accesses=2,
+        bytes=128,
         hit_rate=hit_rates,
     )
 
@@ -315,14 +335,16 @@ def test_hits_of_streams_and_of_banks() -> None:
 
 def test_what_half_a_buffer_costs() -> None:
     table = frame(
-        row_bytes=[32, 64, 256, 512, 1024],
-        access_bytes=[32, 64, 64, 64, 64],
-        throughput_bytes_per_second=[1.0, 2.0, 6.0, 8.0, 10.0],
+        row_bytes=[64, 256, 512, 1024],
+        throughput_bytes_per_second=[2.0, 6.0, 8.0, 10.0],
+        program_ratio=[0.8, 0.9, 0.95, 1.0],
     )
-    study = "2 %"
     found = numbers(buffer.describe_sizes(table))
-    assert found == ["20.0 %", "1 KiB", "25.0 %", "512 B", study]
-    assert numbers(buffer.describe_sizes(table.head(2))) == [study]
+    memory, program = ["20.0 %", "1 KiB", "25.0 %", "512 B"], ["5.0 %", "1 KiB", "5.3 %", "512 B"]
+    assert found == [*memory, *program, "2 %"]
+    unknown = table.assign(program_ratio=None)
+    assert numbers(buffer.describe_sizes(unknown)) == [*memory, "2 %"]
+    assert numbers(buffer.describe_sizes(table.head(2))) == ["2 %"]
 
 
 def test_the_growth_and_what_is_left_to_dram() -> None:
@@ -330,10 +352,14 @@ def test_the_growth_and_what_is_left_to_dram() -> None:
         hit_rate=[0.5, 0.7, 0.9],
         access_avg_ns=[121.0, 110.0, 100.0],
         dram_avg_ns=[70.0, 65.0, 60.0],
+        program_ratio=[0.7, 0.8, 0.9],
+        unbuffered_program_ratio=[0.6, 0.6, 0.6],
     )
-    growth, left = buffer.describe_rates(table)
+    growth, left, program = buffer.describe_rates(table)
     assert numbers([growth])[:3] == ["50 %", "90 %", "10.0 %"]
     assert numbers([left])[:2] == ["90 %", "60.0 %"]
+    assert numbers([program]) == ["70.0 %", "50 %", "90.0 %", "90 %", "60.0 %"]
+    assert len(buffer.describe_rates(table.assign(program_ratio=None))) == 2
 
 
 def test_of_many_sizes_some_are_drawn() -> None:
@@ -364,26 +390,32 @@ def test_the_curves_are_those_of_the_table(size: charts.Size) -> None:
         BufferOptions(),
         BufferOptions(sizes_bytes=(4096,), buffers=(3,)),
         BufferOptions(sizes_bytes=tuple(32 << at for at in range(12)), buffers=(1, 1024)),
+        BufferOptions(caches="none"),
     ],
 )
 def test_row_buffers_have_a_section(tmp_path: Path, options: BufferOptions) -> None:
-    folder = make_folder(tmp_path / "trace", stages=("classify", "analyze"))
+    # GIVEN a folder of memory accesses, which has no requests
+    folder = memory_folder(tmp_path / "trace", some_accesses(500))
     answer = to_builtins(simulate_buffer(folder, options))
-    page = page_of(folder, buffer.buffer)
+    # THEN it is in the page, with its figures
+    page = report(folder, tmp_path / "page.html").path.read_text()
     assert answer["headline"][0] in page
     for name in ("hits", "sizes", "rates"):
         assert f'id="figure-buffer-{name}"' in page
-    assert "of this trace's reads" in page
-    section = section_of(buffer.buffer, folder)
-    several = len(options.buffers) > 1
-    keys = [key.text for key in section.parts["sizes"].legend]
-    assert ("NVRAM, 1\N{NO-BREAK SPACE}buffer" in keys) == several
-    assert len(keys) == 3 + several
+
+
+def test_row_buffers_of_a_block_trace_are_no_finding(parsed: TraceFolder) -> None:
+    # GIVEN what an older version simulated of a block trace
+    (parsed.path / "simulations").mkdir(exist_ok=True)
+    (parsed.path / "simulations" / "buffer.json").write_text('{"headline": ["98 %"]}')
+    page = page_of(parsed, buffer.buffer)
+    assert "This is a block trace" in page
+    assert "98 %" not in page
 
 
 def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:
     # GIVEN a trace that nothing was analyzed of, WHEN it is reported
-    folder = make_trace(tmp_path / "t", [("write", 5, 2), ("write", 6, 1)])
+    folder = memory_folder(tmp_path / "t", [("store", 5, 2), ("store", 6, 1)])
     simulate_buffer(folder, BufferOptions())
     report(folder, tmp_path / "report.html")
     # THEN nothing is said of reads, nor of other memories
@@ -394,9 +426,9 @@ def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:
 
 
 def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
-    folder = make_trace(tmp_path / "t", [("read", 5, 2)])
+    folder = memory_folder(tmp_path / "t", [("load", line * 64, 64) for line in range(128)])
     file = written(tmp_path / "what-if.toml", "[nvram.fast-pcm]\nread_ns = 20\n")
-    simulate_buffer(folder, BufferOptions((128, 256), (1, 2), what_if=file))
+    simulate_buffer(folder, BufferOptions((128, 256), (1, 2), what_if=file, caches="none"))
     section = section_of(buffer.buffer, folder)
     # Rows of 256 B miss one of four accesses, of 128 B one of two: 12.5 ns and 55 or 20 ns each.
     table = section.parts["what_if"].table
@@ -409,14 +441,3 @@ def test_memories_of_a_what_if_are_a_table(tmp_path: Path) -> None:
     page = page_of(folder, buffer.buffer)
     assert "If the memory were another" in page
     assert "fast-pcm" in page
-
-
-def test_an_older_version_is_named_with_its_command(tmp_path: Path) -> None:
-    # GIVEN an answer of a version without times at given hit rates
-    folder = make_trace(tmp_path / "t", [("read", 5, 2)])
-    answer = to_builtins(simulate_buffer(folder, BufferOptions()))
-    del answer["hit_rates"]
-    (folder.path / "simulations" / "buffer.json").write_text(json.dumps(answer))
-    # WHEN it is reported, THEN the page says what to run again
-    told = report(folder, tmp_path / "report.html")
-    assert told.missing["tracekit simulate buffer t"] == ["Row buffers of an NVRAM"]

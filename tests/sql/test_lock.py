@@ -176,14 +176,6 @@ def test_failure_while_rows_come_is_ours(connection: Any) -> None:
         rows(connection, "select cast(role as integer) as number from requests")
 
 
-def test_nothing_is_left_beside_the_trace(tmp_path: Path) -> None:
-    folder = make(tmp_path / "trace", {"requests": REQUESTS})
-    connection = query.connect_locked(folder, memory_mib=128)
-    assert rows(connection, "select count(*) as n from requests") == [{"n": 2}]
-    del connection
-    assert [file.name for file in tmp_path.iterdir()] == ["trace"]
-
-
 def test_sort_beyond_the_memory_spills_and_goes_away(tmp_path: Path) -> None:
     # GIVEN a database of 64 MiB
     folder = make(tmp_path / "trace", {"requests": REQUESTS})

@@ -56,11 +56,16 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
         ("lab:fs=1G:fast", "--target lab:fs=1G:fast: .*'fast' is not a time"),
         ("lab:fs=1G:5ms:0", "a depth of '0'"),
         ("lab:fs=1KiB", "from 16 MiB"),
+        ("memory:/nonexistent", "memory:/nonexistent: /nonexistent does not exist"),
+        ("memory:HERE:100ns", "two times are needed"),
+        ("memory:HERE:100ns:2", "'2' is not a time"),
+        ("memory:HERE:2ms:1ns", "more than a millisecond"),
+        ("x=memory:/proc", "/proc is on proc, which is no memory"),
     ],
 )
-def test_what_is_no_target_is_named(text: str, message: str) -> None:
+def test_what_is_no_target_is_named(target: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        grid.split_targets([text])
+        grid.split_targets([text.replace("HERE", str(target))])
 
 
 def test_a_slower_medium_is_another_run_with_another_plan() -> None:
@@ -85,21 +90,6 @@ def test_memory_of_this_machine_stands_for_dax(target: Path) -> None:
     # THEN none of them is taken for another one that was run before, under the same name
     targets = [grid.Target("t", each.directory, memory=each.memory) for each in (plain, dram, pcm)]
     assert len(set(map(run_id, targets))) == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("memory:/nonexistent", "memory:/nonexistent: /nonexistent does not exist"),
-        ("memory:HERE:100ns", "two times are needed"),
-        ("memory:HERE:100ns:2", "'2' is not a time"),
-        ("memory:HERE:2ms:1ns", "more than a millisecond"),
-        ("x=memory:/proc", "/proc is on proc, which is no memory"),
-    ],
-)
-def test_what_is_no_memory_is_named(target: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        grid.split_targets([text.replace("HERE", str(target))])
 
 
 def test_a_mount_says_whether_it_is_memory(tmp_path: Path) -> None:

@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 from tests.bench.same_values.renamed import (
     NEW_KEYS,
-    RENAMED_FIELDS,
-    RENAMED_FILES,
     RENAMED_VALUES,
     REWORDED,
     VOLATILE_COLUMNS,
@@ -47,16 +45,15 @@ def compare(old: Path, new: Path) -> dict[str, Class]:
     """Compare all files of both folders; return the classes by name."""
     classes: dict[str, Class] = {}
     olds, news = _files(old), _files(new)
-    renamed = {_renamed_file(place): place for place in olds}
-    for place in sorted(renamed.keys() | news):
+    for place in sorted(olds | news):
         found = classes.setdefault(class_of(place), Class())
         found.files += 1
         if place not in news:
             found.differences.append(f"{place}: only the old version makes it")
-        elif place not in renamed:
+        elif place not in olds:
             found.differences.append(f"{place}: only the new version makes it")
         else:
-            pair = (old / renamed[place], new / place)
+            pair = (old / place, new / place)
             values, differences = _compare_file(place, *pair, roots=(old, new))
             found.values += values
             found.differences += [f"{place}: {text}" for text in differences]
@@ -65,11 +62,6 @@ def compare(old: Path, new: Path) -> dict[str, Class]:
 
 def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
-def _renamed_file(place: str) -> str:
-    head, slash, name = place.rpartition("/")
-    return f"{head}{slash}{RENAMED_FILES.get(name, name)}"
 
 
 def class_of(place: str) -> str:
@@ -120,7 +112,7 @@ def _reworded(line: str) -> str:
 
 def compare_tables(place: str, old: pa.Table, new: pa.Table) -> tuple[int, list[str]]:
     """Compare two tables column by column, value by value, in order."""
-    names = [_renamed_field(place, name) for name in old.column_names]
+    names = old.column_names
     if names != new.column_names:
         gone = [name for name in names if name not in new.column_names]
         added = [name for name in new.column_names if name not in names]
@@ -164,18 +156,11 @@ def _same(old: Any, new: Any) -> bool:
     return repr(old) == repr(new)
 
 
-def _renamed_field(place: str, name: str) -> str:
-    for one in RENAMED_FIELDS:
-        if one.old == name and fnmatch(place, one.files):
-            return one.new
-    return name
-
-
 def compare_json(place: str, old: Any, new: Any) -> tuple[int, list[str]]:
     """Compare two values of JSON, objects by their keys and lists in order."""
     patterns = _patterns(place, VOLATILE_KEYS)
     left, right = (dict(_leaves(value, "", patterns)) for value in (old, new))
-    left = {_renamed_path(place, path): _renamed_value(value) for path, value in left.items()}
+    left = {path: _renamed_value(value) for path, value in left.items()}
     may_be_new = _patterns(place, NEW_KEYS)
     differences = []
     for path in [*left, *(path for path in right if path not in left)]:
@@ -207,10 +192,6 @@ def _leaves(value: Any, path: str, volatile: list[str]) -> Iterator[tuple[str, A
             yield from _leaves(inner, f"{path}.{number}" if path else str(number), volatile)
     else:
         yield path, value
-
-
-def _renamed_path(place: str, path: str) -> str:
-    return ".".join(_renamed_field(place, part) for part in path.split("."))
 
 
 class _Tables(HTMLParser):

@@ -1,6 +1,7 @@
 """What may differ between two versions: names that were changed, and values that are measured.
 
-Steps are written with the old words; the tables below give the new ones.
+Steps are written with the old words; the tables below give the new ones. Files, columns and keys of
+JSON have the names that they had.
 """
 
 from __future__ import annotations
@@ -17,15 +18,6 @@ class RenamedOption:
     new: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RenamedField:
-    """A column or a key of JSON; `files` is a pattern of paths in the folder of results."""
-
-    files: str
-    old: str
-    new: str
-
-
 RENAMED_OPTIONS: tuple[RenamedOption, ...] = (
     RenamedOption("classify", ("--window", "2"), ("--window", "2s")),
     RenamedOption("simulate", ("--window", "5"), ("--window", "5s")),
@@ -37,9 +29,6 @@ RENAMED_OPTIONS: tuple[RenamedOption, ...] = (
     RenamedOption("sweep", ("--runs",), ("--repeat",)),
     RenamedOption("counters", ("--runs",), ("--repeat",)),
 )
-RENAMED_FIELDS: tuple[RenamedField, ...] = ()
-RENAMED_FILES: dict[str, str] = {}
-"""Old name of a file to its new one, such as `cache.json` to `caches.json`."""
 RENAMED_VALUES = {
     "depth/depth_over_time": "latency/depth_over_time",
     "depth/depth_at_queue": "latency/depth_at_queue",
