@@ -19,6 +19,8 @@
 
 #define OPENER_TRIES 4U
 #define OPENER_PAUSE_NS 25000000U
+/* A ring in use, and a descriptor on its way, may be a matter of moments. */
+#define MAYBE_TRIES 40U
 
 static int busy(struct guard *guard, const char *what, const char *name) {
   (void)snprintf(guard->why, sizeof guard->why, "%.100s%s%.140s", what, name[0] == '\0' ? "" : " ",
@@ -231,7 +233,7 @@ static int check_processes(struct guard *guard, const struct graph *graph) {
   /* A device may be read by others; a file, and memory that is mapped, is used by one alone. */
   int rc = openers_find(graph, guard->kind != GRAPH_DEVICE, &found);
   guard->unseen = found.unseen;
-  guard->has_opener = found.pid != 0;
+  guard->tries = found.pid == 0 ? 0 : found.how == OPENER_MAYBE ? MAYBE_TRIES : OPENER_TRIES;
   if (rc != 0)
     return verdict(guard, rc, "", "");
   (void)snprintf(text, sizeof text, "%d", found.pid);
@@ -267,7 +269,7 @@ static int check_lease(struct guard *guard, int fd, bool *is_known) {
 /* Who has a device open for a moment only, to look at it or to set it up, is asked again. */
 static int check_processes_patiently(struct guard *guard) {
   int rc = with_graph(guard, check_processes);
-  for (unsigned tries = 0; rc != 0 && guard->has_opener && tries < OPENER_TRIES; tries++) {
+  for (unsigned tries = 0; rc != 0 && tries < guard->tries; tries++) {
     clock_sleep_until(clock_now_ns() + OPENER_PAUSE_NS);
     rc = with_graph(guard, check_processes);
   }

@@ -30,7 +30,7 @@ struct guard {
   bool is_written;            /* it is to be written */
   struct guard_claims claims; /* what is held */
   uint32_t unseen;            /* processes that could not be looked into */
-  bool has_opener;            /* one that could be looked into uses it */
+  uint32_t tries;             /* how often to ask again who uses it: it may be for a moment */
   char why[GUARD_REASON_BYTES];
 };
 

@@ -98,8 +98,8 @@ int loop_device_look(dev_t device, struct loop_backing *backing) {
   struct statx named;
   memset(backing, 0, sizeof *backing);
   int rc = sysfs_read(device, "loop/backing_file", name, sizeof name);
-  if (rc == -ENOENT || (rc == 0 && name[0] == '\0'))
-    return 1;
+  if (rc == -ENOENT || rc == -ENODEV || (rc == 0 && name[0] == '\0'))
+    return 1; /* none, or no more */
   if (rc != 0)
     return rc;
   int looked = statx(AT_FDCWD, name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, &named);

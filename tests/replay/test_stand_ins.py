@@ -5,9 +5,10 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,38 @@ def test_what_a_process_holds_unseen_may_be_the_target(
     tmp_path: Path, fdinfo: str, maps: str, *, is_free: bool
 ) -> None:
     # GIVEN a process with a socket in which descriptors wait, or with a ring that has no descriptor
+    with a_process_told_as(tmp_path, fdinfo, maps) as (pid, ran):
+        # THEN nobody knows what that is, and the target is refused
+        if is_free:
+            assert ran().counts["done"] == 3
+        else:
+            words = "it may be among the files that it holds without a descriptor: the process"
+            ran().refused(words, str(pid))
+
+
+def test_what_a_process_holds_unseen_for_a_moment_is_no_matter(tmp_path: Path) -> None:
+    # GIVEN a descriptor on its way through a socket, which arrives once it has been looked at
+    with a_process_told_as(tmp_path, "flags:\t02\nscm_fds: 1\n", "") as (_, ran):
+        info = tmp_path / "told/fdinfo/3"
+        read_ns = info.stat().st_atime_ns
+
+        def arrive() -> None:
+            await_true(lambda: info.stat().st_atime_ns != read_ns, pause_s=0.001)
+            time.sleep(0.3)
+            info.write_text("scm_fds: 0\n")
+
+        arrival = threading.Thread(target=arrive)
+        arrival.start()
+        # THEN the process is looked at again
+        assert ran().counts["done"] == 3
+        arrival.join()
+
+
+@contextmanager
+def a_process_told_as(
+    tmp_path: Path, fdinfo: str, maps: str
+) -> Iterator[tuple[int, Callable[[], Ran]]]:
+    """Yield a process with a socket, of which these texts are told, and a run beside it."""
     file, told = image(tmp_path / "t"), tmp_path / "told"
     for name in ("fd", "fdinfo", "task"):
         (told / name).mkdir(parents=True)
@@ -256,14 +289,10 @@ def test_what_a_process_holds_unseen_may_be_the_target(
         (told / "fd/3").symlink_to(tmp_path / "end")
         with subprocess.Popen(["sleep", "1000"]) as process:
             line = command(plan, target=device, write_to=token_of(device))
-            ran = play(plan, over(f"/proc/{process.pid}", told, line))
-            process.kill()
-        # THEN nobody knows what that is, and the target is refused
-        if is_free:
-            assert ran.counts["done"] == 3
-        else:
-            words = "it may be among the files that it holds without a descriptor: the process"
-            ran.refused(words, str(process.pid))
+            try:
+                yield process.pid, lambda: play(plan, over(f"/proc/{process.pid}", told, line))
+            finally:
+                process.kill()
 
 
 @pytest.mark.parametrize("generic", ["scsi_generic/sg9", "bsg/0:0:0:9"])
