@@ -20,7 +20,7 @@ from tests.command_line import invoke, refused
 from tests.simulate.placement_models import Request, model, write_trace
 from tests.traces import json_of, rows_of
 from tracekit.device.fit import middle_of, write_profile, write_tables
-from tracekit.devices import DevicePair, Profile, load_profiles
+from tracekit.devices import DevicePair, Profile, load_profiles, mean_of
 from tracekit.errors import BudgetError, InputError
 from tracekit.machine_state import Use
 from tracekit.model.recommend import RecommendOptions, recommend
@@ -337,6 +337,28 @@ def device(name: str, factor: float, **more: float | None) -> Profile:
     rates = {f"{key}_mib_s": 500 / factor for key in values}
     other = {"flush_us": 300.0 * factor, "fua_us": 40.0 * factor, "price_per_gb": 1.0, **more}
     return Profile(name=name, about=name, **latencies, **rates, **other)  # type: ignore[arg-type]
+
+
+def test_measurements_far_apart_make_a_profile_that_is_read(tmp_path: Path) -> None:
+    # GIVEN two measurements, one of which a busy machine made three times as long
+    alone = [[0.0, 40.0], [0.5, 48.0], [1.0, 60.0]]
+    both = [
+        write_profile(
+            tmp_path / "one.toml",
+            "disk",
+            values={k: v for k, v in vars(device("disk", f)).items() if isinstance(v, float)},
+            about="",
+            tables={"read_quantiles_us": [[p, us * f] for p, us in alone]},
+        )
+        for f in (1, 3)
+    ]
+    # WHEN the two are made one
+    write_tables(tmp_path / "both.toml", {"disk": middle_of(both)})
+    # THEN its distribution has the form of theirs, and its own latency
+    disk = load_profiles(tmp_path / "both.toml")["disk"]
+    assert disk.read_latency_us == pytest.approx(100)
+    assert disk.read_quantiles_us is not None
+    assert mean_of(disk.read_quantiles_us) == pytest.approx(2 * mean_of([(p, u) for p, u in alone]))
 
 
 def test_several_measurements_make_one_profile_and_an_interval(trace: Path) -> None:

@@ -427,7 +427,7 @@ MIDDLE_MARGIN = 0.999  # of the setups, so that rounding puts nothing above them
 def middle_of(found: Sequence[Profile]) -> dict[str, Any]:
     """Return the profile of a device that was measured several times, as a table of a file.
 
-    Each part of a request takes the median of what it took, and distributions are those of the
+    Each part of a request takes the median of what it took, and distributions have the form of the
     measurement in the middle; beside it stands what each measurement found.
     """
     values = {key: float(np.median([getattr(one, key) for one in found])) for key in REQUIRED}
@@ -440,7 +440,8 @@ def middle_of(found: Sequence[Profile]) -> dict[str, Any]:
         values[f"{operation}_latency_us"] = setups[-1] + page_us
         middle = sorted(found, key=attrgetter(f"{operation}_latency_us"))[len(found) // 2]
         if quantiles := getattr(middle, key := f"{operation}_quantiles_us"):
-            tables[key] = [[p, us] for p, us in quantiles]
+            ratio = values[f"{operation}_latency_us"] / getattr(middle, f"{operation}_latency_us")
+            tables[key] = [[p, us * ratio] for p, us in quantiles]
     known = [one.sequential_setup_us for one in found if one.sequential_setup_us is not None]
     if len(known) > len(found) / 2:
         values["sequential_setup_us"] = min(float(np.median(known)), MIDDLE_MARGIN * min(setups))
