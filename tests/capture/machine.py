@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -120,6 +121,15 @@ def processes(*words: str) -> list[int]:
         if line.startswith("".join(f"{word}\0" for word in words).encode()):
             found.append(int(path.parent.name))
     return found
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the process that started another one, or None once that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return int(re.search(r"PPid:\t(\d+)", status)[1])  # type: ignore[index]
 
 
 def skip_unless_it_can_trace() -> None:

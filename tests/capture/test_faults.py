@@ -18,7 +18,8 @@ def test_a_fault(disk: Disk, tmp_path: Path, name: str) -> None:
     # WHEN it happens amid a capture
     found = fault(name, disk, tmp_path / "case", seed=len(name))
     # THEN the program is not hurt, no record is lost, and nothing is left
-    assert (found.hurt, found.lost, found.left) == (False, 0, False), found
+    said = (tmp_path / "case/messages").read_text()
+    assert (found.hurt, found.lost, found.left) == (False, 0, False), f"{found}: {said}"
     assert found.kept > 0 or name == "perf killed"
     if name in ("kill", "kill at the end", "pause"):
         assert found.kept >= WRITES
