@@ -241,6 +241,7 @@ def test_a_ring_with_another_file_is_no_matter(tmp_path: Path, ends: ExitStack) 
     assert play(tmp_path / "a.plan", line).code == 0
 
 
+@pytest.mark.alone
 def test_an_overlay_whose_folder_cannot_be_found_is_refused(
     tmp_path: Path, ends: ExitStack
 ) -> None:
