@@ -252,7 +252,7 @@ static int look(int folder, int pid, void *context) {
   if (rc != 0)
     return rc;
   /* Nobody tells what is registered in a ring that has no descriptor any more. */
-  if (search->how == OPENER_NONE && search->maps_ring && !search->has_ring)
+  if (search->how == OPENER_NONE && search->maps_ring && !search->has_ring && !search->is_closed)
     search->how = OPENER_MAYBE;
   if (search->how == OPENER_NONE || serves_node(search->graph, folder))
     return 0;

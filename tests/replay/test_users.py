@@ -218,14 +218,17 @@ def test_a_thread_is_seen_whatever_the_first_one_has(
 def test_root_without_the_right_to_look_at_others_is_refused(
     tmp_path: Path, ends: ExitStack
 ) -> None:
-    # GIVEN a root as in a container, who may list what others have open, and not what that is
+    # GIVEN a root as in a container, who may list what others have open, and not what that is:
+    # of a ring it sees the mapping alone
     device = loop(ends, image(tmp_path / "t"))
     line = command(
         write_plan(tmp_path / "a.plan", WRITES), target=device, write_to=token_of(device)
     )
     bounded = ["setpriv", "--bounding-set", "-sys_ptrace", *line]
     user = f'exec setpriv --reuid={NOBODY} --clear-groups sh -c "echo ready; exec sleep 1000"'
+    ring = REGISTERER.replace("os.close(ring)", "")
     with ExitStack() as other, unchanged(tmp_path / "t"):
+        hold(other, sys.executable, "-c", ring, image(tmp_path / "other"), "mapped")
         hold(other, "sh", "-c", f'exec 3<>"$0"; {user}', device)
         play(tmp_path / "a.plan", bounded).refused("root may not look into all processes here")
     assert play(tmp_path / "a.plan", line).code == 0
