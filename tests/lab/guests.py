@@ -1,11 +1,13 @@
 """What the tests that boot a guest share: when they run, and how they call the lab."""
 
+import json
 import os
 import shutil
 import site
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import pytest
 from tests.house.tree import ROOT
 from tracekit.errors import TracekitError
 from tracekit.lab.image import (
+    ABOUT,
+    build,
     cache_folder,
     in_loading_order,
     loadable,
@@ -77,12 +81,16 @@ def share_tracekit(share: Path, script: str) -> None:
     shutil.copy(Path(__file__).parent / "in_guest" / script, share)
 
 
-def share_modules(share: Path, *names: str) -> None:
-    """Put modules of the guest's kernel into `modules`, numbered in their order, if it has them."""
-    archives = [*(cache_folder() / "archives").glob("linux-image-[0-9]*.deb")]
+def share_modules(share: Path, *names: str, packages: Sequence[str]) -> None:
+    """Put modules for the guest with these packages into `modules`, numbered in their order.
+
+    Those that its kernel does not have are left out. The guest is built if it was not yet.
+    """
+    image = build(packages, on_step=lambda _: None)
+    kernel = json.loads((image.folder / ABOUT).read_text())["kernel"]
     order: dict[Path, None] = {}
     with tempfile.TemporaryDirectory() as folder:
-        unpack(max(archives, key=lambda path: path.stat().st_mtime), Path(folder))
+        unpack(cache_folder() / "archives" / kernel, Path(folder))
         for name in names:
             with suppress(TracekitError):
                 order |= dict.fromkeys(in_loading_order(Path(folder), (name,)))

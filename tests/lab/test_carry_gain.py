@@ -19,9 +19,10 @@ from tracekit.store import TraceFolder
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-carry-out")]
 IN_GUEST = Path(__file__).parent / "in_guest"
 MODULES = ("dm_mirror", "dm_cache_smq", "dm_writecache")
+PACKAGES = ("lvm2", "thin-provisioning-tools")
 GUEST = (
     *("--exact", "--memory", "1GiB", "--timeout", "420"),
-    *("--package", "lvm2", "--package", "thin-provisioning-tools"),
+    *(word for name in PACKAGES for word in ("--package", name)),
 )
 CLOSE = 0.1
 """How far from the predicted ones the times saved and left may be."""
@@ -103,7 +104,7 @@ def test_the_predicted_times_are_there_when_the_script_was_run(
     share.mkdir()
     for name in ("gain.sh", "application.py"):
         shutil.copy(IN_GUEST / name, share)
-    share_modules(share, *MODULES)
+    share_modules(share, *MODULES, packages=PACKAGES)
     script = f". $LAB_SHARE/gain.sh; as_it_was {measured_as} {kind}"
     run_script(tmp_path, script, *GUEST, out="before")
     profile = profile_of(tmp_path, measured_as)

@@ -38,7 +38,7 @@ def share(place: Path) -> Path:
     for name, make in SCRIPTS.items():
         make(place).rename(share / f"{name}.sh")
     shutil.copy(IN_GUEST, share)
-    share_modules(share, *MODULES)
+    share_modules(share, *MODULES, packages=PACKAGES)
     return share
 
 

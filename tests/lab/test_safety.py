@@ -30,7 +30,7 @@ exec timeout LIMIT python3 safety.py NODES > $LAB_OUT/said 2>&1
 def shared(place: Path) -> Path:
     """Share the campaign, its plan and the modules; return the guest's place."""
     share = place / "share"
-    share_modules(share, *MODULES, *EXPORTERS)
+    share_modules(share, *MODULES, *EXPORTERS, packages=PACKAGES)
     write_plan(share / "a.plan", WRITES[:1])
     (share / "tests/replay").mkdir(parents=True)
     shutil.copy(ROOT / "tests/replay/campaign.py", share / "tests/replay")

@@ -62,7 +62,7 @@ def test_roles_of_storage_stacks(names: list[str], place: Path, tmp_path: Path) 
     # GIVEN stacks that were built, loaded and traced in a guest
     share = place / "share"
     if not (share / "modules").exists():
-        share_modules(share, *MODULES)
+        share_modules(share, *MODULES, packages=PACKAGES)
         shutil.copy(Path(__file__).parent / "in_guest/stacks.py", share)
     packages = [word for name in PACKAGES for word in ("--package", name)]
     script = "python3 stacks.py " + " ".join(f"'{name}'" for name in names)
