@@ -72,7 +72,7 @@ def bench_one_disk(out: Bench, *, samples: str = "", devices: str = "") -> None:
     """
     program = Devices(out.scratch)
     known = load_profiles()
-    every = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+    every = sorted({path.parent.name for path in SAMPLES.glob("*/*.blktrace.*")})
     for sample in samples.split(",") if samples else every:
         folder = TraceFolder(out.input(f"sample-{sample}", partial(made, sample=sample)))
         one = Sample(folder, share=4, level="issued", coverage="hottest")
