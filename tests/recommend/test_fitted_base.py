@@ -172,6 +172,11 @@ def test_without_times_the_base_is_assumed_and_the_headline_says_so(
     result = recommend(TraceFolder(tmp_path), RecommendOptions())
     assert result.base_profile == "hdd-7200"
     assert f"The base device is assumed, a hdd-7200: {reason}; choose" in result.headline[0]
+    # AND so does the one of an answer by units where no role is known
+    write_trace(tmp_path / "unknown", [replace(one, role="unknown") for one in untimed[40:]])
+    unknown = recommend(TraceFolder(tmp_path / "unknown"), RecommendOptions())
+    assert unknown.units is not None and "only whole extents" in unknown.headline[0]
+    assert "The base device is assumed, a hdd-7200: the trace has no" in unknown.headline[0]
     # AND a device that is asked for is no assumption
     result = recommend(TraceFolder(tmp_path), RecommendOptions(base="ssd-nvme"))
     assert (result.base.kind, result.base.sentence) == ("given", None)

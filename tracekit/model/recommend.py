@@ -99,13 +99,13 @@ def recommend(
     result = _result(folder, options, trace, grid, curves)
     result.base = base
     result.footprint = footprint(folder.table("blocks"), result.answer.capacity_bytes)
-    _add_doubts(result, curves)
     result.predictions = _predictions(trace, result, sample)
     _add_ranges(folder, unreported, result)
     table = pa.concat_tables(
         _series(trace.devices, grid, curves, *one) for one in _candidates(curves)
     )
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
+    _add_doubts(result)
     mixed = _mixed_blocks(folder)
     best = find_best(unreported, curves, grid=grid, cut=choose_cut(folder), is_mixed=mixed > 0)
     if best is not None:
@@ -172,15 +172,8 @@ def _units(
     return {UNIT_TABLE: table}
 
 
-def _add_doubts(result: Recommendation, curves: Curves) -> None:
-    """Say in the first lines what is assumed or sampled, and whether the capture is enough."""
-    if curves.sampled_requests is not None:
-        more = "more" if curves.sampled_off > 0 else "less"
-        result.headline[0] += (
-            f" This time is of all requests; other placements and what users feel are from"
-            f" {curves.sampled_requests:,} of them, whose gain here is"
-            f" {abs(curves.sampled_off) * 100:.2f} points {more}."
-        )
+def _add_doubts(result: Recommendation) -> None:
+    """Say in the first lines what is assumed, and whether the capture is enough."""
     if result.base.sentence is not None:
         result.headline[0] += f" {result.base.sentence}"
     for device in result.profiles:
@@ -309,6 +302,13 @@ def headline(
     ratio = int(curves.base_ps[ROLES.index("unknown")]) / curves.base_total_ps
     if ratio >= UNKNOWN_SHOWN_RATIO:
         first += f" {ratio:.0%} of the time is of requests without a role: {SET_ROLE}"
+    if curves.sampled_requests is not None:
+        more = "more" if curves.sampled_off > 0 else "less"
+        first += (
+            f" This time is of all requests; other placements and what users feel are from"
+            f" {curves.sampled_requests:,} of them, whose gain here is"
+            f" {abs(curves.sampled_off) * 100:.2f} points {more}."
+        )
     return [first, _second_line(answer, other), _third_line(answers)]
 
 
