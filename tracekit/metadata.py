@@ -90,6 +90,8 @@ class Region(Record):
     role: str | None = None
     filesystem: str | None = None
     mount: str | None = None
+    node: str | UnsetType = UNSET
+    """Of the kernel, such as dm-0, where the name is the device mapper's."""
     evidence: str | None = None
     confidence: str | UnsetType = UNSET
     found_by: str | UnsetType = UNSET

@@ -156,10 +156,14 @@ def test_uses_go_down_to_the_disks_and_the_highest_comes_last() -> None:
     # AND of one disk alone only what lies on it is told; a device in the middle can be traced too
     assert {entry["device"] for entry in entries_of(stack, ["sdb"])} == {"sdb"}
     middle = entries_of(stack, ["dm-0"])
-    assert [(entry["start_sector"], entry["sectors"]) for entry in middle] == [
-        (0, 12288),
-        (8000, 400),
+    assert [(entry["start_sector"], entry["sectors"], entry["node"]) for entry in middle] == [
+        (0, 12288, "dm-0"),
+        (8000, 400, "dm-0"),
     ]
+    # AND what has no other name than the kernel's has no node
+    assert not any(
+        "node" in entry for entry in entries_of(stack, ["sda"]) if entry["name"] == "sda2"
+    )
 
 
 @pytest.mark.parametrize(("roles", "role"), [(("fs",), "fs"), (("fs", "swap"), "unknown")])

@@ -362,6 +362,17 @@ def test_each_layout_has_its_way(tmp_path: Path) -> None:
     assert f'apply_extents "$LV_dm_3" "$NVM" {6 << 20} 0+{2 << 20}' in extents
     # THEN the first lines say what the prediction does not hold for
     assert [limits(head_of(one)) for one in (swap, cache, extents)] == ["", "block", "size"]
+    # AND a volume with a name of its own has its path, once for all its pieces, with its journal
+    pieces = [{**VOLUME[0], "name": "vg-data", "node": "dm-3", "mount": "/srv"} for _ in range(2)]
+    pieces[1] |= {"start_sector": 80000}
+    inner = region("vg-data journal", "journal", range(800, 1600)) | {"device": "dm-3"}
+    both = [*HOT, *(Request("journal", 800 + 8 * n, device="dm-3") for n in range(8))]
+    named = text(both, "--capacity", "64KiB", layout=[*pieces, inner])
+    assert "LV_vg_data=/dev/mapper/vg-data\n" in named
+    assert named.count('apply_cache "$LV_vg_data"') == 1
+    assert "apply_journal" not in named
+    words = ("--unit", "extent=1MiB", "--capacity", "2MiB")
+    assert 'apply_extents "$LV_vg_data" "$NVM"' in text(both, *words, layout=[*pieces, inner])
 
 
 def test_what_is_by_hand_has_its_commands_as_comments(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+from msgspec import structs
 
 from tracekit.arrow import read_whole
 from tracekit.metadata import Region
@@ -192,7 +193,7 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
         parts = [
             *_role_parts(layout, roles, advice.caches),
             *_move_parts(files),
-            *_extent_parts(extents),
+            *_extent_parts(extents, layout),
         ]
     return list(_named([*parts, *_rival_parts(layout, advice)]))
 
@@ -219,16 +220,48 @@ RAID = (
 def _role_parts(
     layout: Sequence[Region], roles: dict[str, int], caches: Sequence[CacheTimes]
 ) -> Iterator[Part]:
-    if "journal" in roles:
-        yield from _journal_parts(layout, roles["journal"])
+    journal, size = roles.get("journal", 0), roles.get("fs", 0)
+    is_whole = size >= region_bytes(layout).get("fs", 0) > 0
+    is_along = "fs" in roles and _has_journals_along(layout, is_whole=is_whole)
+    if journal and not is_along:
+        yield from _journal_parts(layout, journal)
     if "swap" in roles:
         yield _swap_part(roles["swap"])
-    if "fs" in roles:
-        yield from _fs_parts(layout, roles["fs"], caches)
+    if size:
+        yield from _fs_parts(layout, size + is_along * journal, caches, is_whole=is_whole)
+
+
+def _has_journals_along(layout: Sequence[Region], *, is_whole: bool) -> bool:
+    """Say whether each journal is in a file system that is cached or moved as one device."""
+    systems = {f"{one.name} journal": one for one in _file_systems(layout)}
+    journals = [one for one in layout if one.role == "journal"]
+    homes = [systems.get(str(one.name)) for one in journals]
+    return homes != [] and all(one and (is_whole or _is_volume(_node(one))) for one in homes)
 
 
 def _file_systems(layout: Sequence[Region]) -> list[Region]:
-    return [one for one in layout if one.role == "fs" and one.name]
+    """Return each file system once, with all its sectors: a volume may lie in several pieces."""
+    found: dict[str, Region] = {}
+    for one in layout:
+        if one.role == "fs" and one.name:
+            before = found[one.name].sectors if one.name in found else 0
+            found[one.name] = structs.replace(one, sectors=before + one.sectors)
+    return [*found.values()]
+
+
+def _node(region: Region) -> str:
+    """Return the kernel's name of a region's device."""
+    return region.node if isinstance(region.node, str) else str(region.name)
+
+
+def _path(region: Region) -> str:
+    """Return the path of a region's device: names of the device mapper lie in its own folder."""
+    return f"/dev/{'' if _node(region) == region.name else 'mapper/'}{region.name}"
+
+
+def _is_volume(device: str) -> bool:
+    """Say whether a kernel's name is the device mapper's, of which LVM makes logical volumes."""
+    return device.startswith("dm-")
 
 
 def _journal_parts(layout: Sequence[Region], size: int) -> Iterator[Part]:
@@ -254,8 +287,7 @@ def _journal_parts(layout: Sequence[Region], size: int) -> Iterator[Part]:
 
 
 def _ext4_journal(system: Region | None, outer: Sequence[Region], *, mib: int, suffix: str) -> Part:
-    device = f"/dev/{system.name}" if system and system.name else ""
-    old = f"/dev/{outer[0].name}" if outer else ""
+    device, old = _path(system) if system else "", _path(outer[0]) if outer else ""
     names = {"FS": device, "POINT": system.mount or "" if system else "", "OLD_JOURNAL": old}
     variables = {f"{name}{suffix}": value for name, value in names.items()}
     quoted = [f'"${name}"' for name in variables]
@@ -279,7 +311,7 @@ def _ext4_journal(system: Region | None, outer: Sequence[Region], *, mib: int, s
 
 def _text_journal(system: Region) -> Part:
     """Return the words for a file system whose log no command moves while it has data."""
-    name = shlex.quote(f"/dev/{system.name}")
+    name = shlex.quote(_path(system))
     point = shlex.quote(system.mount or "MOUNT")
     if system.filesystem == "zfs":
         return Part(
@@ -311,43 +343,43 @@ def _swap_part(size: int) -> Part:
     )
 
 
-def _fs_parts(layout: Sequence[Region], size: int, caches: Sequence[CacheTimes]) -> Iterator[Part]:
+def _fs_parts(
+    layout: Sequence[Region], size: int, caches: Sequence[CacheTimes], *, is_whole: bool
+) -> Iterator[Part]:
     """Yield a cache for a file system of which blocks are placed: no name moves a block."""
-    whole = region_bytes(layout).get("fs", 0)
     systems: list[Region | None] = [*_file_systems(layout)]
     for one in systems or [None]:
-        is_lvm = one is not None and str(one.name).startswith("dm-")
-        if one is None or not is_lvm:
-            is_whole = one is not None and one.filesystem in EXT and size >= whole > 0
-            yield _whole_part(one) if one and is_whole else _no_name_part(one, size, caches)
-        elif size >= whole > 0:
-            yield _pvmove_part(str(one.name), [(0, one.sectors * SECTOR_BYTES)])
+        if one is None or not _is_volume(_node(one)):
+            is_copied = is_whole and one is not None and one.filesystem in EXT
+            yield _whole_part(one) if one and is_copied else _no_name_part(one, size, caches)
+        elif is_whole:
+            yield _pvmove_part(_path(one), [(0, one.sectors * SECTOR_BYTES)])
         else:
-            yield _cache_part(str(one.name), size, caches)
+            yield _cache_part(_path(one), size, caches)
 
 
-def _volume(device: str) -> str:
+def _volume(path: str) -> str:
     """Return the variable that names a logical volume."""
-    return f"LV_{re.sub(r'[^0-9A-Za-z]', '_', device)}"
+    return f"LV_{re.sub(r'[^0-9A-Za-z]', '_', PurePosixPath(path).name)}"
 
 
-def _cache_part(device: str, size: int, caches: Sequence[CacheTimes]) -> Part:
+def _cache_part(path: str, size: int, caches: Sequence[CacheTimes]) -> Part:
     ways = {
         ("dm-cache", "through"): "CACHE=writethrough",
         ("dm-cache", "back"): "CACHE=writeback",
         ("dm-writecache", "back"): "CACHE=writecache",
     }
     return Part(
-        title=f"a cache for /dev/{device}: single blocks of a file system have no name to move by",
+        title=f"a cache for {path}: single blocks of a file system have no name to move by",
         lost="nothing is lost with CACHE=writethrough, the default: undo with NVM_LOST=yes. With"
         f" CACHE=writeback or writecache the volume is lost: {SINGLE}.",
         mirrored=RAID,
         library="lvm",
         action="cache",
         nvm_bytes=size,
-        variables=((_volume(device), f"/dev/{device}"), ("CACHE", "writethrough")),
-        arguments=(f'"${_volume(device)}"', NVM, str(size)),
-        undo_arguments=(f'"${_volume(device)}"', NVM),
+        variables=((_volume(path), path), ("CACHE", "writethrough")),
+        arguments=(f'"${_volume(path)}"', NVM, str(size)),
+        undo_arguments=(f'"${_volume(path)}"', NVM),
         text=tuple(_cache_times(caches, ways)),
     )
 
@@ -368,7 +400,7 @@ def _sizes(caches: Sequence[CacheTimes]) -> str:
 
 def _whole_part(system: Region) -> Part:
     """Return the words for a file system that goes to the NVM whole."""
-    name, point = shlex.quote(f"/dev/{system.name}"), shlex.quote(system.mount or "MOUNT")
+    name, point = shlex.quote(_path(system)), shlex.quote(system.mount or "MOUNT")
     return Part(
         title=f"the whole file system on {name}, {format_size(system.sectors * SECTOR_BYTES)}, by"
         " hand: a copy of its blocks",
@@ -379,7 +411,7 @@ def _whole_part(system: Region) -> Part:
 
 
 def _no_name_part(system: Region | None, size: int, caches: Sequence[CacheTimes]) -> Part:
-    name = f"/dev/{system.name}" if system else "the base device"
+    name = _path(system) if system else "the base device"
     ways = {
         ("bcache", "through"): "bcache, writethrough (its default)",
         ("bcache", "back"): "bcache, writeback",
@@ -408,7 +440,7 @@ def _rival_parts(layout: Sequence[Region], advice: Recommendation) -> Iterator[P
     if not said:
         return
     best = min(advice.caches, key=lambda one: one.busy_ns + one.error_ns)
-    is_lvm = any(str(one.name).startswith("dm-") for one in _file_systems(layout))
+    is_lvm = any(_is_volume(_node(one)) for one in _file_systems(layout))
     lost, mirrored = "nothing that is not on the base device, too.", RAID
     if best.rival in IN_MEMORY:
         lost, mirrored = "nothing: it takes memory.", "nothing of it is on a device."
@@ -442,15 +474,16 @@ def _move_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
         )
 
 
-def _extent_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
+def _extent_parts(rows: Sequence[dict[str, object]], layout: Sequence[Region]) -> Iterator[Part]:
     """Yield the extents of each device, neighbours as one; only LVM can move them."""
+    paths = {_node(one): _path(one) for one in reversed(layout)}  # the first one is the whole
     for device in sorted({str(row["device"]) for row in rows}):
         mine = [row for row in rows if row["device"] == device]
         spans = merge_spans(
             [(int(str(row["first_block"])) * BLOCK_BYTES, int(str(row["bytes"]))) for row in mine]
         )
-        if device.startswith("dm-"):
-            yield _pvmove_part(device, spans)
+        if _is_volume(device):
+            yield _pvmove_part(paths.get(device, f"/dev/{device}"), spans)
         else:
             size = sum(size for _, size in spans)
             yield Part(
@@ -475,21 +508,21 @@ def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(int(a), int(b - a)) for a, b in zip(first, last, strict=True)]
 
 
-def _pvmove_part(device: str, spans: Sequence[tuple[int, int]]) -> Part:
+def _pvmove_part(path: str, spans: Sequence[tuple[int, int]]) -> Part:
     size = sum(size for _, size in spans)
     return Part(
-        title=f"{format_size(size)} in extents of the logical volume /dev/{device} move by pvmove",
+        title=f"{format_size(size)} in extents of the logical volume {path} move by pvmove",
         lost=f"what is in the moved extents is lost, and so the file system: {SINGLE}.",
         mirrored=RAID,
         library="lvm",
         action="extents",
         nvm_bytes=size + 4 * MIB,
-        variables=((_volume(device), f"/dev/{device}"),),
+        variables=((_volume(path), path),),
         arguments=(
-            f'"${_volume(device)}"',
+            f'"${_volume(path)}"',
             NVM,
             str(size + 4 * MIB),
             *(f"{first}+{length}" for first, length in spans),
         ),
-        undo_arguments=(f'"${_volume(device)}"', NVM),
+        undo_arguments=(f'"${_volume(path)}"', NVM),
     )

@@ -211,6 +211,7 @@ def _entry(node: Node, use: Use, disk: str, extent: Extent) -> dict[str, Any]:
         "evidence": use.evidence,
         "uuid": use.uuid,
         "journal_uuid": use.journal_uuid,
+        **({"node": node.name} if node.label else {}),
     }
 
 

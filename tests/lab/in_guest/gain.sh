@@ -112,7 +112,7 @@ carried_out() {  # NAME:KIND:DEPTH:CACHE...
     IFS=: read -r name kind depth cache <<< "$word"
     set_up $kind $depth
     : > $FSTAB
-    CACHE=$cache TRACEKIT_APPLY=yes NVM=/dev/nvm LV_dm_0=/dev/group/volume sh $LAB_SHARE/$name.sh
+    CACHE=$cache TRACEKIT_APPLY=yes NVM=/dev/nvm sh $LAB_SHARE/$name.sh
     case $traced in base) capture $name base nvm ;; *) capture $name $traced ;; esac
     take_down
   done
