@@ -5,11 +5,12 @@
  * is there are served from NVM. A block that is written again is changed in place and keeps its
  * age. Above the high watermark the blocks that came first are written to base, with those that
  * follow them there, down to the low watermark, and leave; while that leaves no block free, new
- * ones go to base. A flush or a forced write commits metadata and waits for NVM alone; without one
- * they are committed in the background, autocommit_time after the first write or after
- * autocommit_blocks new blocks. Simplified: nothing is written back for being old (max_age is off
- * by default) or because the device is idle. On persistent memory (type p) the kernel writes a new
- * copy once the old one is committed, and commits after 64 blocks. */
+ * ones go to base. A flush or a forced write commits metadata, and a flush goes to both devices at
+ * once (num_flush_bios is 2); without one metadata are committed in the background, autocommit_time
+ * after the first write or after autocommit_blocks new blocks. Simplified: nothing is written back
+ * for being old (max_age is off by default) or because the device is idle. On persistent memory
+ * (type p) the kernel writes a new copy once the old one is committed, commits after 64 blocks, and
+ * flushes NVM alone. */
 static void commit(struct tk_rival *rival) {
   rival->uncommitted = 0;
   rival->written_ns = INT64_MAX;
@@ -52,5 +53,8 @@ static void settle(struct tk_rival *rival) {
   rival->counts.background_ps[RIVAL_NVM] += rival_commit_ps(rival);
 }
 
-const struct rival_policy rival_writecache = {
-    .flushed = TO_NVM, .commit = COMMIT_FORCED, .begin = begin, .take = take, .settle = settle};
+const struct rival_policy rival_writecache = {.flushed = TO_BASE | TO_NVM,
+                                              .commit = COMMIT_FORCED,
+                                              .begin = begin,
+                                              .take = take,
+                                              .settle = settle};

@@ -262,8 +262,6 @@ class Rival:
 
 
 class WriteCache(Rival):
-    flushed = (NVM,)
-
     def __post_init__(self) -> None:
         super().__post_init__()
         self.timer: int | None = None

@@ -88,7 +88,8 @@ THREADS = 2
 IN_MEMORY = [one.name for one in KINDS if one.is_memory]
 SOURCES = (
     "dm-writecache: blocks of 4 KiB, watermarks of 50 and 45 %, autocommit after 1 s or 65,536"
-    " blocks, as of a block device (kernel, admin-guide/device-mapper/writecache.rst)",
+    " blocks, each flush to both devices, as of a block device (kernel,"
+    " admin-guide/device-mapper/writecache.rst)",
     "dm-cache: blocks of 256 KiB, policy smq, simplified: promoted by seconds of use, evicted by"
     " LRU (kernel, admin-guide/device-mapper/cache.rst)",
     "bcache: buckets of 512 KiB, sequential_cutoff of 4 MiB, writeback_percent of 10 (kernel,"
