@@ -100,8 +100,13 @@ def test_with_queueing_the_mean_response_is_the_traced_one(samples: dict[str, Tr
     )
 
 
-def served(device: Profile, seed: int, count: int = 4000) -> list[Request]:
-    """Requests that the device serves one by one, some of them one after the other on it."""
+def served(
+    device: Profile, seed: int, count: int = 4000, *, preflushes: bool = False
+) -> list[Request]:
+    """Requests that the device serves one by one, some of them one after the other on it.
+
+    With preflushes forced writes have one of which no event says when it ended.
+    """
     chance = random.Random(seed)  # noqa: S311 - a fixed trace, no secret
     found, now_ns, end = list[Request](), 0, 0
     for _ in range(count):
@@ -116,20 +121,21 @@ def served(device: Profile, seed: int, count: int = 4000) -> list[Request]:
             rate = getattr(device, f"{operation}_mib_s")
             took_us = (device.sequential_setup_us if joins and end else setup_us) or 0.0
             took_us += sectors * 512 / (1 << 20) / rate * 1e6 + is_fua * device.fua_us
+            took_us += is_fua * preflushes * device.flush_us
             end = sector + sectors
         done_ns = now_ns + round(took_us * 1000)
         found.append(
-            Request("fs", sector, sectors, operation, is_fua, queue_ns=now_ns, issue_ns=now_ns,
-                    complete_ns=done_ns)
+            Request("fs", sector, sectors, operation, is_fua, is_fua and preflushes,
+                    queue_ns=now_ns, issue_ns=now_ns, complete_ns=done_ns)
         )  # fmt: skip
         now_ns = done_ns + chance.randrange(100_000)
     return found
 
 
-@pytest.mark.parametrize("slower", [1.0, 3.0])
-def test_a_known_device_is_found_again(slower: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("slower", "preflushes"), [(1.0, False), (3.0, False), (1.0, True)])
+def test_a_known_device_is_found_again(slower: float, preflushes: bool, tmp_path: Path) -> None:
     device = replace(DEVICE, read_latency_us=110.0 * slower, flush_us=900.0 * slower)
-    write_trace(tmp_path, served(device, 1))
+    write_trace(tmp_path, served(device, 1, preflushes=preflushes))
     found = recommend(TraceFolder(tmp_path), RecommendOptions(nvm="ssd-optane"))
     fitted, names = found.profiles[0], ("read_latency_us", "write_latency_us", "read_mib_s")
     for name in (*names, "write_mib_s", "sequential_setup_us", "flush_us", "fua_us"):
@@ -175,7 +181,7 @@ def test_without_times_the_base_is_assumed_and_the_headline_says_so(
     # AND so does the one of an answer by units where no role is known
     write_trace(tmp_path / "unknown", [replace(one, role="unknown") for one in untimed[40:]])
     unknown = recommend(TraceFolder(tmp_path / "unknown"), RecommendOptions())
-    assert unknown.units is not None and "only whole extents" in unknown.headline[0]
+    assert "only whole extents" in unknown.headline[0]
     assert "The base device is assumed, a hdd-7200: the trace has no" in unknown.headline[0]
     # AND a device that is asked for is no assumption
     result = recommend(TraceFolder(tmp_path), RecommendOptions(base="ssd-nvme"))

@@ -98,9 +98,11 @@ class ServiceTimes:
         preflush_us = np.zeros(count)
         preflush_us[before] = shares_ns[count:] / NS_PER_US
         lasted_ns = requests.end_ns - requests.issue_ns
+        data_us = shares_ns[:count] / NS_PER_US
+        _divide(requests, data_us, preflush_us)
         return cls(
             requests,
-            shares_ns[:count] / NS_PER_US,
+            data_us,
             preflush_us,
             shares_ns[:count] >= lasted_ns - 1,
             continues(
@@ -121,6 +123,18 @@ class ServiceTimes:
     def bytes(self) -> Floats:
         """What each moves."""
         return self.requests.sectors.astype(np.float64) * SECTOR_BYTES
+
+
+def _divide(requests: TimedRequests, data_us: Floats, preflush_us: Floats) -> None:
+    """Take from writes of which nobody saw when the preflush ended what a flush alone takes.
+
+    So it is of devices without a queue, such as those of the device mapper.
+    """
+    unseen = requests.is_preflush & (requests.begin_ns == requests.issue_ns)
+    alone = ~requests.is_data
+    if unseen.any() and alone.any():
+        preflush_us[unseen] = np.minimum(data_us[alone].mean(), data_us[unseen])
+        data_us[unseen] -= preflush_us[unseen]
 
 
 @dataclass(frozen=True)
