@@ -10,21 +10,23 @@ OVER = "over another, empty disk, to which the files are copied; the old one sta
 
 def xfs_log(name: str, point: str) -> tuple[str, ...]:
     """Return how an XFS gets its log on the NVM: mkfs alone chooses it."""
-    dump = (
-        f"$ xfsdump -L all -M all -l 0 -f /backup/dump {point}",
-        f"$ xfsrestore -t -f /backup/dump && umount {point}",
-    )
     return (
         "Safe: a new XFS with -l logdev=/dev/NVM on another disk, and a copy. In place, where",
         "nothing but the dump has the files from mkfs on until they are restored:",
-        *dump,
+        _dump(point, "/backup/dump"),
         f"$ mkfs.xfs -f -l logdev=/dev/NVM {name}",
         f"$ mount -o logdev=/dev/NVM {name} {point} && xfsrestore -f /backup/dump {point}",
         "fstab needs logdev=/dev/NVM, too. undo:",
-        *dump,
+        _dump(point, "/backup/later"),
         f"$ mkfs.xfs -f {name}",
-        f"$ mount {name} {point} && xfsrestore -f /backup/dump {point}",
+        f"$ mount {name} {point} && xfsrestore -f /backup/later {point}",
     )
+
+
+def _dump(point: str, file: str) -> str:
+    """Return how an XFS is saved: to a file of its own, as xfsdump takes none with a dump in it."""
+    save = f"xfsdump -L all -M all -l 0 -f {file} {point}"
+    return f"$ {save} && xfsrestore -t -f {file} && umount {point}"
 
 
 def whole_copy(name: str, point: str) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def lvm_cache(name: str) -> tuple[str, ...]:
         _copy("/dev/nvmcache/data"),
         "undo:",
         "$ lvconvert --yes --uncache nvmcache/data",
-        "$ vgreduce nvmcache /dev/NVM",
+        "$ vgreduce nvmcache /dev/NVM && pvremove /dev/NVM",
     )
 
 
