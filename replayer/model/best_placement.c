@@ -63,10 +63,11 @@ static int allocate(struct tk_best *best) {
     return -ENOMEM;
   for (uint32_t i = 0; i < setup->device_count; i++)
     best->devices[i] = setup->devices[i];
-  const int error = block_map_new(setup->keys, setup->block_count, &best->map);
-  if (error)
-    return error;
-  return row_reader_init(&best->reader, setup->device_count, setup->as_issued, &best->totals);
+  int error = block_map_new(setup->keys, setup->block_count, &best->map);
+  if (!error)
+    error = row_reader_init(&best->reader, setup->device_count, setup->as_issued, &best->totals);
+  best->reader.lookup = (struct row_lookup){best->map, best->devices, NULL, 0};
+  return error;
 }
 
 int tk_best_new(const struct tk_best_setup *setup, struct tk_best **out) {

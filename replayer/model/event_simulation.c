@@ -161,10 +161,12 @@ static int allocate(struct tk_simulation *simulation) {
     error = lay_out(simulation);
   if (!error)
     error = make_variants(simulation);
-  if (error)
-    return error;
-  return row_reader_init(&simulation->reader, placement->device_count, placement->as_issued,
-                         &simulation->totals.placement);
+  if (!error)
+    error = row_reader_init(&simulation->reader, placement->device_count, placement->as_issued,
+                            &simulation->totals.placement);
+  simulation->reader.lookup = (struct row_lookup){simulation->map, placement->devices,
+                                                  placement->blocks, sizeof *placement->blocks};
+  return error;
 }
 
 /* Makes a simulation, with the blocks of `first` unless that is NULL. */

@@ -70,10 +70,13 @@ static int allocate(struct tk_ledger *ledger) {
   rank_by_role(ledger);
   for (uint32_t i = 0; i < setup->device_count; i++)
     ledger->devices[i] = setup->devices[i];
-  const int error = block_map_new(setup->keys, setup->block_count, &ledger->map);
-  if (error)
-    return error;
-  return row_reader_init(&ledger->reader, setup->device_count, setup->as_issued, &ledger->totals);
+  int error = block_map_new(setup->keys, setup->block_count, &ledger->map);
+  if (!error)
+    error =
+        row_reader_init(&ledger->reader, setup->device_count, setup->as_issued, &ledger->totals);
+  ledger->reader.lookup =
+      (struct row_lookup){ledger->map, ledger->devices, setup->on_nvm, sizeof *setup->on_nvm};
+  return error;
 }
 
 int tk_ledger_new(const struct tk_ledger_setup *setup, struct tk_ledger **out) {

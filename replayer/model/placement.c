@@ -53,10 +53,13 @@ static int allocate(struct tk_placement *kernel, const struct tk_placement_setup
     return -ENOMEM;
   for (uint32_t i = 0; i < setup->device_count; i++)
     kernel->devices[i] = setup->devices[i];
-  const int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
-  if (error)
-    return error;
-  return row_reader_init(&kernel->reader, setup->device_count, setup->as_issued, &kernel->totals);
+  int error = block_map_new(setup->keys, setup->block_count, &kernel->map);
+  if (!error)
+    error =
+        row_reader_init(&kernel->reader, setup->device_count, setup->as_issued, &kernel->totals);
+  kernel->reader.lookup =
+      (struct row_lookup){kernel->map, kernel->devices, setup->blocks, sizeof *setup->blocks};
+  return error;
 }
 
 int tk_placement_new(const struct tk_placement_setup *setup, struct tk_placement **out) {

@@ -1,11 +1,15 @@
 #include "model/row_reader.h"
 
 #include <errno.h>
-#include <stddef.h>
+
+#include "model/block_steps.h"
 
 #define SECTOR_BYTES 512
 #define SECTOR_MAX (INT64_C(1) << 57) /* additions of sectors cannot overflow below it */
 #define LENGTH_MAX UINT32_MAX         /* block layers count a request's bytes in 32 bits */
+
+/* How many rows ahead the map's directory, its run and the block's entry are brought closer. */
+enum { SLOT_AHEAD = 48, RUN_AHEAD = 32, BLOCK_AHEAD = 16 };
 
 int row_reader_init(struct row_reader *reader, uint32_t device_count, bool as_issued,
                     struct tk_placement_totals *totals) {
@@ -98,9 +102,39 @@ static int add_row(struct row_reader *reader, const struct tk_placement_rows *ro
   return add_transfer(reader, &request, rows->issue_ns[row], rows->merged_into[row], sink);
 }
 
+/* Sets the key of a row's first block; returns false where it has none. */
+static bool find_key(const struct row_reader *reader, const struct tk_placement_rows *rows,
+                     int64_t row, int64_t *key) {
+  if (row >= rows->count || rows->device[row] < 0 ||
+      (uint32_t)rows->device[row] >= reader->device_count)
+    return false;
+  const struct tk_placement_device *device = &reader->lookup.devices[rows->device[row]];
+  const int64_t block = rows->sector[row] / BLOCK_SECTORS;
+  *key = block - device->first_block + device->first_key;
+  return block >= device->first_block && block - device->first_block < device->blocks;
+}
+
+static void look_ahead(const struct row_reader *reader, const struct tk_placement_rows *rows,
+                       int64_t row) {
+  const struct row_lookup *lookup = &reader->lookup;
+  int64_t key;
+  uint32_t following;
+  if (find_key(reader, rows, row + SLOT_AHEAD, &key))
+    block_map_prefetch_slot(lookup->map, key);
+  if (find_key(reader, rows, row + RUN_AHEAD, &key))
+    block_map_prefetch_run(lookup->map, key);
+  if (lookup->blocks == NULL || !find_key(reader, rows, row + BLOCK_AHEAD, &key))
+    return;
+  const uint32_t index = block_map_find(lookup->map, key, &following);
+  if (index != BLOCK_MAP_NONE)
+    __builtin_prefetch((const char *)lookup->blocks + index * lookup->block_bytes);
+}
+
 int row_reader_add(struct row_reader *reader, const struct tk_placement_rows *rows,
                    const struct row_sink *sink) {
   for (int64_t row = 0; row < rows->count; row++) {
+    if (reader->lookup.map != NULL)
+      look_ahead(reader, rows, row);
     const int error = add_row(reader, rows, row, sink);
     if (error)
       return error;

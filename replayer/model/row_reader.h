@@ -4,10 +4,21 @@
 #define TRACEKIT_MODEL_ROW_READER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "model/block_map.h"
 #include "model/issue_queue.h"
 #include "model/placement.h"
+
+/* Where requests are looked up: brought closer before it is needed, for the tables of a long trace
+ * do not fit the caches. */
+struct row_lookup {
+  const struct block_map *map; /* NULL: not looked up */
+  const struct tk_placement_device *devices;
+  const void *blocks; /* an entry of `block_bytes` for each key of the map; NULL for none */
+  size_t block_bytes;
+};
 
 /* Who takes the requests. Both return 0 or a negative errno that ends the reading. A transfer's
  * `issue_ns` is when it reached the device: issued, or queued where requests count as queued. One
@@ -23,6 +34,7 @@ struct row_reader {
   struct issue_queue *queue; /* NULL when requests are charged as queued */
   uint32_t device_count;
   struct tk_placement_totals *totals; /* of the owner */
+  struct row_lookup lookup;           /* the owner may set it after row_reader_init */
 };
 
 /* Prepares a reader. Returns 0 or -ENOMEM. */

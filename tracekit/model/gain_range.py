@@ -183,17 +183,19 @@ class Placed:
     def on_nvm(self) -> native.LedgerSetup:
         """Return which blocks are on NVM, as the ledger takes them."""
         touched = self.trace.touched
-        role_of = np.zeros(len(touched.keys), np.uint8)
+        # Where nothing is placed no block need be looked up.
+        keys = touched.keys if any(self.shares.values()) else touched.keys[:0]
+        role_of = np.zeros(len(keys), np.uint8)
         parts = [PLACED_NONE] * len(ROLES)
         for index, role in enumerate(ROLES[:PLACED_ROLES]):
-            order = blocks_in_order(touched, role, coverage=self.coverage)
-            count = self.shares.get(role, 0)
-            role_of[order[:count]] = index + 1
-            if count and len(order):
-                parts[index] = PLACED_ALL if count >= len(order) else PLACED_SOME
+            if count := self.shares.get(role, 0):
+                order = blocks_in_order(touched, role, coverage=self.coverage)
+                role_of[order[:count]] = index + 1
+                if len(order):
+                    parts[index] = PLACED_ALL if count >= len(order) else PLACED_SOME
         is_issued = self.trace.is_issued
         return native.LedgerSetup(
-            touched.keys, role_of, touched.devices, tuple(parts), is_issued, self.disks
+            keys, role_of, touched.devices, tuple(parts), is_issued, self.disks
         )
 
     def time_ps(self, counts: native.Counts, devices: DevicePair) -> int:
