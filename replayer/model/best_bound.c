@@ -154,8 +154,10 @@ static void divide(struct best_bound *bound) {
   for (uint32_t group = 0; group < trace->groups; group++)
     bound->weights[group] += (double)trace->moved_ps[group];
   for (uint32_t device = 0; device < trace->setup.device_count; device++)
-    for (uint32_t i = 0; i < trace->streams[device].count; i++)
+    for (uint32_t i = 0; i < trace->streams[device].count; i++) {
+      best_look_ahead(trace, &trace->streams[device], i, bound->weights, sizeof *bound->weights);
       divide_request(bound, &trace->streams[device], i);
+    }
   best_bound_divide_flushes(bound);
 }
 

@@ -110,6 +110,7 @@ static int find_continued(struct best_trace *trace) {
     stream->since = malloc((stream->count + 1ul) * sizeof *stream->since);
     error = stream->since == NULL ? -ENOMEM : 0;
     for (uint32_t i = 0; i < stream->count && !error; i++) {
+      best_look_ahead(trace, stream, i, ended, sizeof *ended);
       const struct best_request *request = &stream->requests[i];
       const uint32_t found = last_ending(trace, request, ended);
       stream->since[i] = found > 0 ? i + 1 - found : 0;
@@ -143,10 +144,11 @@ void best_trace_price(struct best_trace *trace) {
   for (uint32_t device = 0; device < trace->setup.device_count; device++) {
     const struct best_stream *stream = &trace->streams[device];
     for (uint32_t i = 0; i < stream->count; i++) {
+      best_look_ahead(trace, stream, i, trace->moved_ps, sizeof *trace->moved_ps);
       const struct best_request *request = &stream->requests[i];
       const int op = request->kind & BEST_WRITE;
       for (uint32_t group = request->first; group <= request->last; group++) {
-        const int64_t sectors = best_end(trace, request, group) - best_start(trace, request, group);
+        const int64_t sectors = best_sectors(trace, request, group);
         trace->fixed_ps += sectors * prices->base.sector_ps[op];
         trace->moved_ps[group] +=
             sectors * (prices->base.sector_ps[op] - prices->nvm.sector_ps[op]);
