@@ -19,6 +19,7 @@
 #include "model/memory_caches.h"
 #include "model/migration.h"
 #include "model/page_runs.h"
+#include "model/paging.h"
 #include "model/placement.h"
 #include "model/policy.h"
 #include "model/response_times.h"

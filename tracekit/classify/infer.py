@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from tracekit._native.paging import Touches
 from tracekit.arrow import codes, flags, ints, open_table, texts
 from tracekit.classify import paging, regions
 from tracekit.classify.regions import LayoutMap, OnRows, batches, ignore_rows
@@ -569,17 +570,15 @@ def _find_swap(
     if reclaimed < paging.ENOUGH_PAGES:
         return
     is_settled = np.array([*settled, False])
-    found = paging.Paging()
-    for batch in batches(requests, EVIDENCE_COLUMNS, on_rows=on_rows):
-        part, device = _part(batch), layout.devices(batch)
-        entry = layout.entries(device, part.sector)
-        is_open = (part.operation > 0) & (part.end > part.sector) & ~is_settled[entry]
-        rows = np.flatnonzero(is_open)
-        mine = part.take(rows)
-        is_write = mine.operation == WRITE
-        found.add(paging.Touches(device[rows], mine.sector, mine.end, is_write, mine.is_reclaim))
-    for area in found.areas():
-        _add_swap(result, area, devices[area.device])
+    with paging.Paging() as found:
+        for batch in batches(requests, EVIDENCE_COLUMNS, on_rows=on_rows):
+            part, device = _part(batch), layout.devices(batch)
+            is_open = (part.operation > 0) & ~is_settled[layout.entries(device, part.sector)]
+            is_write = part.operation == WRITE
+            columns = (device, part.sector, part.end, is_write, part.is_reclaim)
+            found.add(Touches(*(column[is_open] for column in columns)))
+        for area in found.areas():
+            _add_swap(result, area, devices[area.device])
 
 
 def _add_swap(result: Guess, area: paging.SwapArea, device: str) -> None:
