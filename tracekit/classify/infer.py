@@ -16,7 +16,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit._native.paging import Touches
 from tracekit.arrow import codes, flags, ints, open_table, texts
 from tracekit.classify import paging, regions
 from tracekit.classify.regions import LayoutMap, OnRows, batches, ignore_rows
@@ -576,7 +575,7 @@ def _find_swap(
             is_open = (part.operation > 0) & ~is_settled[layout.entries(device, part.sector)]
             is_write = part.operation == WRITE
             columns = (device, part.sector, part.end, is_write, part.is_reclaim)
-            found.add(Touches(*(column[is_open] for column in columns)))
+            found.add(paging.Touches(*(column[is_open] for column in columns)))
         for area in found.areas():
             _add_swap(result, area, devices[area.device])
 

@@ -10,15 +10,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tracekit._native import paging as native
-from tracekit._native.paging import CHUNK_PAGES, DEVICE_SHIFT
+from tracekit._native.library import Owned, columns_for, constant, dtype_of, struct
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
+CHUNK_PAGES = constant("TK_PAGING_CHUNK_PAGES")
+DEVICE_SHIFT = constant("TK_PAGING_DEVICE_SHIFT")
+FRESH, KNOWN, RECLAIMED, OTHER = (
+    constant(f"TK_PAGING_{name}") for name in ("FRESH", "KNOWN", "RECLAIMED", "OTHER")
+)
+CHUNK = dtype_of("struct tk_paging_chunk")
 CHUNK_SECTORS = CHUNK_PAGES * PAGE_BYTES // SECTOR_BYTES
 GAP_CHUNKS = 8
 """Chunks without a request that an area may have between its requests."""
 ENOUGH_PAGES = 64
+
+
+@dataclass(frozen=True)
+class Touches:
+    """Reads and writes in queue order, and which of the writes can be of reclaim."""
+
+    device: NDArray[np.int64]
+    sector: NDArray[np.int64]
+    end: NDArray[np.int64]
+    is_write: NDArray[np.bool_]
+    is_reclaim: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -34,8 +51,22 @@ class SwapArea:
     """Read before they were written."""
 
 
-class Paging(native.Paging):
+class Paging(Owned):
     """Counts of pages by chunk of a device."""
+
+    kind = "tk_paging"
+    failure = "looking for swap failed"
+
+    def add(self, touches: Touches) -> None:
+        """Take requests that follow those taken before."""
+        columns = struct("tk_paging_touches", **columns_for("tk_paging_touches", touches))
+        self._check(self._call("add", columns, len(touches.sector)))
+
+    def chunks(self) -> NDArray[np.void]:
+        """Return what was counted as an array of CHUNK by key; ends adding."""
+        found = np.zeros(self._call("count"), CHUNK)
+        self._call("read", found)
+        return found
 
     def areas(self) -> Iterator[SwapArea]:
         """Yield the areas in which nothing but swap is done."""
@@ -43,8 +74,8 @@ class Paging(native.Paging):
         if not len(found):
             return
         chunks, counts = found["key"].astype(np.int64), found["counts"].astype(np.int64)
-        is_swap = counts[:, native.RECLAIMED] > 0
-        is_swap &= (counts[:, native.OTHER] == 0) & (counts[:, native.FRESH] == 0)
+        is_swap = counts[:, RECLAIMED] > 0
+        is_swap &= (counts[:, OTHER] == 0) & (counts[:, FRESH] == 0)
         # An area goes on while only chunks like these follow, or a few without a request.
         is_start = np.concatenate(([True], np.diff(chunks) > GAP_CHUNKS))
         is_start[1:] |= is_swap[1:] != is_swap[:-1]
