@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit.arrow import BATCH_ROWS, codes, ints, open_table, read_batches, text_column
+from tracekit.arrow import BATCH_ROWS, ahead, codes, ints, open_table, read_batches, text_column
 from tracekit.errors import UsageError
 from tracekit.layout import MOST_SECTORS, read_layout
 from tracekit.metadata import Device, Region, TraceInfo
@@ -44,8 +44,9 @@ class LayoutMap:
     def entries(self, device: NDArray[np.int64], sector: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of the layout entry of each device and sector, -1 outside of all."""
         found = np.full(len(sector), -1, np.int64)
-        for code in np.flatnonzero(np.bincount(device)):
-            rows = np.flatnonzero(device == code)
+        present = np.flatnonzero(np.bincount(device))
+        for code in present:
+            rows = np.flatnonzero(device == code) if len(present) > 1 else slice(None)
             edges, entry = self._maps[code]
             place = np.searchsorted(edges, sector[rows], side="right") - 1
             found[rows] = np.where(place < 0, -1, entry[place])
@@ -235,7 +236,7 @@ def batches(path: Path, columns: Sequence[str], *, on_rows: OnRows = ignore_rows
 
     Raise InputError as tracekit.arrow.read_batches.
     """
-    for batch in read_batches(path, columns):
+    for batch in ahead(read_batches(path, columns)):
         yield batch
         on_rows(batch.num_rows)
 
@@ -311,7 +312,7 @@ def assign_roles(
     counts = RoleCounts()
 
     def rewritten() -> Iterator[Any]:
-        for batch in file.iter_batches(BATCH_ROWS):
+        for batch in ahead(file.iter_batches(BATCH_ROWS)):
             region, crossing = role_map.find(batch)
             tally[:] += np.bincount(region, minlength=len(tally))
             counts.crossing += crossing
