@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define WORD_BITS 64u
+#define AHEAD 16u /* requests between looking ahead and the one at hand */
 
 /* Groups by block: how many begin before each word of the bits. */
 struct ranks {
@@ -87,6 +88,15 @@ static void name_groups(struct best_trace *trace, const struct ranks *ranks) {
   }
 }
 
+void best_look_ahead(const struct best_trace *trace, const struct best_stream *stream, uint32_t i,
+                     const void *values, size_t size) {
+  if (stream->count - i <= AHEAD)
+    return;
+  const uint32_t group = stream->requests[i + AHEAD].first;
+  __builtin_prefetch(&trace->first_block[group]);
+  __builtin_prefetch((const char *)values + group * size);
+}
+
 /* The last request, from 1, that ended in or right before the block in which one begins: no later
  * one can have ended where it begins. */
 static uint32_t last_ending(const struct best_trace *trace, const struct best_request *request,
@@ -132,6 +142,13 @@ int best_trace_group(struct best_trace *trace, uint64_t *starts) {
   }
   free(ranks.before);
   return error;
+}
+
+/* How many sectors the part of a request in a group has. */
+static int64_t best_sectors(const struct best_trace *trace, const struct best_request *request,
+                            uint32_t group) {
+  return 8 * (int64_t)best_blocks_of(trace, group) - (group == request->first ? request->lead : 0) -
+         (group == request->last ? request->tail : 0);
 }
 
 void best_trace_price(struct best_trace *trace) {

@@ -10,7 +10,6 @@
 #include "model/row_reader.h"
 
 enum { BEST_WRITE = 1, BEST_FUA = 2, BEST_STUCK = 4 };
-enum { BEST_AHEAD = 16 }; /* requests between looking ahead and the one at hand */
 
 /* A request; stuck is one of which some block is not among the keys, so that it costs its setup
  * on the base device wherever the others are. */
@@ -55,6 +54,11 @@ int best_trace_group(struct best_trace *trace, uint64_t *starts);
 /* Works out what depends on the prices. */
 void best_trace_price(struct best_trace *trace);
 
+/* Brings closer, at request `i`, what is known of the first group of a later one and, in an array
+ * of `size` bytes a group, what will be added to it: groups come in any order. */
+void best_look_ahead(const struct best_trace *trace, const struct best_stream *stream, uint32_t i,
+                     const void *values, size_t size);
+
 /* Frees all. */
 void best_trace_free(struct best_trace *trace);
 
@@ -73,24 +77,6 @@ static inline int64_t best_end(const struct best_trace *trace, const struct best
                                uint32_t group) {
   return (trace->setup.keys[trace->first_block[group + 1] - 1] + 1) * 8 -
          (group == request->last ? request->tail : 0);
-}
-
-/* How many sectors the part of a request in a group has. */
-static inline int64_t best_sectors(const struct best_trace *trace,
-                                   const struct best_request *request, uint32_t group) {
-  return 8 * (int64_t)best_blocks_of(trace, group) - (group == request->first ? request->lead : 0) -
-         (group == request->last ? request->tail : 0);
-}
-
-/* Brings closer, at request `i`, what is known of the first group of a later one and, in an array
- * of `size` bytes a group, what will be added to it: groups come in any order. */
-static inline void best_look_ahead(const struct best_trace *trace, const struct best_stream *stream,
-                                   uint32_t i, const void *values, size_t size) {
-  if (stream->count - i <= BEST_AHEAD)
-    return;
-  const uint32_t group = stream->requests[i + BEST_AHEAD].first;
-  __builtin_prefetch(&trace->first_block[group]);
-  __builtin_prefetch((const char *)values + group * size);
 }
 
 /* What the base device takes before the transfer, from a head at `head` (-1: unknown). */
