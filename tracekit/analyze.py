@@ -14,7 +14,7 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.store import TraceFolder, changed_folder, write_table
-from tracekit.tables import MADE_BY
+from tracekit.tables import FILE_MAP, MADE_BY
 
 # The order in which they run, and in which their tables are listed.
 ANALYSES = (
@@ -43,7 +43,12 @@ ANALYSES = (
     "locality/hottest",
     "locality/footprint",
     "locality/heat_map",
+    "locality/named_blocks",
+    "locality/hottest_files",
+    "locality/hottest_directories",
 )
+OF_FILES = ANALYSES[-3:]
+"""Left out, unless asked for, where the trace has no map of files."""
 
 # Each returns no row when the tables are as they should be.
 CHECKS = (
@@ -109,7 +114,7 @@ def analyze(
     unknown name or parameter and InputError for a table that is missing, both before anything is
     written.
     """
-    names = [_full_name(name) for name in only] or list(ANALYSES)
+    names = [_full_name(name) for name in only] or _possible(folder)
     checks = () if only else CHECKS
     values = _split(names, parameters or {})
     for name in (*names, *checks):
@@ -131,6 +136,11 @@ def analyze(
         if checks:
             write_table(place / "checks.parquet", _checks_table(failures))
     return Analysis(tuple(findings), tuple(failures))
+
+
+def _possible(folder: TraceFolder) -> list[str]:
+    has_names = folder.has(FILE_MAP)
+    return [name for name in ANALYSES if has_names or name not in OF_FILES]
 
 
 def _full_name(name: str) -> str:

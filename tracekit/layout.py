@@ -52,6 +52,16 @@ class Losses(Record):
     dropped: Count = 0
 
 
+class NameSummary(Record):
+    """What is known of the files whose blocks were captured."""
+
+    files: Count
+    pieces: Count
+    """Of devices, with a name or known to have none."""
+    is_cut: bool = False
+    """There are more files than were looked at."""
+
+
 class CaptureSummary(Record):
     """`capture` of layout.json: what recorded the capture, and what its records hold."""
 
@@ -64,6 +74,7 @@ class CaptureSummary(Record):
     foreign_bytes: Count = 0
     dropped_by_disk: dict[str, int] | UnsetType = UNSET
     missed_at_most: Count | UnsetType = UNSET
+    names: NameSummary | UnsetType = UNSET
     lab: dict[str, Any] | UnsetType = UNSET
 
 

@@ -93,6 +93,8 @@ class Region(Record):
     node: str | UnsetType = UNSET
     """Of the kernel, such as dm-0, where the name is the device mapper's."""
     evidence: str | None = None
+    uuid: str | UnsetType | None = UNSET
+    """Of the file system."""
     confidence: str | UnsetType = UNSET
     found_by: str | UnsetType = UNSET
     given_role: str | UnsetType | None = UNSET

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from tracekit._native.file_places import file_extents
 from tracekit._native.players import Outcome, run_program
 from tracekit.arrow import Integers
 from tracekit.capture.layout import disks_below
@@ -28,7 +29,6 @@ from tracekit.replay.partial_results import PLAN, RECORDS, SUMMARY
 from tracekit.replay.player import NOT_QUEUED, PlayerOptions, Schedule
 from tracekit.replay.run import target_path
 from tracekit.replay.summary import Observed, ReplaySummary, find_gaps, unobserved
-from tracekit.stack.extents import file_extents
 from tracekit.stack.mounts import read_mounts
 
 SYS_DEV = Path("/sys/dev/block")

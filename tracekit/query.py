@@ -185,6 +185,11 @@ VIEWS_SQL = {
     "sweep_operation_files": ("lib/sweep_operations",),
     "file_runs": ("lib/dax_ratios", "lib/dax_steps"),
 }
+# Those that stand on several tables, made when the last of them is there.
+JOINED_SQL = {
+    "lib/files_of_blocks": ("blocks", "file_extents"),
+    "lib/files_of_requests": ("requests", "file_extents"),
+}
 FILES_OF_VIEWS = {
     "completion_files": "replays/*/completions.parquet",
     "observed_files": "replays/*/observed.parquet",
@@ -196,7 +201,7 @@ _FINDING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _TAKEN = {
     *(table.name for table in TABLES),
     *VIEWS_SQL,
-    *(Path(view).name for views in VIEWS_SQL.values() for view in views),
+    *(Path(view).name for views in (*VIEWS_SQL.values(), JOINED_SQL) for view in views),
 }
 """Names of tables and views that are no findings."""
 _EXPLAIN = re.compile(
@@ -347,7 +352,9 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     _show_files(connection, name, files)
     if name == "file_runs":
         _execute(connection, "lib/t95", quantiles=_student_quantiles())
-    for view in VIEWS_SQL.get(name, ()):
+    present = {*views(connection)} if any(name in on for on in JOINED_SQL.values()) else set()
+    joined = [view for view, on in JOINED_SQL.items() if name in on and present >= {*on}]
+    for view in (*VIEWS_SQL.get(name, ()), *joined):
         try:
             connection.execute(read(view).text)
         except duckdb.BinderException as error:

@@ -70,6 +70,8 @@ def notes() -> list[TableNote]:
         _described("lib/steps", "parse"),
         _described("lib/gaps", "parse"),
         *stored,
+        _described("lib/files_of_blocks", "classify"),
+        _described("lib/files_of_requests", "parse"),
         _stored(OPERATIONS_SWEPT, run_id="of file_runs"),
         _described("lib/dax_ratios", "sweep"),
         _described("lib/dax_steps", "sweep"),

@@ -151,6 +151,35 @@ WORKING_SET = _stored("""
     new_blocks int64: of these, blocks never touched before
 """)
 
+FILE_STATES = {
+    "same": "it has the place at both ends of the capture, or has not changed since before it",
+    "new": "made during the capture, known from then on",
+    "grown": "an older file, which got the place during the capture; it was free before",
+    "given": "as a map that was given has it",
+    "renamed": "not known: the file had another name before",
+    "reused": "not known: another file had the place before",
+    "changed": "not known: an older file that changed, of which the places before are not known",
+    "moved": "not known: the file that had the place before is elsewhere, or cut",
+    "deleted": "not known: the file that had the place before is gone",
+    "unseen": "not known: the file that had the place before was not looked for again",
+    "shared": "not known: several files have the place",
+}
+"""Why a place has the name of a file, or none."""
+NAMED_STATES = ("same", "new", "grown", "given")
+
+FILE_MAP = "file_extents"
+FILE_EXTENTS = _stored(f"""
+    file_extents of parse: one row per piece of a device that files have or had, in their order
+    device text: traced device
+    first_sector int64: its first 512-byte sector, from the start of `device`
+    sectors int64: how many; no two rows overlap
+    path string?: the file there, as it is mounted; null: not known whose the place was
+    file_sector int64?: where in the file it begins; null with `path`
+    from_ns int64?: the file is there from then on; null: as long as the trace
+    state text: {"; ".join(f"{name} ({why})" for name, why in FILE_STATES.items())}
+    log text?: database whose log it is, by its name; set by classify
+""")
+
 FILE_OPERATION_NAMES = (
     *("open", "create", "close", "read", "write", "fsync", "fdatasync", "sync_file_range"),
     *("stat", "rename", "link", "unlink", "mkdir", "rmdir", "readdir", "truncate", "fallocate"),

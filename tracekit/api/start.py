@@ -297,6 +297,7 @@ def capture(
     rotate: Size = "",
     last: Duration | None = None,
     slower: Duration | None = None,
+    names: Duration = "10s",
     untraced: bool = False,
     quiet: bool = False,
 ) -> Capture:
@@ -323,6 +324,7 @@ def capture(
         runs_untraced=untraced,
         compress=compress,
         buffer_kib=memory_mib(buffer, least=1, option="--buffer") << 10,
+        names_s=values.seconds(names, option="--names") or 0.0,
         keeping=_keeping(max_size=max_size, rotate=rotate, last=last, slower=slower),
     )
     devices = list(values.texts(device))

@@ -55,6 +55,8 @@ class Trace(Tables):
         hot_factor: float = 2.0,
         window: Duration | None = None,
         memory: Size = "256MiB",
+        names: PathLike | None = None,
+        logs: PathLike | None = None,
     ) -> results.Classification:
         """Give each request its role (fs, journal, swap, other) and each block its temperature."""
         from tracekit.classify import (
@@ -71,6 +73,8 @@ class Trace(Tables):
             rule=TemperatureRule(hot, hot_factor),
             window_ns=window_from_seconds(values.seconds(window, option="--window")),
             budget_bytes=values.size_bytes(memory, option="--memory"),
+            names_file=values.maybe_path(names),
+            log_rules=values.maybe_path(logs),
         )
         with row_progress("classify") as on_rows:
             summary = classify(self.folder, options, on_rows=on_rows)

@@ -22,6 +22,7 @@ from tracekit.capture.disk_counters import SETTLE_S, CountersRead, counters_of, 
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout
 from tracekit.capture.live import LiveLine, Watch
+from tracekit.capture.names import Names
 from tracekit.capture.pieces import Keeping, Pieces
 from tracekit.capture.recording import CaptureFiles, NothingRecordedError
 from tracekit.capture.recovery import only_capture, recorded_in
@@ -37,6 +38,7 @@ from tracekit.capture.unfinished import (
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.invoking_user import User, popen_options
 from tracekit.layout import CaptureSummary, DiskCounters
+from tracekit.stack.file_map import MAP_NAME
 from tracekit.stack.mounts import Mount, read_mounts
 from tracekit.units import SECTOR_BYTES
 
@@ -131,10 +133,17 @@ class CaptureOptions:
     """Kernel buffer of each CPU."""
     poll_s: float = 0.02
     """Pause between two readings of the kernel's buffers."""
+    names_s: float = 0.0
+    """How long to look at the files on the disks, before and after; 0: not at all."""
     keeping: Keeping = field(default_factory=Keeping)
     """What of the recording is kept, and when."""
     on_line: Callable[[str], None] | None = None
     """Gets a line a second of what happens."""
+
+    @property
+    def names_limit_s(self) -> float:
+        """How long to look at files: pieces have no map, as there is no end for each."""
+        return 0.0 if self.keeping.is_in_pieces else self.names_s
 
 
 @dataclass(frozen=True)
@@ -181,6 +190,8 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
         content, mounts = options.work is None, read_mounts()
         layout = read_layout(disks, mounts, reads_content=content)
+        names = Names([disk.name for disk in disks], options.names_limit_s)
+        names.begin(mounts)
         manifest = _manifest(output, disks, layout, source=source.name, options=options)
         with signals_held() as stop:
             run = Run(source, settings, options, stop, disks, unfinished, manifest)
@@ -189,9 +200,10 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         notes.extend(_complete(run, devices, mounts=mounts, reads_content=content))
         overhead = _overhead(run.ran, untraced_s)
         manifest.summary.overhead = overhead or UNSET
+        manifest.summary.names = names.end(unfinished.path, MAP_NAME) or UNSET
         kept = _written(recorded, run, output)
         notes.extend(run.pieces.finish() if run.pieces else [])
-    said, ran = (*notes, *choice.notes, *run.notes), run.ran
+    said, ran = (*notes, *choice.notes, *run.notes, *names.notes), run.ran
     ended = (ran.exit_status if ran else None, stop.name)
     failure, runs_on = str(run.failure) if run.failure else None, ran.runs_on if ran else None
     return Captured(kept, run.duration_s, *ended, said, source.name, overhead, failure, runs_on)

@@ -27,6 +27,7 @@ from tracekit.capture.recording import (
 from tracekit.errors import PartialError, TracekitError, UsageError, foreign_error, named_for
 from tracekit.layout import CaptureSummary
 from tracekit.metadata import Record, read_object, validate
+from tracekit.stack.file_map import MAP_NAME
 from tracekit.store import new_folder, write_json
 
 SUFFIX = ".unfinished"
@@ -122,6 +123,8 @@ class Unfinished:
                     manifest.pid,
                 )
                 kept = recorded.write(folder)
+                if (self.path / MAP_NAME).exists():
+                    shutil.copyfile(self.path / MAP_NAME, part / MAP_NAME)
         except NothingRecordedError:
             self.forget()
             raise

@@ -18,9 +18,12 @@ from tracekit.classify.infer import Guess, Survey, complete_layout, survey
 from tracekit.classify.regions import OnRows, Override, RoleCounts, apply_overrides
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
-from tracekit.metadata import Inference, Region, TraceWarning, warnings_of
-from tracekit.store import TraceFolder
-from tracekit.tables import ROLES
+from tracekit.metadata import Inference, Region, TraceInfo, TraceWarning, warnings_of
+from tracekit.model.database_logs import load_rules, with_logs
+from tracekit.model.file_extents import given_map
+from tracekit.stack.file_map import read_map
+from tracekit.store import TraceFolder, write_table
+from tracekit.tables import FILE_MAP, ROLES
 
 __all__ = ["ClassifyOptions", "Override", "TemperatureRule", "classify", "window_from_seconds"]
 
@@ -40,6 +43,10 @@ class ClassifyOptions:
     rule: TemperatureRule = field(default_factory=TemperatureRule)
     window_ns: int | None = None  # of the working set; None chooses
     budget_bytes: int = hotness.DEFAULT_BUDGET_BYTES  # of the tables of blocks
+    names_file: Path | None = None
+    """A map of files, an image, or a table by hand, in place of the capture's map."""
+    log_rules: Path | None = None
+    """A user's rules for logs of databases."""
 
 
 def window_from_seconds(seconds: float | None) -> int | None:
@@ -86,9 +93,27 @@ def classify(
             classify_warnings(guess, roles, counts=counts, devices=devices, given=given),
         ),
     }
+    _name_logs(folder, options)
     folder.save_info(**changes)
     kept: dict[str, Any] = to_builtins(changes)
     return kept
+
+
+def _name_logs(folder: TraceFolder, options: ClassifyOptions) -> None:
+    """Say in the map of files which are logs of databases, if there is a map."""
+    rules = load_rules(options.log_rules)
+    if options.names_file is not None:
+        table = given_map(options.names_file, folder.info)
+    elif folder.has(FILE_MAP) and not is_anonymous(folder.info):
+        table = read_map(folder.require(FILE_MAP, made_by="parse"), folder.info.devices)
+    else:
+        return
+    write_table(folder.table(FILE_MAP), with_logs(table, rules))
+
+
+def is_anonymous(info: TraceInfo) -> bool:
+    """Whether the trace's paths are hashes, in which no rule finds a log."""
+    return any(one.what == "anonymized" for one in info.inferences)
 
 
 def _counts(roles: RoleCounts) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from tracekit.commands.options import option
 from tracekit.errors import UsageError
 
 OF_FILES = ("below", "hash_names", "force")
-OF_DISKS = (*("source", "compress", "buffer", "duration", "max_size", "rotate", "last", "slower"),)
+OF_DISKS = (
+    *("source", "compress", "buffer", "duration", "max_size", "rotate", "last", "slower", "names"),
+)
 
 
 class DevicesAndCommand(TyperCommand):
@@ -64,6 +66,11 @@ CLASS = DevicesAndCommand
         metavar="TIME",
     ),
     slower=option("With --last: write it when a request takes longer.", metavar="TIME"),
+    names=option(
+        "How long to look which files lie where, before and after; 0: not at all. It reads the"
+        " metadata of all files, which are in memory then.",
+        metavar="TIME",
+    ),
     files=None,
     below="With --files: only what is below this folder, with all sizes.",
     hash_names="With --files: hashes for names of files and processes.",

@@ -22,6 +22,14 @@ from tracekit.commands import options
     hot_factor="Hot blocks are touched this many times as often as the mean.",
     window=options.option("Working set window.", metavar="TIME", show_default="about 200 windows"),
     memory="Memory for the table of blocks; less means more passes.",
+    names=options.option(
+        "Where files lie, in place of what the capture found: an image or a device with ext4 or"
+        " XFS, or a table as --files of recommend takes it.",
+        metavar="FILE",
+    ),
+    logs=options.option(
+        "Rules for logs of databases (TOML), added to those that are known.", metavar="FILE"
+    ),
 )
 def classify(
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],

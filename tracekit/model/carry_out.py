@@ -17,11 +17,13 @@ from tracekit.metadata import Region
 from tracekit.model.answer import Recommendation
 from tracekit.model.cache_rivals import Static, better
 from tracekit.model.commands_by_hand import bcache, rival_text, whole_copy, xfs_log
+from tracekit.model.database_logs import load_rules
+from tracekit.model.file_extents import LOG_OF, log_directories
 from tracekit.model.placement_units import EXTENT, FILE, TABLE, region_bytes
 from tracekit.model.rival_kinds import IN_MEMORY, CacheTimes
 from tracekit.model.taken_along import has_journal
 from tracekit.store import TraceFolder
-from tracekit.tables import ROLE_NAMES
+from tracekit.tables import FILE_MAP, ROLE_NAMES
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_duration, format_size
 
 SHELL = Path(__file__).with_name("scripts")
@@ -30,6 +32,7 @@ LEAST_JOURNAL_MIB, DEFAULT_JOURNAL_MIB = 5, 128
 EXTRA_RATIO, EXTRA_BYTES = 1.1, 16 * MIB
 """What a file system on the NVM takes beside its files."""
 EXT = ("ext3", "ext4")
+SHOWN_FILES = 8
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
         parts = [
             *_role_parts(layout, roles, advice.caches),
             *_move_parts(files),
+            *_log_parts(folder, roles),
             *_extent_parts(extents, layout),
         ]
     return list(_named([*parts, *_rival_parts(layout, advice)]))
@@ -472,6 +476,41 @@ def _move_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
             arguments=(*arguments, str(total)),
             undo_arguments=arguments,
         )
+
+
+def _log_parts(folder: TraceFolder, roles: Mapping[str, int]) -> Iterator[Part]:
+    """Yield the placed logs of databases: directories of their own move, others are by hand."""
+    names = [name.removeprefix(LOG_OF) for name in roles if name.startswith(LOG_OF)]
+    for name in names:
+        table = folder.require(FILE_MAP, made_by="parse")
+        mounts = {one.mount for one in folder.info.layout if one.mount}
+        folders, files = log_directories(table, name, mounts=mounts)
+        size = roles[f"{LOG_OF}{name}"]
+        yield from _move_parts(
+            # The size is of all of them, which are on one device.
+            [
+                {"unit": "directory", "name": one, "bytes": 0 if number else size}
+                for number, one in enumerate(folders)
+            ]
+        )
+        if files:
+            yield Part(
+                title=f"the log of {name}: by hand, as it lies among other files",
+                lost="what is in it is lost, and with it the last transactions.",
+                mirrored=RAID,
+                text=(
+                    _elsewhere(name),
+                    *(f"  {one}" for one in files[:SHOWN_FILES]),
+                ),
+            )
+
+
+def _elsewhere(database: str) -> str:
+    """Return how a database is told to write its log elsewhere, as far as that is known."""
+    known = load_rules().get(database)
+    if known is not None and known.setting:
+        return f"Let the database write it to the NVM: {known.setting}."
+    return "Ask with --unit directory, for all that lies there."
 
 
 def _extent_parts(rows: Sequence[dict[str, object]], layout: Sequence[Region]) -> Iterator[Part]:

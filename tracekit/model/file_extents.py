@@ -6,18 +6,24 @@ import csv
 import io
 import os
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from tracekit.arrow import Integers, ints, read_whole, texts
 from tracekit.errors import InputError
-from tracekit.metadata import Region
+from tracekit.metadata import Region, TraceInfo
 from tracekit.safe_open import read_given
+from tracekit.stack.file_map import check_map, given_table, read_map, with_trace_times
+from tracekit.stack.offline_map import read_image
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
+BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
 FILE_COLUMNS = ("path", "device", "first_sector", "sectors")
 FILES_HINT = (
     "each row has path, device, first_sector and sectors (of 512 bytes, from the start of the"
@@ -117,21 +123,140 @@ def _refuse_overlaps(file: Path, extents: Sequence[FileExtent]) -> None:
             )
 
 
-def by_directory(extents: Sequence[FileExtent]) -> list[FileExtent]:
+def read_file_map(
+    file: Path, touched: Mapping[str, Integers], *, with_neighbours: bool
+) -> tuple[list[FileExtent], set[str]]:
+    """Return all extents of the files of which a block was touched, and all directories.
+
+    `touched` are 4 KiB blocks by device, ascending. `with_neighbours` adds the other files of
+    their directories.
+    """
+    table = read_whole(file)
+    table = table.filter(table.column("path").is_valid())
+    paths = table.column("path").combine_chunks().dictionary_encode()
+    names = paths.dictionary.to_pylist()
+    folder_of = [posixpath.dirname(name) for name in names]
+    path = paths.indices.to_numpy(zero_copy_only=False)
+    device, codes = texts(table.column("device").combine_chunks())
+    first, sectors = (ints(table.column(key).combine_chunks()) for key in FILE_COLUMNS[2:])
+    hit = np.zeros(len(names), bool)
+    for number, name in enumerate(device):
+        mine = np.flatnonzero(codes == number)
+        edges = (first[mine] // BLOCK_SECTORS, -(-(first + sectors)[mine] // BLOCK_SECTORS))
+        low, high = (np.searchsorted(touched.get(name, np.zeros(0)), edge) for edge in edges)
+        hit[path[mine[high > low]]] = True
+    if with_neighbours:
+        near = {folder_of[one] for one in np.flatnonzero(hit).tolist()}
+        hit |= np.array([folder in near for folder in folder_of], bool)
+    return [
+        FileExtent(names[path[row]], device[codes[row]], int(first[row]), int(sectors[row]), row)
+        for row in np.flatnonzero(hit[path]).tolist()
+    ], set(folder_of)
+
+
+LOG_OF = "log of "
+
+
+def read_logs(file: Path) -> list[FileExtent]:
+    """Return the extents of the logs of databases in the trace's map, by `log of` their name."""
+    table = read_whole(file)
+    table = table.filter(table.column("log").is_valid())
+    logs, devices = (table.column(key).to_pylist() for key in ("log", "device"))
+    first, sectors = (table.column(key).to_pylist() for key in FILE_COLUMNS[2:])
+    rows = zip(logs, devices, first, sectors, range(len(logs)), strict=True)
+    return [FileExtent(f"{LOG_OF}{log}", *row) for log, *row in rows]
+
+
+def log_directories(file: Path, name: str, *, mounts: Set[str]) -> tuple[list[str], list[str]]:
+    """Return the directories with nothing but a database's log, and the log's other files.
+
+    A directory where a file system is mounted is left as it is.
+    """
+    table = read_whole(file).select(["path", "log"])
+    rows = table.filter(table.column("path").is_valid()).to_pylist()
+    logs = {row["path"] for row in rows if row["log"] == name}
+    others = {row["path"] for row in rows if row["log"] != name}
+    shared = {parent for path in others for parent in _above(path)}
+    folders = {posixpath.dirname(path) for path in logs} - shared - mounts
+    return sorted(folders), sorted(one for one in logs if posixpath.dirname(one) not in folders)
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the directories of a path, the lowest first."""
+    while path not in ("", "/"):
+        path = posixpath.dirname(path)
+        yield path
+
+
+def by_directory(
+    extents: Sequence[FileExtent],
+    folders: Set[str] = frozenset(),
+    *,
+    mounts: Set[str] = frozenset(),
+) -> list[FileExtent]:
     """Name the files by their directory, which is moved whole.
 
-    A directory that has others of the table below it is no unit: its own files stay single units.
+    A directory that has others of the table, or of `folders`, below it, or that is one of `mounts`,
+    is no unit: its own files stay single units.
     """
-    folders = {posixpath.dirname(one.path) for one in extents}
+    folders = folders | {posixpath.dirname(one.path) for one in extents}
     above = {
         "/".join(parts[:depth]) or "/"
         for parts in (folder.split("/") for folder in folders)
         for depth in range(1, len(parts))
     }
-    leaves = {folder for folder in folders if folder not in above and folder not in ("", "/")}
+    leaves = {
+        folder for folder in folders if folder not in above and folder not in ("", "/", *mounts)
+    }
     return [
         replace(one, path=f"{posixpath.dirname(one.path)}/")
         if posixpath.dirname(one.path) in leaves
         else one
         for one in extents
     ]
+
+
+Piece = tuple[str, int, int, str, int]
+"""Device, first sector, sectors, path and place in the file."""
+
+
+def given_map(file: Path, info: TraceInfo) -> Any:
+    """Return the table of file extents in a file; InputError says what is wrong with it."""
+    devices = [one.device for one in info.devices]
+    if file.suffix == ".parquet":
+        return with_trace_times(read_map(file, info.devices), info.clock.wall_ns)
+    if file.suffix in (".csv", ".json"):
+        extents, _ = read_extents(file, devices, regions=info.layout)
+        pieces = list(_in_order(extents))
+    else:
+        pieces = alone(read_image(file, info.layout))
+    if not pieces:
+        raise InputError(
+            f"{file}: has no file",
+            hint="what is mounted must be frozen first (fsfreeze): its log has what is new",
+        )
+    table = given_table(pieces)
+    check_map(table, str(file), devices=info.devices)
+    return table
+
+
+def _in_order(extents: Sequence[FileExtent]) -> Iterator[Piece]:
+    """Yield the rows of a table; those of a file follow each other in it."""
+    reached: dict[str, int] = {}
+    for one in extents:
+        place = reached.get(one.path, 0)
+        reached[one.path] = place + one.sectors
+        yield one.device, one.first_sector, one.sectors, one.path, place
+
+
+def alone(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces that no other file has, too, as clones of a file do."""
+    ordered = sorted(pieces)
+    shared: set[int] = set()
+    reach, last = ("", 0), 0
+    for number, (device, first, sectors, _, _) in enumerate(ordered):
+        if reach[0] == device and first < reach[1]:
+            shared |= {last, number}
+        if reach[0] != device or first + sectors > reach[1]:
+            reach, last = (device, first + sectors), number
+    return [one for number, one in enumerate(ordered) if number not in shared]

@@ -27,6 +27,8 @@ from tracekit.model.file_extents import (
     FileExtent,
     by_directory,
     read_extents,
+    read_file_map,
+    read_logs,
 )
 from tracekit.model.placement import ChargedTrace, distinct, to_ns
 from tracekit.model.taken_along import find_taken_along
@@ -42,6 +44,7 @@ from tracekit.units import (
 
 TABLE = "simulations/units"
 ROLE, FILE, DIRECTORY, EXTENT, BLOCK = "role", "file", "directory", "extent", "block"
+FS = "fs"
 WORDS = f"{ROLE}, {FILE}, {DIRECTORY}, {EXTENT}=SIZE"
 CARRIED_ROLES = ("journal", "swap")
 """Roles that are units beside files, because they can be moved as a whole."""
@@ -61,6 +64,9 @@ class UnitChoice:
     kind: str
     extent_bytes: int = 0
     files: Path | None = None
+    """A table that the user gives, in place of `file_map`."""
+    file_map: Path | None = None
+    """The trace's own."""
     is_default: bool = False
 
 
@@ -131,13 +137,17 @@ def choose_unit(
     text: str,
     *,
     files: Path | None,
+    file_map: Path | None = None,
     capacity_bytes: int,
     unknown_ratio: float,
 ) -> UnitChoice | None:
     """Return what `--unit` asks for; without it extents where roles are not known, else None."""
     kind, has_size, size = text.partition("=")
-    if kind in (FILE, DIRECTORY) and files is None:
-        raise UsageError(f"--unit {kind}: give the files' extents with --files", hint=FILES_HINT)
+    if kind in (FILE, DIRECTORY) and files is None and file_map is None:
+        raise UsageError(
+            f"--unit {kind}: the trace has no map of files; give their extents with --files",
+            hint=FILES_HINT,
+        )
     if files is not None and kind not in (FILE, DIRECTORY):
         raise UsageError("--files is for --unit file or directory", hint="leave one of them out")
     if not text and unknown_ratio <= UNKNOWN_RATIO:
@@ -153,7 +163,7 @@ def choose_unit(
         return None
     if kind not in (ROLE, FILE, DIRECTORY) or has_size:
         raise UsageError(f"--unit {text}: not one of {WORDS}, {BLOCK}")
-    return UnitChoice(kind, files=files)
+    return UnitChoice(kind, files=files, file_map=file_map)
 
 
 def default_extent(capacity_bytes: int) -> int:
@@ -169,10 +179,9 @@ def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Reg
     if choice.kind == EXTENT:
         return _extents(touched, choice.extent_bytes, device=device, block=block)
     if choice.kind == ROLE:
-        return _roles(touched, ROLES[: native.PLACED_ROLES], regions, device=device, block=block)
-    extents, skipped = read_extents(choice.files or Path(), touched.device_names, regions=regions)
-    if choice.kind == DIRECTORY:
-        extents = by_directory(extents)
+        roles = _roles(touched, ROLES[: native.PLACED_ROLES], regions, device=device, block=block)
+        return _with_logs(roles, touched, choice.file_map, device=device, block=block)
+    extents, skipped = _extents_of(choice, touched, regions, device=device, block=block)
     found = _files(touched, extents, choice.kind, device=device, block=block)
     roles = _roles(touched, CARRIED_ROLES, regions, device=device, block=block)
     in_role = (found.unit_of < 0) & (roles.unit_of >= 0)
@@ -185,6 +194,64 @@ def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Reg
         np.where(in_role, roles.unit_of + len(found), found.unit_of),
         skipped,
         find_taken_along(trace, found.unit_of, regions=regions, where=(device, block)),
+    )
+
+
+def _extents_of(
+    choice: UnitChoice,
+    touched: TouchedBlocks,
+    regions: Sequence[Region],
+    *,
+    device: Integers,
+    block: Integers,
+) -> tuple[list[FileExtent], int]:
+    """Return the extents of files or directories, and how many rows are on other devices."""
+    folders: set[str] = set()
+    if choice.files is None and choice.file_map is not None:
+        names = touched.device_names
+        blocks = {name: np.sort(block[device == place]) for place, name in enumerate(names)}
+        with_neighbours = choice.kind == DIRECTORY
+        extents, folders = read_file_map(choice.file_map, blocks, with_neighbours=with_neighbours)
+        skipped = 0
+    else:
+        file = choice.files or Path()
+        extents, skipped = read_extents(file, touched.device_names, regions=regions)
+    if choice.kind == DIRECTORY:
+        extents = by_directory(extents, folders, mounts={one.mount for one in regions if one.mount})
+    return extents, skipped
+
+
+def _with_logs(
+    roles: Units,
+    touched: TouchedBlocks,
+    file_map: Path | None,
+    *,
+    device: Integers,
+    block: Integers,
+) -> Units:
+    """Return the roles without the logs of databases, which are units of their own."""
+    extents = read_logs(file_map) if file_map is not None else []
+    logs = _files(touched, extents, ROLE, device=device, block=block)
+    fs = roles.names.index(FS) if FS in roles.names else -1
+    in_log = (logs.unit_of >= 0) & (roles.unit_of == fs)
+    if fs < 0 or not in_log.any():
+        return roles
+    kept = np.flatnonzero(np.bincount(logs.unit_of[in_log], minlength=len(logs)))
+    number = np.full(len(logs) + 1, -1)
+    number[kept] = np.arange(len(kept)) + len(roles)
+    sizes = roles.bytes.copy()
+    sizes[fs] = max(
+        sizes[fs] - int(logs.bytes[kept].sum()),
+        int(np.count_nonzero((roles.unit_of == fs) & ~in_log)) * BLOCK_BYTES,
+    )
+    return Units(
+        roles.names + [logs.names[one] for one in kept.tolist()],
+        roles.kinds + [ROLE] * len(kept),
+        roles.devices + [logs.devices[one] for one in kept.tolist()],
+        np.append(roles.first_blocks, logs.first_blocks[kept]),
+        np.append(sizes, logs.bytes[kept]),
+        np.where(in_log, number[logs.unit_of], roles.unit_of),
+        roles.skipped_rows,
     )
 
 
@@ -304,7 +371,7 @@ def _files(
     names = [paths[one] for one in chosen.tolist()]
     return Units(
         names,
-        [kind if kind == FILE or name.endswith("/") else FILE for name in names],
+        [kind if kind != DIRECTORY or name.endswith("/") else FILE for name in names],
         [touched.device_names[one] for one in device[first_at].tolist()],
         block[first_at],
         sizes[chosen],

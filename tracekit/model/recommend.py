@@ -50,7 +50,7 @@ from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.model.service_times import TRACED, BaseFit
 from tracekit.model.timed_requests import Sample, read_sample
 from tracekit.store import TraceFolder, write_results
-from tracekit.tables import MOST_ACCESSED, PLACEMENT, ROLE_NAMES, ROLES
+from tracekit.tables import FILE_MAP, MOST_ACCESSED, PLACEMENT, ROLE_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
 
 TABLE = "simulations/placement"
@@ -154,6 +154,7 @@ def _units(
     unit = choose_unit(
         options.unit,
         files=options.files,
+        file_map=folder.require(FILE_MAP, made_by="parse") if folder.has(FILE_MAP) else None,
         capacity_bytes=answer.capacity_bytes,
         unknown_ratio=unknown.base_elapsed_ns / max(answer.base_elapsed_ns, 1) if unknown else 0.0,
     )

@@ -20,11 +20,12 @@ from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers import metadata
-from tracekit.readers.files import TEXT_NAME, find_files, layout_of
+from tracekit.readers.files import TEXT_NAME, file_beside, find_files, layout_of
 from tracekit.readers.metadata import Facts
 from tracekit.readers.stream import Feed, open_feeds, progress_of, stop_feeds
 from tracekit.readers.units import OnBytes, listed, show_example
-from tracekit.store import TraceFolder, new_folder, write_batches, write_info
+from tracekit.stack.file_map import MAP_NAME, read_map, with_trace_times
+from tracekit.store import TraceFolder, new_folder, write_batches, write_info, write_table
 from tracekit.tables import OPERATIONS, REQUESTS
 
 KEEP_HINT = "keep the records before that place: tracekit parse --salvage"
@@ -146,7 +147,11 @@ def parse(
             facts, tally = decode_feeds(
                 feeds, layout, table=folder / "requests.parquet", options=options, on_bytes=on_bytes
             )
-        write_info(folder, _info(facts, tally, layout, options))
+        info = _info(facts, tally, layout, options)
+        if file := file_beside(inputs, MAP_NAME):
+            table = with_trace_times(read_map(file, info.devices), info.clock.wall_ns)
+            write_table(folder / MAP_NAME, table)
+        write_info(folder, info)
     return TraceFolder(output), tally
 
 

@@ -78,16 +78,20 @@ def _reject_same(files: Sequence[Path]) -> None:
 
 def layout_of(inputs: Sequence[Path], given: Path | None) -> Layout:
     """Return the layout in the given file, else in the one beside the inputs, else an empty one."""
-    named = (path for path in inputs if path != STANDARD_INPUT)
-    file = given or next(filter(None, map(_layout_with, named)), None)
+    file = given or file_beside(inputs, LAYOUT_NAME)
     return read_layout(file) if file else Layout()
 
 
-def _layout_with(path: Path) -> Path | None:
+def file_beside(inputs: Sequence[Path], name: str) -> Path | None:
+    """Return the first file of this name in a folder that is an input, or beside an input."""
+    named = (path for path in inputs if path != STANDARD_INPUT)
+    return next(filter(None, (_file_with(path, name) for path in named)), None)
+
+
+def _file_with(path: Path, name: str) -> Path | None:
     if path.is_dir():
-        is_there = os.path.lexists(path / LAYOUT_NAME)
-        return check_inside(path, LAYOUT_NAME) if is_there else None
-    file = path.with_name(LAYOUT_NAME)
+        return check_inside(path, name) if os.path.lexists(path / name) else None
+    file = path.with_name(name)
     return file if file.is_file() else None
 
 

@@ -52,7 +52,7 @@ SECTIONS: tuple[BuildSection, ...] = (
     placement.verification,
     *(caches.rivals, tiers.tiers, caches.cache, buffer.buffer),
     *(traffic.totals, applications.applications),
-    *(locality.coverage, locality.footprint, locality.heat_map),
+    *(locality.coverage, locality.files_of_blocks, locality.footprint, locality.heat_map),
     *(traffic.mix, traffic.sizes, latency.commits, traffic.throughput, latency.interarrival),
     *(traffic.sequentiality, latency.latency, latency.depth, traffic.processes),
     *(files.file_operations, replay.replay, replay.comparison),

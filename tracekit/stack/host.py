@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from tracekit._native.file_places import file_extents
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import run_helper
 from tracekit.stack.contents import Contents, give_uses
@@ -22,7 +23,6 @@ from tracekit.stack.device_mapper import (
     thin_blocks,
 )
 from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
-from tracekit.stack.extents import file_extents
 from tracekit.stack.mounts import Mount, by_device, read_swaps
 from tracekit.stack.signatures import read_signature
 from tracekit.units import SECTOR_BYTES

@@ -20,6 +20,8 @@ class Mount:
     source: str
     options: str = ""
     """Of the file system itself."""
+    root: str = "/"
+    """Folder of the file system that is mounted."""
 
     def option(self, name: str) -> str | None:
         """Return the value of an option, such as that of `upperdir` or `logdev`."""
@@ -41,8 +43,9 @@ def read_mounts(table: Path = Path("/proc/self/mountinfo")) -> list[Mount]:
     for line in table.read_text().splitlines():
         fields = line.split(" ")
         filesystem, source, options = (*fields[fields.index("-") + 1 :], "", "")[:3]
-        device, point = fields[2].replace(":", ","), _unescaped(fields[4])
-        mounts.append(Mount(device, point, filesystem, _unescaped(source), _unescaped(options)))
+        device, (root, point) = fields[2].replace(":", ","), map(_unescaped, fields[3:5])
+        words = (_unescaped(source), _unescaped(options))
+        mounts.append(Mount(device, point, filesystem, *words, root))
     return mounts
 
 

@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit.arrow import int64_column, ints, read_batches, text_column, texts
+from tracekit.arrow import int64_column, ints, read_batches, read_whole, text_column, texts
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Device, Inference, Loss, Region, TraceInfo
-from tracekit.store import TraceFolder, new_folder, write_batches, write_info
-from tracekit.tables import REQUESTS
+from tracekit.store import TraceFolder, new_folder, write_batches, write_info, write_table
+from tracekit.tables import FILE_EXTENTS, FILE_MAP, REQUESTS
 from tracekit.units import SECTOR_BYTES
 
 BLOCK_SECTORS = 8
@@ -45,6 +46,7 @@ class Move:
 
     starts: Integers
     by: Integers
+    ends: Integers
 
     def __call__(self, sectors: Integers) -> Integers:
         """Return the new places of sectors in these pieces."""
@@ -63,6 +65,10 @@ class Names:
     def hashed(self, text: str) -> str:
         """Return what stands for a text."""
         return hashlib.blake2b(text.encode(), key=self._key, digest_size=DIGITS).hexdigest()
+
+    def path(self, text: str) -> str:
+        """Return what stands for a path: as deep, and the same for the same directories."""
+        return "/".join(self.hashed(part) if part else "" for part in text.split("/"))
 
     def process(self, text: str) -> str:
         """Return what stands for a process, which for one of the kernel says which kind it is."""
@@ -99,7 +105,7 @@ def shuffled(
         gaps = rng.permutation(gaps)
         steps = np.r_[0, (sizes[order][:-1] + gaps).cumsum()]
         places[inside[order]] = starts[inside[0]] + steps
-    return Move(starts, places - starts)
+    return Move(starts, places - starts, ends)
 
 
 def anonymize(
@@ -125,8 +131,46 @@ def anonymize(
     with new_folder(output, overwrite=overwrite) as part:
         batches = _batches(table, moves=moves, devices=devices, names=names, pids=pids)
         write_batches(part / "requests.parquet", batches, schema=REQUESTS, on_rows=on_rows)
+        if folder.has(FILE_MAP):
+            extents = _file_extents(folder, moves=moves, devices=devices, names=names)
+            write_table(part / f"{FILE_MAP}.parquet", extents)
         write_info(part, _info(folder.info, devices))
     return TraceFolder(output)
+
+
+def _file_extents(
+    folder: TraceFolder, *, moves: dict[str, Move], devices: dict[str, str], names: Names
+) -> Any:
+    """Return the map of files for what was touched, in its new places, with hashes for names.
+
+    What was not touched is left out: it has no place among the pieces that were.
+    """
+    rows: list[dict[str, Any]] = []
+    table = read_whole(folder.require(FILE_MAP, made_by="parse"))
+    for row in table.filter(pc.is_in(table["device"], pa.array(list(moves)))).to_pylist():
+        move = moves[row["device"]]
+        first, end = row["first_sector"], row["first_sector"] + row["sectors"]
+        low, high = (
+            np.searchsorted(move.ends, first, side="right"),
+            np.searchsorted(move.starts, end),
+        )
+        for start, stop in zip(
+            move.starts[low:high].tolist(), move.ends[low:high].tolist(), strict=True
+        ):
+            begin, behind = max(first, start), min(end, stop)
+            at = row["file_sector"]
+            rows.append(
+                row
+                | {
+                    "device": devices[row["device"]],
+                    "first_sector": int(move(np.array([begin]))[0]),
+                    "sectors": behind - begin,
+                    "path": row["path"] and names.path(row["path"]),
+                    "file_sector": None if at is None else at + begin - first,
+                }
+            )
+    rows.sort(key=lambda one: (one["device"], one["first_sector"]))
+    return pa.Table.from_pylist(rows, schema=FILE_EXTENTS)
 
 
 def _device_names(table: Path) -> dict[str, str]:
@@ -185,6 +229,7 @@ def _batches(
         columns["sector"] = int64_column(sectors)
         columns["device"] = text_column(codes, [devices[name] for name in device_names])
         known, found = texts(columns["process"])
+        found = np.where(found < len(known), found, -1)  # of null is the number behind the last
         columns["process"] = text_column(found, [names.process(name) for name in known])
         numbers = pids[1][np.searchsorted(pids[0], ints(columns["pid"]))]
         columns["pid"] = pa.array(numbers.astype(np.int32))

@@ -14,8 +14,15 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, sentence
-from tracekit.report.inputs import Evidence
-from tracekit.report.section import Parts, analyzed, chart, charts_by_device, role_keys
+from tracekit.report.inputs import Evidence, Inputs
+from tracekit.report.section import (
+    Parts,
+    analyzed,
+    chart,
+    charts_by_device,
+    role_keys,
+    section,
+)
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 
@@ -34,6 +41,17 @@ def draw_coverage(table: pd.DataFrame, size: Size) -> Figure:
 
 ALL_ROLES = Key("black", "all roles", "dotted")
 HALF, MOST = 0.5, 0.9
+WHY_UNKNOWN = {
+    "none": "in no file that was seen",
+    "earlier": "before the file had the place",
+    "shared": "in several files",
+    "renamed": "in files that were renamed",
+    "reused": "in files that came after others",
+    "changed": "in files that changed, of which the places before are not known",
+    "moved": "where a file was that is elsewhere now",
+    "deleted": "of deleted files",
+    "unseen": "of files that were not looked for again",
+}
 
 
 @analyzed(
@@ -121,7 +139,8 @@ def describe_windows(table: pd.DataFrame) -> list[str]:
     lasting = f"{fmt.duration(starts[1] - starts[0])} each" if len(starts) > 1 else "all in one"
     most = table.groupby("role")["touched_bytes"].max()
     fullest = [
-        f"{fmt.data(most[role])} {fmt.role_title(role)}" for role in fmt.in_order(table["role"])
+        f"{fmt.data(most[role])} {fmt.role_title(str(role))}"
+        for role in fmt.in_order(table["role"])
     ]
     return [
         f"{fmt.plural(len(starts), 'window')}, {lasting}. At most {fmt.listing(fullest)} in one."
@@ -244,3 +263,30 @@ def describe_heat_map(cells: pd.DataFrame) -> list[str]:
         f"The faintest cells hold {fmt.data(low_bytes)} or less, the strongest "
         f"{fmt.data(high_bytes)}; the scale between is logarithmic.",
     ]
+
+
+@section("Files")
+def files_of_blocks(inputs: Inputs) -> Parts | None:
+    """Show which files and directories the blocks are of; nothing without a map of files."""
+    found = inputs.finding("locality/named_blocks")
+    if found is None or found.table.empty:
+        return None
+    hottest = {
+        name: inputs.finding(f"locality/hottest_{name}") for name in ("files", "directories")
+    }
+    return {"sentences": describe_names(found.table), "named": found, **hottest}
+
+
+def describe_names(table: pd.DataFrame) -> list[str]:
+    """Describe how much of each role's traffic is of known files, and why the rest is not."""
+    found = []
+    for role, rows in table.groupby("role", sort=False):
+        named = rows[rows["is_named"]]["traffic_ratio"].sum()
+        rest = rows[~rows["is_named"].astype(bool)]
+        why = "; ".join(
+            f"{fmt.share(row['traffic_ratio'])} {WHY_UNKNOWN[row['state']]}"
+            for row in rest.to_dict("records")
+        )
+        text = f"{fmt.role_title(str(role))}: {fmt.share(named)} of the touches are of known files"
+        found.append(f"{text}; of the rest: {why}." if why else f"{text}.")
+    return found

@@ -1,0 +1,102 @@
+"""What the map of files is used for: units of an answer, its script, and anonymous traces."""
+
+from pathlib import Path
+
+import pytest
+
+import tracekit as tk
+from tests.command_line import succeed
+from tests.recommend.test_units import WORDS
+from tests.recommend.traces import BLOCK
+from tests.simulate.placement_models import Request, write_trace
+from tests.traces import disk, partition, rows_of
+from tracekit.model.database_logs import load_rules, with_logs
+from tracekit.stack.file_map import given_table
+from tracekit.store import write_table
+
+WAL, TABLE, COLD = "/srv/pg/pg_wal/0001", "/srv/pg/base/1", "/srv/pg/base/2"
+PIECES = [
+    ("sda", 0, 32, WAL, 0),
+    ("sda", 64, 32, TABLE, 0),
+    ("sda", 128, 800, COLD, 0),
+    ("sda", 1024, 8, "/srv/top", 0),
+]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a trace of a database whose log is written most."""
+    requests = [Request("fs", 8 * (number % 4)) for number in range(40)]
+    requests += [Request("fs", 64 + 8 * (number % 4)) for number in range(8)]
+    layout = [partition("sda", 1, "fs", range(4096), mount="/srv")]
+    info = {"layout": layout, "devices": [disk("sda", 4096)], "counts": {"requests": len(requests)}}
+    folder = write_trace(tmp_path / "trace", requests, **info)
+    table = with_logs(given_table(PIECES), load_rules())
+    write_table(folder / "file_extents.parquet", table)
+    return folder
+
+
+def units(folder: Path, kind: str, *words: str) -> dict[str, dict[str, object]]:
+    succeed("recommend", folder, *WORDS, "--unit", kind, "--capacity", "16KiB", *words)
+    return {row["name"]: row for row in rows_of(folder / "simulations/units.parquet")}
+
+
+def test_units_are_of_the_map(trace: Path) -> None:
+    # WHEN files are asked for, without a table by hand
+    found = units(trace, "file")
+    assert {name: row["bytes"] for name, row in found.items()} == {WAL: 4 * BLOCK, TABLE: 4 * BLOCK}
+    assert found[WAL]["is_placed"]
+    # THEN directories have the size of all their files, touched or not
+    found = units(trace, "directory")
+    sizes = {name: row["bytes"] for name, row in found.items()}
+    assert sizes == {"/srv/pg/pg_wal/": 4 * BLOCK, "/srv/pg/base/": 104 * BLOCK}
+
+
+def test_the_log_is_a_role_that_can_be_placed(trace: Path) -> None:
+    found = units(trace, "role")
+    assert found["log of postgresql"]["is_placed"]
+    assert not found["fs"]["is_placed"]
+    assert (found["log of postgresql"]["blocks"], found["fs"]["blocks"]) == (4, 4)
+    # THEN the script moves the directory that holds nothing else
+    script = trace.parent / "carry.sh"
+    units(trace, "role", "--script", str(script), "--force")
+    assert "apply_move /srv/pg/pg_wal pg_wal" in script.read_text()
+
+
+def test_a_log_among_other_files_is_by_hand(trace: Path) -> None:
+    pieces = [*PIECES, ("sda", 2048, 8, "/srv/pg/pg_wal/deeper/notes", 0)]
+    write_table(trace / "file_extents.parquet", with_logs(given_table(pieces), load_rules()))
+    script = trace.parent / "carry.sh"
+    units(trace, "role", "--script", str(script), "--force")
+    text = script.read_text()
+    assert "apply_move /srv" not in text
+    assert "initdb --waldir" in text
+    assert WAL in text
+
+
+def test_a_mount_point_is_no_unit(trace: Path) -> None:
+    pieces = [("sda", 0, 32, "/srv/a", 0), ("sda", 64, 32, "/srv/b", 0)]
+    write_table(trace / "file_extents.parquet", given_table(pieces))
+    assert set(units(trace, "directory")) == {"/srv/a", "/srv/b"}
+
+
+def test_an_anonymous_trace_has_no_names(trace: Path) -> None:
+    output = trace.parent / "anonymous"
+    succeed("anonymize", trace, "-o", output)
+    content = (output / "file_extents.parquet").read_bytes()
+    for word in (b"pg_wal", b"base", b"srv", b"0001"):
+        assert word not in content
+    # THEN what was touched has files as before, with hashes for names, also after classify
+    tk.open(output).classify()
+    rows = rows_of(output / "file_extents.parquet")
+    assert {row["sectors"] for row in rows} == {32}
+    assert {row["log"] for row in rows} == {None, "postgresql"}
+    paths = [row["path"].split("/") for row in rows]
+    assert [len(path) for path in paths] == [5, 5]
+    assert paths[0][1:3] == paths[1][1:3]
+    # AND each request has the file that it had
+    statement = (
+        "select path, count(*) from files_of_requests where path is not null group by 1 order by 2"
+    )
+    counts = [row[1] for row in tk.open(output).sql(statement).fetchall()]
+    assert counts == [8, 40]
