@@ -142,7 +142,7 @@ def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> No
     assert done.stderr[: len(note) or None] == note
     assert (result["source"], result["files"]) == (source, ["trace.perf.txt"])
     files = sorted(path.name for path in (tmp_path / "trace").iterdir())
-    assert files == ["layout.json", "trace.perf.txt"]
+    assert files == ["file_extents.parquet", "layout.json", "trace.perf.txt"]
     assert programs(source) == []
     # AND each line is counted
     lines = (tmp_path / "trace" / "trace.perf.txt").read_text().splitlines()

@@ -41,6 +41,18 @@ def units(folder: Path, kind: str, *words: str) -> dict[str, dict[str, object]]:
     return {row["name"]: row for row in rows_of(folder / "simulations/units.parquet")}
 
 
+def test_the_report_shows_the_hottest_files(trace: Path, tmp_path: Path) -> None:
+    # WHEN the trace is analyzed and reported
+    succeed("analyze", trace)
+    succeed("report", trace, "-o", tmp_path / "page.html")
+    # THEN the page has the files and directories, with the log's name
+    page = (tmp_path / "page.html").read_text()
+    section = page[page.index('<section id="files_of_blocks"') :]
+    section = section[: section.index("</section>")]
+    for name in (WAL, TABLE, "/srv/pg/pg_wal", "postgresql"):
+        assert name in section
+
+
 def test_units_are_of_the_map(trace: Path) -> None:
     # WHEN files are asked for, without a table by hand
     found = units(trace, "file")

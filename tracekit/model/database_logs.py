@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tracekit.errors import InputError
 from tracekit.tables import FILE_EXTENTS
@@ -74,6 +73,8 @@ def with_logs(table: Any, rules: dict[str, LogRule]) -> Any:
 
 
 def _matches(paths: Any, rule: LogRule) -> Iterable[int]:
+    import pyarrow.compute as pc
+
     for pattern in rule.files:
         hits = pc.indices_nonzero(pc.match_substring_regex(paths, expression(pattern)))
         if not rule.beside:
@@ -93,6 +94,8 @@ def _matches(paths: Any, rule: LogRule) -> Iterable[int]:
 
 def _accompanied(paths: Any, asked: dict[str, list[int]], *, count: int) -> Iterable[int]:
     """Yield the files beside which all others of so many are that were asked for."""
+    import pyarrow.compute as pc
+
     found: Counter[int] = Counter()
     for path, numbers in asked.items():
         folder, name = posixpath.split(path)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tracekit.arrow import int64_column, ints, read_whole, text_column, texts
@@ -123,6 +122,8 @@ def _states(before: Walk | None, after: Walk, file: Integers, *, past: Integers)
 
 def _followed(before: Walk | None, after: Walk) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the file of `after` that each of `before` is, -1 for none, and if its name changed."""
+    import pyarrow.compute as pc
+
     if before is None or not len(before) or not len(after):
         count = len(before) if before is not None else 0
         return np.full(count, -1), np.zeros(count, bool)
@@ -299,6 +300,8 @@ def with_trace_times(table: Any, wall_ns: int | None) -> Any:
 
     Without it what is known only from some time on is not known.
     """
+    import pyarrow.compute as pc
+
     from_ns = table.column("from_ns")
     if wall_ns is not None:
         new = pc.subtract(from_ns, wall_ns)

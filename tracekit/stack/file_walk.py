@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tracekit._native.file_places import file_extents, file_status
@@ -62,6 +61,8 @@ class Walk:
 
     def paths(self) -> Any:
         """Return the paths of the files, as an Arrow array."""
+        import pyarrow.compute as pc
+
         ends = np.asarray(self.name_ends)
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(bytes(self.names))]
         names = pa.LargeStringArray.from_buffers(len(self), buffers[1], buffers[2])
