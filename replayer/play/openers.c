@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/io_uring.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,9 +19,17 @@
 #include "play/sysfs.h"
 
 #define KERNEL_THREAD 0x00200000UL /* PF_KTHREAD of the kernel */
+#define RING_WORKER 0x00000010UL   /* PF_IO_WORKER */
 #define NBD_MAJOR 43U
 #define FIRST_PID_NAMESPACE "pid:[4026531836]"
 #define RING "anon_inode:[io_uring]"
+#define RINGS_MAX 256U
+
+/* Rings of a process by their inodes. Older kernels give all rings one. */
+struct rings {
+  uint64_t inodes[RINGS_MAX];
+  uint32_t count;
+};
 
 struct search {
   const struct graph *graph;
@@ -29,10 +38,32 @@ struct search {
   /* Of the process that is looked at: */
   int folder;
   enum opener how;
-  bool has_ring;  /* a descriptor of one */
-  bool maps_ring; /* whose descriptor may be closed */
-  bool is_closed; /* its descriptors are listed, and cannot be followed */
+  struct rings held;   /* with a descriptor */
+  struct rings mapped; /* whose descriptor may be closed */
+  bool runs_ring;      /* a thread works for one, or waits in one that is registered */
+  bool is_closed;      /* its descriptors are listed, and cannot be followed */
 };
+
+static bool has_ring(const struct rings *rings, uint64_t inode) {
+  for (uint32_t i = 0; i < rings->count; i++)
+    if (rings->inodes[i] == inode)
+      return true;
+  return false;
+}
+
+static void add_ring(struct rings *rings, uint64_t inode) {
+  if (!has_ring(rings, inode) && rings->count < RINGS_MAX)
+    rings->inodes[rings->count++] = inode;
+}
+
+/* Whether one that is mapped has no descriptor, or there are too many to know. */
+static bool has_hidden(const struct search *search) {
+  const struct rings *mapped = &search->mapped;
+  for (uint32_t i = 0; i < mapped->count; i++)
+    if (!has_ring(&search->held, mapped->inodes[i]))
+      return true;
+  return mapped->count == RINGS_MAX || (search->runs_ring && search->held.count == 0);
+}
 
 static bool has_files(const struct graph *graph) {
   for (uint32_t i = 0; i < graph->count; i++)
@@ -87,26 +118,46 @@ static bool counts(const struct search *search, int folder, const char *name) {
   return search->any || (flags & O_ACCMODE) != O_RDONLY;
 }
 
-/* A descriptor's folder that is closed to us: a thread of the kernel has none, and no matter. */
-static bool is_kernel_thread(int folder) {
+/* The kernel's flags of a thread; all of them once it has ended, none when they cannot be read. */
+static unsigned long flags_of(int folder) {
   char text[512];
   unsigned long flags;
   if (!read_short(folder, "stat", text, sizeof text))
-    return true; /* it has ended */
+    return ~0UL;
   const char *end = strrchr(text, ')');
-  return end != NULL && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
-         (flags & KERNEL_THREAD) != 0;
+  bool is_read = end != NULL && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1;
+  return is_read ? flags : 0;
+}
+
+/* A descriptor's folder that is closed to us: a thread of the kernel has none, and no matter. */
+static bool is_kernel_thread(int folder) { return (flags_of(folder) & KERNEL_THREAD) != 0; }
+
+/* A ring in memory of its own that is registered has neither a descriptor nor a mapping. It shows
+ * by threads that the kernel made for it, and by one that waits in it. */
+static bool runs_ring(int task) {
+  char text[512];
+  long call;
+  unsigned long flags;
+  unsigned long kind = flags_of(task);
+  if (kind == ~0UL || (kind & RING_WORKER) != 0)
+    return kind != ~0UL;
+  return read_short(task, "syscall", text, sizeof text) &&
+         sscanf(text, "%ld 0x%*x 0x%*x 0x%*x 0x%lx", &call, &flags) == 2 &&
+         call == SYS_io_uring_enter && (flags & IORING_ENTER_REGISTERED_RING) != 0;
 }
 
 static void look_at_descriptor(struct search *search, int folder, int descriptors,
                                const char *name) {
+  struct statx ring;
   mode_t mode;
   if (leads_to_node(search, descriptors, name, &mode)) {
     search->how = counts(search, folder, name) ? OPENER_OPEN : OPENER_NONE;
     return;
   }
   enum held_files held = held_files_look(search->graph, folder, name, mode);
-  search->has_ring |= held != HELD_NONE && !S_ISSOCK(mode);
+  if (held != HELD_NONE && !S_ISSOCK(mode) &&
+      statx(descriptors, name, AT_STATX_DONT_SYNC, STATX_INO, &ring) == 0)
+    add_ring(&search->held, ring.stx_ino);
   search->how = held == HELD_MAYBE ? OPENER_MAYBE : OPENER_NONE;
 }
 
@@ -159,7 +210,8 @@ static int look_at_mapping(void *context, char *line) {
   int name_at = 0;
   if (sscanf(line, "%63s %*s %*s %*s %llu %n", range, &inode, &name_at) < 2 || inode == 0)
     return 0;
-  search->maps_ring |= strcmp(line + name_at, RING) == 0;
+  if (strcmp(line + name_at, RING) == 0)
+    add_ring(&search->mapped, inode);
   if (!may_be_node(search->graph, inode))
     return 0;
   (void)snprintf(path, sizeof path, "map_files/%s", range);
@@ -193,6 +245,12 @@ static bool is_like_first(int pid, uint64_t thread) {
   return (uint64_t)pid == thread || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) == 0;
 }
 
+static int look_at_thread(struct search *search, int task, bool is_like_first) {
+  search->runs_ring |= runs_ring(task);
+  int rc = is_like_first ? 0 : look_at_descriptors(search, task);
+  return rc == 0 && !is_like_first ? look_at_mappings(search, task) : rc;
+}
+
 static int look_at_threads(struct search *search, int folder, int pid) {
   uint64_t thread;
   DIR *threads;
@@ -201,16 +259,13 @@ static int look_at_threads(struct search *search, int folder, int pid) {
     return rc;
   for (struct dirent *entry = readdir(threads);
        entry != NULL && rc == 0 && search->how == OPENER_NONE; entry = readdir(threads)) {
-    if (number_parse(entry->d_name, 1, INT_MAX, &thread) != 0 || is_like_first(pid, thread))
+    if (number_parse(entry->d_name, 1, INT_MAX, &thread) != 0)
       continue;
     int task = openat(dirfd(threads), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    rc = task < 0 ? -errno : look_at_descriptors(search, task);
+    rc = task < 0 ? -errno : look_at_thread(search, task, is_like_first(pid, thread));
     rc = rc == -ENOENT || rc == -ESRCH ? 0 : rc; /* it has ended */
-    if (task < 0)
-      continue;
-    if (rc == 0)
-      rc = look_at_mappings(search, task);
-    (void)close(task); /* only a place */
+    if (task >= 0)
+      (void)close(task); /* only a place */
   }
   (void)closedir(threads); /* only read */
   return rc;
@@ -238,7 +293,8 @@ static int look(int folder, int pid, void *context) {
     return 0;
   search->folder = folder;
   search->how = OPENER_NONE;
-  search->has_ring = search->maps_ring = search->is_closed = false;
+  search->held.count = search->mapped.count = 0;
+  search->runs_ring = search->is_closed = false;
   int rc = look_at_descriptors(search, folder);
   if (rc == 0 && search->how == OPENER_NONE)
     rc = look_at_threads(search, folder, pid);
@@ -252,7 +308,7 @@ static int look(int folder, int pid, void *context) {
   if (rc != 0)
     return rc;
   /* Nobody tells what is registered in a ring that has no descriptor any more. */
-  if (search->how == OPENER_NONE && search->maps_ring && !search->has_ring && !search->is_closed)
+  if (search->how == OPENER_NONE && !search->is_closed && has_hidden(search))
     search->how = OPENER_MAYBE;
   if (search->how == OPENER_NONE || serves_node(search->graph, folder))
     return 0;

@@ -255,6 +255,32 @@ def test_what_a_process_holds_unseen_may_be_the_target(
             ran().refused(words, str(pid))
 
 
+@pytest.mark.parametrize(
+    ("flags", "call", "is_free"),
+    [
+        (0x404050, "running", False),
+        (0x400100, "426 0x0 0x0 0x9 0x11 0x0 0x0 0x7ffe 0x7f44", False),
+        (0x400100, "426 0x3 0x0 0x9 0x1 0x0 0x0 0x7ffe 0x7f44", True),
+        (0x400100, "230 0x0 0x0 0x9 0x11 0x0 0x0 0x7ffe 0x7f44", True),
+        (0x400100, "running", True),
+    ],
+)
+def test_a_ring_that_nothing_else_shows_shows_by_threads(
+    tmp_path: Path, flags: int, call: str, *, is_free: bool
+) -> None:
+    # GIVEN a thread that the kernel made for a ring, or one that waits in a ring by its number
+    task = tmp_path / "told/task/7"
+    task.mkdir(parents=True)
+    (task / "stat").write_text(f"7 (a) b) S 1 1 1 0 -1 {flags} 0 0\n")
+    (task / "syscall").write_text(f"{call}\n")
+    with a_process_told_as(tmp_path, "", "") as (pid, ran):
+        # THEN its process, which has no descriptor of that ring, may use the target by it
+        if is_free:
+            assert ran().counts["done"] == 3
+        else:
+            ran().refused("it may be among the files that it holds", str(pid))
+
+
 def test_what_a_process_holds_unseen_for_a_moment_is_no_matter(tmp_path: Path) -> None:
     # GIVEN a descriptor on its way through a socket, which arrives once it has been looked at
     with a_process_told_as(tmp_path, "flags:\t02\nscm_fds: 1\n", "") as (_, ran):
@@ -280,7 +306,7 @@ def a_process_told_as(
     """Yield a process with a socket, of which these texts are told, and a run beside it."""
     file, told = image(tmp_path / "t"), tmp_path / "told"
     for name in ("fd", "fdinfo", "task"):
-        (told / name).mkdir(parents=True)
+        (told / name).mkdir(parents=True, exist_ok=True)
     (told / "maps").write_text(maps)
     (told / "fdinfo/3").write_text(fdinfo)
     plan = write_plan(tmp_path / "a.plan", WRITES)

@@ -244,6 +244,65 @@ def test_a_ring_with_another_file_is_no_matter(tmp_path: Path, ends: ExitStack) 
     assert play(tmp_path / "a.plan", line).code == 0
 
 
+BESIDE = REGISTERER.replace('print("', "libc.syscall(425, 4, bytes(120))\nprint(\"")
+OF_OWN_MEMORY = """
+import ctypes, mmap, os, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+kind = sys.argv[2]
+memory = mmap.mmap(-1, 65536)
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+told = ctypes.create_string_buffer(120)
+# IORING_SETUP_NO_MMAP, REGISTERED_FD_ONLY and, for who polls, SQPOLL
+struct.pack_into("<3I", told, 8, 0xC000 | 2 * (kind == "polls"), 0, 10**6)
+struct.pack_into("<Q", told, 72, address)
+struct.pack_into("<Q", told, 112, address + 8192)
+ring = libc.syscall(425, 4, told)
+if ring < 0:
+    print("unknown", flush=True)
+    sys.exit()
+fd = os.open(sys.argv[1], os.O_RDWR)
+assert libc.syscall(427, ring, ctypes.c_uint(2 | 1 << 31), (ctypes.c_int * 1)(fd), 1) == 0
+os.close(fd)
+if kind == "works":
+    # A write of no bytes, IOSQE_FIXED_FILE and IOSQE_ASYNC
+    memory[:64] = struct.pack("<BBHiQQII32x", 23, 17, 0, 0, 0, address, 0, 0)
+    (tail,) = struct.unpack_from("<I", told, 44)
+    struct.pack_into("<I", memory, 8192 + tail, 1)
+    assert libc.syscall(426, ring, 1, 1, 17, 0, 0) == 1
+print("ready", flush=True)
+if kind == "waits":
+    libc.syscall(426, ring, 0, 1, 17, 0, 0)
+time.sleep(1000)
+"""
+
+
+def knows_rings_of_own_memory(folder: Path) -> bool:
+    """Return whether the kernel does: since Linux 6.5."""
+    line = [sys.executable, "-c", OF_OWN_MEMORY, folder / "t", "waits"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        is_known = process.stdout.readline() == "ready\n"
+        process.kill()
+    return is_known
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("kind", ["beside", "waits", "works", "polls"])
+def test_a_ring_without_a_descriptor_is_seen(tmp_path: Path, ends: ExitStack, kind: str) -> None:
+    # GIVEN a process with a ring that is only mapped, beside one that has a descriptor, or with a
+    # ring that is neither mapped nor has one: a thread works, polls for it or waits in it
+    target = loop(ends, image(tmp_path / "t"))
+    if kind != "beside" and not knows_rings_of_own_memory(tmp_path):
+        pytest.skip("the kernel has no rings in memory of the process's own")
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    line = command(plan, target=target, write_to=token_of(target))
+    script = BESIDE if kind == "beside" else OF_OWN_MEMORY
+    with ExitStack() as user, unchanged(target):
+        hold(user, sys.executable, "-c", script, target, kind)
+        play(plan, line).refused("it may be among the files that it holds without a descriptor")
+    assert play(plan, line).code == 0
+
+
 @pytest.mark.alone
 def test_an_overlay_whose_folder_cannot_be_found_is_refused(
     tmp_path: Path, ends: ExitStack
