@@ -151,6 +151,28 @@ def test_what_a_request_is_joined_with(
     assert {key: counts[key] for key in expected} == expected
 
 
+def test_completions_of_one_place_are_exchanged_where_the_program_saw_another_order() -> None:
+    # GIVEN three writes of one place in flight together, of which the second ended first, as the
+    # program saw it; the kernel's events do not say which; and two of another place, one by one
+    places = {"sector": 8, "intended_ns": 0}, {"sector": 64, "intended_ns": 0}
+    spans = [(0, 0, 300), (0, 10, 100), (0, 20, 400), (1, 0, 100), (1, 200, 300)]
+    asked = [{**places[n], "submit_ns": begin, "complete_ns": end} for n, begin, end in spans]
+    queued = [{"sector": places[n]["sector"], "queue_ns": begin + 5} for n, begin, _ in spans]
+
+    def ended(*times_ns: int) -> tuple[list[int], int]:
+        rows = [{**row, "complete_ns": at} for row, at in zip(queued, times_ns, strict=True)]
+        result = found(asked, rows)
+        return result.device_complete_ns.tolist(), result.counts["misplaced"]
+
+    # THEN each has the completion before its own, however the kernel's were paired
+    for paired in ((290, 95, 390), (95, 390, 290), (390, 290, 95)):
+        assert ended(*paired, 90, 290) == ([290, 95, 390, 90, 290], 0)
+    # AND what no exchange explains stays as it is: too late, or before the request was queued
+    assert ended(290, 95, 410, 90, 290) == ([290, 95, 410, 90, 290], 1)
+    assert ended(390, 290, 12, 90, 290) == ([390, 290, 12, 90, 290], 2)
+    assert ended(395, 396, 11, 290, 90) == ([395, 396, 11, 290, 90], 3)
+
+
 def test_order_changes_are_positions() -> None:
     # GIVEN five requests of which the kernel queued the fourth second, and issued all in order
     asked = [{**TIMES, "intended_ns": at, "submit_ns": 0, "sector": 8 * at} for at in range(5)]

@@ -244,7 +244,7 @@ def test_a_ring_with_another_file_is_no_matter(tmp_path: Path, ends: ExitStack) 
     assert play(tmp_path / "a.plan", line).code == 0
 
 
-BESIDE = REGISTERER.replace('print("', "libc.syscall(425, 4, bytes(120))\nprint(\"")
+BESIDE = REGISTERER.replace('print("', 'libc.syscall(425, 4, bytes(120))\nprint("')
 OF_OWN_MEMORY = """
 import ctypes, mmap, os, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -278,12 +278,12 @@ time.sleep(1000)
 
 def knows_rings_of_own_memory(folder: Path) -> bool:
     """Return whether the kernel does: since Linux 6.5."""
-    line = [sys.executable, "-c", OF_OWN_MEMORY, folder / "t", "waits"]
+    line = [sys.executable, "-c", OF_OWN_MEMORY, str(folder / "t"), "waits"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        is_known = process.stdout.readline() == "ready\n"
+        said = process.stdout.readline()
         process.kill()
-    return is_known
+    return said == "ready\n"
 
 
 @pytest.mark.alone

@@ -522,6 +522,7 @@ def find(
     last = np.full(count, NONE)
     np.maximum.at(last, joined.owner, rows.complete_ns[joined.row])
     last[~joined.is_found] = NONE
+    _exchange_completions(asked, rows, joined, queue_ns=first["queue_ns"], done_ns=last)
     found = Found(
         asked,
         queue_ns=first["queue_ns"],
@@ -533,6 +534,35 @@ def find(
     )
     found.counts.update(_counts(found, joined) | _others(asked, rows, is_own, joined.is_used))
     return found
+
+
+def _exchange_completions(
+    asked: Asked, rows: Queued, joined: Joined, *, queue_ns: Integers, done_ns: Integers
+) -> None:
+    """Give requests of one place that were in flight together each other's completions.
+
+    The kernel's events do not tell such requests apart. It is done where one would have ended
+    there later than the program saw it, and where then none does.
+    """
+    is_single = np.bincount(joined.owner, minlength=len(asked))[joined.owner] == 1
+    owner, row = joined.owner[is_single], joined.row[is_single]
+    columns = [getattr(rows, name)[row] for name in ("device", "operation", "sector", "sectors")]
+    order = np.lexsort([asked.submit_ns[owner], *columns])
+    owner, place = owner[order], np.stack(columns)[:, order]
+    starts = np.flatnonzero((place[:, 1:] != place[:, :-1]).any(axis=0)) + 1
+    # Most places are of one request only: look at those with a completion that is too late.
+    bounds = np.concatenate([[0], starts, [len(owner)]])
+    late = np.flatnonzero(done_ns[owner] > asked.complete_ns[owner])
+    for number in np.unique(np.searchsorted(bounds, late, "right") - 1):
+        mine = owner[bounds[number] : bounds[number + 1]]
+        ends_ns = np.maximum.accumulate(asked.complete_ns[mine])
+        apart = np.flatnonzero(asked.submit_ns[mine[1:]] > ends_ns[:-1]) + 1
+        for some in np.split(mine, apart):
+            together = some[np.argsort(asked.complete_ns[some], kind="stable")]
+            times_ns = np.sort(done_ns[together])
+            fits = (times_ns >= queue_ns[together]) & (times_ns <= asked.complete_ns[together])
+            if (times_ns != NONE).all() and fits.all():
+                done_ns[together] = times_ns
 
 
 def _counts(found: Found, joined: Joined) -> dict[str, Any]:
