@@ -21,6 +21,7 @@ from pathlib import Path
 MIB = 1 << 20
 BLKFLSBUF = 0x1261
 PATIENCE_S = 60.0
+FREE_TRIES = 50
 ALLOWED = ("ext", "mbr", "gpt", "swap", "lvm", "md", "bcache", "ambivalent")
 STILL = ("-o", "ro,noload")
 """How to mount an ext4 that must not write anything by itself."""
@@ -99,6 +100,19 @@ def loop(ends: ExitStack, backing: Path, *options: str) -> Path:
     return device
 
 
+def _delete_partitions(device: Path) -> None:
+    """Wait for who looks at one for a moment: replays of other tests, and udev."""
+    for tries in reversed(range(FREE_TRIES)):
+        try:
+            call("partx", "--delete", device)
+        except AssertionError:
+            if tries == 0:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
 def disk(ends: ExitStack, place: Path) -> tuple[Path, Path, Path]:
     """Return a loop device with two partitions, and these."""
     img = image(place, mib=16)
@@ -106,7 +120,7 @@ def disk(ends: ExitStack, place: Path) -> tuple[Path, Path, Path]:
     device = loop(ends, img)
     # Also instead of partitions that the device had under another file.
     call("partx", "--update", device)
-    ends.callback(call, "partx", "--delete", device)
+    ends.callback(_delete_partitions, device)
     return device, Path(f"{device}p1"), Path(f"{device}p2")
 
 
@@ -533,9 +547,6 @@ def try_on(
     if is_beside_changed:
         problems.append(f"{case}: what stands beside it has changed")
     return len(runs), problems
-
-
-FREE_TRIES = 50
 
 
 def try_free(stand: Stand, case: Case, player: Player) -> list[str]:
