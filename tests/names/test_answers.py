@@ -30,6 +30,7 @@ def trace(tmp_path: Path) -> Path:
     requests += [Request("fs", 64 + 8 * (number % 4)) for number in range(8)]
     layout = [partition("sda", 1, "fs", range(4096), mount="/srv")]
     info = {"layout": layout, "devices": [disk("sda", 4096)], "counts": {"requests": len(requests)}}
+    info |= {"clock": {"base_ns": 0, "wall_ns": None, "duration_ns": 10**9}}
     folder = write_trace(tmp_path / "trace", requests, **info)
     table = with_logs(given_table(PIECES), load_rules())
     write_table(folder / "file_extents.parquet", table)
@@ -43,6 +44,7 @@ def units(folder: Path, kind: str, *words: str) -> dict[str, dict[str, object]]:
 
 def test_the_report_shows_the_hottest_files(trace: Path, tmp_path: Path) -> None:
     # WHEN the trace is analyzed and reported
+    succeed("classify", trace)
     succeed("analyze", trace)
     succeed("report", trace, "-o", tmp_path / "page.html")
     # THEN the page has the files and directories, with the log's name
