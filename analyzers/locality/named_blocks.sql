@@ -27,4 +27,4 @@ shares as (
 
 select *
 from shares
-order by role, is_named desc, touch_count desc, state
+order by role asc, is_named desc, touch_count desc, state asc
