@@ -51,6 +51,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 VICTIMS = ("command", "program", "group")
 ENDED = "nothing is left to do"
 WHERE = re.compile(r"(?:kept|what was done is) in \S+")
+PART = re.compile(r"interrupted after ([\d,]+) of ([\d,]+) requests: they are kept")
 FRESH = ("holds no replay", "how far it came is lost")
 
 
@@ -232,9 +233,16 @@ def left_after(folder: TraceFolder, code: int) -> str:
     return "hidden" if any(name.startswith(".") for name in names) else "nothing"
 
 
-def claims(code: int, message: str) -> bool:
-    """Say whether the command claimed that the run had ended and all of it is kept."""
-    return bool(re.search("its results are whole|all of it is kept", message)) or code == 0
+def lie(folder: TraceFolder, kind: str, code: int, message: str) -> str:
+    """Return what a command claimed of its results that is not what lies there."""
+    is_files, found = kind == "files", tables(folder)
+    rows = {name: len(ids) if is_files else int((by != "unknown").sum()) for name, ids, by in found}
+    claimed, wrong = rows.get(NAME), f"{rows} there; it said {message}"
+    if said := PART.search(message):
+        numbers = [int(number.replace(",", "")) for number in said.groups()]
+        return "" if numbers == [claimed, COUNT] else wrong
+    is_whole = code == 0 or "its results are whole" in message
+    return wrong if is_whole and claimed != (OPERATIONS if is_files else COUNT) else ""
 
 
 def try_one(base: Path, shot: Shot, place: Path, life_s: float, campaign: Campaign) -> None:
@@ -244,14 +252,14 @@ def try_one(base: Path, shot: Shot, place: Path, life_s: float, campaign: Campai
     folder = TraceFolder(shutil.copytree(base / shot.kind, place / "trace"))
     code, message = run_hit(folder, shot, place, life_s)
     message = " ".join(message.split())
-    state = left_after(folder, code)
+    state, lied = left_after(folder, code), lie(folder, shot.kind, code, message)
     how, said = next_command(folder, shot.kind, place)
     campaign.tried += 1
     campaign.left[f"{state} -> {how}"] += 1
-    wrong = judge(folder, shot.kind, f"{message} | {said}")
+    wrong = lied or judge(folder, shot.kind, f"{message} | {said}")
     if how == "refused":
         wrong = f"the next command fails: {said}; {wrong}"
-    if not wrong and claims(code, message) and how not in ("whole", "resumed"):
+    if not wrong and "all of it is kept" in message and how not in ("whole", "resumed"):
         # File operations are run again all the same, and what was whole is kept beside them.
         is_kept = shot.kind == "files" and wholes(folder) == 2
         wrong = "" if is_kept else f"it said all is there, and the next ran {how}: {message}"

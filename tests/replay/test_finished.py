@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +85,32 @@ def test_a_signal_waits_until_the_results_have_their_name(
     assert done.exception.exit_code == 128 + signal.SIGTERM
     assert f"its results are whole, in {folder.path}/replays/a" in str(done.exception)
     assert (names(folder), rows(folder, "a/completions.parquet")) == (["a"], COUNT)
+
+
+def test_a_part_is_not_called_whole_when_a_second_signal_comes(
+    folder: TraceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a replay that is interrupted amid the run, and once more while its table is written
+    def stop_program() -> None:
+        await_true(lambda: program_of(os.getpid()) is not None)
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    late(monkeypatch, once)
+    thread = threading.Thread(target=stop_program)
+    thread.start()
+    line: list[str | Path] = ["replay", folder.path, *WORDS["null"]]
+    done = invoke(*line, "--name", "a")
+    thread.join()
+    # THEN its message has what its table has, and how to go on with the rest
+    kept = rows(folder, "a/completions.parquet")
+    assert isinstance(done.exception, StoppedError)
+    assert 0 < kept < COUNT
+    assert f"interrupted after {kept:,} of {COUNT:,} requests: they are kept" in str(done.exception)
+    assert "--resume a" in done.exception.hint
+    monkeypatch.undo()
+    succeed(*line, "--name", "b", "--resume", "a")
+    assert rows(folder, "b/completions.parquet") == COUNT - kept
 
 
 @pytest.mark.parametrize("act", [full, twice])

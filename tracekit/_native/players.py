@@ -243,8 +243,9 @@ class Stopped(KeyboardInterrupt):
 class Waiting:
     """Signals that come while results are completed: the first one waits, a second one raises."""
 
-    def __init__(self) -> None:
-        """Start without one, and before there are results."""
+    def __init__(self, stopped: str = "") -> None:
+        """Start without one, and before there are results; `stopped` says what is kept."""
+        self.stopped, self.hint = stopped, ""
         self.taken: list[int] = []
         self.before: dict[int, Any] = {}
         self._has_begun = False
@@ -275,13 +276,14 @@ class Waiting:
 def waiting_signals(stopped: str) -> Iterator[Waiting]:
     """Let signals wait until the block ends, and raise StoppedError then, which says `stopped`.
 
-    They do so once it has begun, and all but the first only without `raises`.
+    They do so once it has begun, and all but the first only without `raises`. The block may change
+    what is said.
     """
-    waiting = Waiting()
+    waiting = Waiting(stopped)
     with _taken_by(waiting.take) as waiting.before:
         yield waiting
     if waiting.taken:
-        raise StoppedError(stopped, exit_code=128 + waiting.taken[0])
+        raise StoppedError(waiting.stopped, exit_code=128 + waiting.taken[0], hint=waiting.hint)
 
 
 def read_results(file: Path) -> Iterator[NDArray[np.void]]:

@@ -26,6 +26,7 @@ from tracekit._native.players import (
 from tracekit.choices import CacheState, Level, Pace, check_choice
 from tracekit.devices import Profile, load_profiles
 from tracekit.errors import PartialError, UsageError
+from tracekit.escapes import shell_word
 from tracekit.free_space import check_room
 from tracekit.machine_state import Reading
 from tracekit.model.fitted_base import known_profiles
@@ -289,6 +290,7 @@ def replay(
             outcome = observer.run(run.plan, told, player=player, arguments=arguments)
             waiting.begin(outcome)
             summary = run.summary(outcome, machine=began.until(Reading()))
+            _say_part(waiting, summary, replays / options.name)
             summary.warnings += find_rescued(rescued)
             run.write_results()
             observer.add_to(summary, place)
@@ -298,6 +300,16 @@ def replay(
             waiting.raises = False
         run.remove_natives(is_resumable=summary.outcome == "interrupted")
     return content, outcome.is_partial
+
+
+def _say_part(waiting: Waiting, summary: ReplaySummary, path: Path) -> None:
+    """Let a signal that waits say that the run it ended is a part, and how to go on."""
+    if summary.outcome != "interrupted":
+        return
+    counts = summary.counts
+    done, of = counts.planned - counts.not_reached - counts.unknown, counts.planned
+    waiting.stopped = f"interrupted after {done:,} of {of:,} requests: they are kept, in {path}"
+    waiting.hint = f"go on with --resume {shell_word(path.name)} and another --name"
 
 
 def _prepare(
