@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.privileges.others import NOBODY, other_folder
-from tests.replay.campaign import REGISTERER, hold, loop
+from tests.replay.campaign import MAPPER, REGISTERER, hold, loop
 from tests.replay.disk import call, image, needs_root, token_of, unchanged
 from tests.replay.processes import await_true
 from tests.replay.program import WRITES, Replay, command, play, record, write_plan
@@ -25,6 +26,9 @@ pytestmark = [needs_root, pytest.mark.root]
 def ends() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
+
+
+MAPPED = REGISTERER.replace("    os.close(ring)\n", "")
 
 
 def become(user: int) -> Callable[[], None]:
@@ -226,11 +230,24 @@ def test_root_without_the_right_to_look_at_others_is_refused(
     )
     bounded = ["setpriv", "--bounding-set", "-sys_ptrace", *line]
     user = f'exec setpriv --reuid={NOBODY} --clear-groups sh -c "echo ready; exec sleep 1000"'
-    ring = REGISTERER.replace("os.close(ring)", "")
     with ExitStack() as other, unchanged(tmp_path / "t"):
-        hold(other, sys.executable, "-c", ring, image(tmp_path / "other"), "mapped")
+        hold(other, sys.executable, "-c", MAPPED, image(tmp_path / "other"), "mapped")
         hold(other, "sh", "-c", f'exec 3<>"$0"; {user}', device)
         play(tmp_path / "a.plan", bounded).refused("root may not look into all processes here")
+    assert play(tmp_path / "a.plan", line).code == 0
+
+
+def test_a_mapping_is_seen_whose_node_has_no_name_any_more(tmp_path: Path, ends: ExitStack) -> None:
+    # GIVEN a process that maps the device by a node of its own, which is removed
+    device, node = loop(ends, image(tmp_path / "t")), tmp_path / "node"
+    os.mknod(node, stat.S_IFBLK | 0o600, device.stat().st_rdev)
+    line = command(
+        write_plan(tmp_path / "a.plan", WRITES), target=device, write_to=token_of(device)
+    )
+    with ExitStack() as user, unchanged(tmp_path / "t"):
+        hold(user, sys.executable, "-c", MAPPER, node)
+        node.unlink()
+        play(tmp_path / "a.plan", line).refused("it is in use by a mapping")
     assert play(tmp_path / "a.plan", line).code == 0
 
 
@@ -241,6 +258,8 @@ def test_a_ring_with_another_file_is_no_matter(tmp_path: Path, ends: ExitStack) 
     )
     for other in (image(tmp_path / "other"), Path("/dev/null")):
         hold(ends, sys.executable, "-c", REGISTERER, other)
+    # AND one that is mapped, whose descriptor tells what it has
+    hold(ends, sys.executable, "-c", MAPPED, image(tmp_path / "third"), "mapped")
     assert play(tmp_path / "a.plan", line).code == 0
 
 
