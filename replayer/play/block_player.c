@@ -207,6 +207,8 @@ static int run_with_feed(struct block_session *session) {
                                     .depth = depth_of(options),
                                     .spin_lead_ns = session->calibration.spin_lead_ns,
                                     .wake_up_ns = (uint32_t)session->calibration.wake_up_ns,
+                                    .follows_lead = options->follows_lead,
+                                    .follow_late_ns = options->follow_late_ns,
                                     .ops = session->ops,
                                     .engine = session->engine,
                                     .feed = feed_lane(session->feed, 0),

@@ -16,6 +16,7 @@
 #define LOOK_NS 20000U         /* as long one looks for another submitter, before it sleeps */
 #define LONG_NS 500000U        /* between looks then, at most */
 #define FEW 2U                 /* requests in flight for which a closed loop sleeps */
+#define FOLLOWED_LAG_NS 10000U /* of requests whose times in the kernel set the lead */
 #define HAND_OVER_NS 50000000U /* most that a killed run loses of its log, about */
 
 /* Lets the engine start what it has and takes what is done, waiting until `until_ns` (clock value)
@@ -182,14 +183,44 @@ static void hand_over(struct run *run, uint64_t now_ns) {
   run->hand_over_ns = now_ns + HAND_OVER_NS;
 }
 
+/* The lead of the next requests is what the kernel took for the last ones. */
+static void follow_lead(struct run *run) {
+  uint64_t queued_ns[BATCH];
+  uint32_t count = queue_times_read(run->queue_times, queued_ns, BATCH);
+  if (count == 0)
+    return;
+  uint64_t from_ns = run->handed_ns + run->config.follow_late_ns;
+  lead_follow(&run->lead, from_ns, run->handed, queued_ns, count);
+  run->handed = 0;
+  run->pace.rules.lead_ns = run->lead.ns;
+  run->config.stats->lead_ns = run->lead.ns;
+  run->config.stats->lead_range = run->lead.range;
+}
+
+/* What is late goes together with what became due meanwhile, and the kernel queues one after the
+ * other: no other request takes so long. */
+static int submit_and_note(struct run *run, uint64_t now_ns, uint64_t *wait_ns) {
+  uint64_t before = run->config.stats->submitted;
+  run->most_lag_ns = 0;
+  int rc = submit_due(run, now_ns, wait_ns);
+  uint32_t count = (uint32_t)(run->config.stats->submitted - before);
+  if (count > 0) {
+    run->handed_ns = now_ns;
+    run->handed = run->most_lag_ns <= FOLLOWED_LAG_NS ? count : 0;
+  }
+  return rc;
+}
+
 /* One turn of the loop. Returns 0 to go on, 1 at the end of the plan, -errno. */
 static int turn(struct run *run) {
   uint64_t wait_ns;
   uint64_t now_ns = clock_now_ns();
   int rc = completions_lane_error(run->config.log);
   hand_over(run, now_ns);
+  if (run->queue_times != NULL)
+    follow_lead(run);
   if (rc == 0)
-    rc = submit_due(run, now_ns, &wait_ns);
+    rc = submit_and_note(run, now_ns, &wait_ns);
   if (rc != 0)
     return rc;
   if (is_empty(run)) {
@@ -280,6 +311,9 @@ enum block_run_outcome block_run(const struct block_run_config *config, uint64_t
     run.overlap = overlap_open(config->depth);
   if (rc == 0)
     rc = pace_open(&run.pace, &config->pace);
+  lead_open(&run.lead, config->pace.lead_ns);
+  if (config->follows_lead)
+    (void)queue_times_open(&run.queue_times); /* without it the lead stays, as the summary shows */
   bool is_closed = config->pace.kind == PACE_CLOSED;
   if (is_closed)
     run.waits = waits_open(config->overlaps == OVERLAP_ORDER ? 1 : LOOK_AHEAD);
@@ -297,6 +331,7 @@ enum block_run_outcome block_run(const struct block_run_config *config, uint64_t
   drift_close_part(&config->stats->drift);
   *slipped_ns = run.pace.slipped_ns;
   set_reached(&run);
+  queue_times_close(run.queue_times);
   waits_close(run.waits);
   pace_close(&run.pace);
   overlap_close(run.overlap);

@@ -3,6 +3,7 @@
 #ifndef TRACEKIT_PLAY_BLOCK_RUN_H
 #define TRACEKIT_PLAY_BLOCK_RUN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "play/block_stats.h"
@@ -37,6 +38,8 @@ struct block_run_config {
   void *argument;              /* of it */
   struct block_run_hang *hang; /* of another thread than the main one, filled by block_run */
   struct lane *lane;           /* of several submitters, this one's; NULL: it is the only one */
+  bool follows_lead;           /* by the kernel's own events, as far as they may be seen */
+  uint64_t follow_late_ns;     /* how much later than other tracers' these are */
   uint64_t start_ns;           /* clock value of the run's time 0; 0: soon */
 };
 

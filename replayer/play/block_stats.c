@@ -110,6 +110,7 @@ void block_stats_merge(struct block_stats *stats, const struct block_stats *othe
     stats->statuses[i] += other->statuses[i];
   for (unsigned i = 0; i < BLOCK_STATS_ERRORS; i++)
     stats->errors[i] += other->errors[i];
+  lead_range_merge(&stats->lead_range, &other->lead_range);
   histogram_merge(&stats->issue_error, &other->issue_error);
   drift_merge(&stats->drift, &other->drift);
   histogram_merge(&stats->fidelity.intended, &other->fidelity.intended);

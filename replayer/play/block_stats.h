@@ -10,6 +10,7 @@
 #include "play/drift.h"
 #include "play/fidelity.h"
 #include "play/histogram.h"
+#include "play/lead.h"
 
 #define BLOCK_STATS_ERRORS 256U
 #define BLOCK_STATS_LATE_NS 100000U /* issued later than this counts as late */
@@ -30,6 +31,7 @@ struct block_stats {
   bool is_timed;                     /* intended times were kept */
   uint64_t start_ns;                 /* clock value of the run's time 0 */
   uint64_t lead_ns;                  /* what the kernel takes to queue what is handed to it */
+  struct lead_range lead_range;      /* of leads that follow it */
   uint32_t target_count;             /* of the plan */
   uint64_t submitted;                /* requests handed to the engine */
   uint64_t completed;                /* of these, completed */

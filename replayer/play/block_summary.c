@@ -193,6 +193,14 @@ static void write_clock(struct json *json, const struct block_session *session) 
   json_number(json, "wake_up_ns", calibration->wake_up_ns);
   json_number(json, "start_ns", session->stats->start_ns);
   json_number(json, "lead_ns", session->options->pace.lead_ns);
+  if (session->options->follows_lead) {
+    const struct lead_range *range = &session->stats->lead_range;
+    json_open(json, "lead_followed", '{');
+    json_number(json, "requests", range->requests);
+    json_number(json, "least_ns", range->least_ns);
+    json_number(json, "most_ns", range->most_ns);
+    json_close(json, '}');
+  }
   json_close(json, '}');
 }
 

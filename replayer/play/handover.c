@@ -82,6 +82,7 @@ static int submit_one(struct run *run, const struct next *next, uint64_t now_ns)
     run->hurried += slot->is_hurried;
   }
   uint64_t lag_ns = pace_lag_ns(&run->pace, next->due_ns, now_ns);
+  run->most_lag_ns = lag_ns > run->most_lag_ns ? lag_ns : run->most_lag_ns;
   block_stats_submit(run->config.stats, next->due_ns, now_ns,
                      cause_of(run, lag_ns > BLOCK_STATS_LATE_NS));
   atomic_store_explicit(&run->config.view->lag_ns, lag_ns, memory_order_relaxed);

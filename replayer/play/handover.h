@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "play/block_run.h"
+#include "play/lead.h"
+#include "play/queue_times.h"
 #include "play/slots.h"
 #include "play/waits.h"
 
@@ -35,6 +37,11 @@ struct run {
   uint64_t handled;      /* requests submitted or skipped */
   uint64_t unknown;      /* first position whose request was given up in flight, UINT64_MAX: none */
   uint64_t hand_over_ns; /* clock value: when the log is given what there is */
+  struct queue_times *queue_times; /* NULL: the lead stays as it is */
+  struct lead lead;
+  uint64_t handed_ns;   /* clock value: when requests were last submitted */
+  uint32_t handed;      /* so many, of which nothing is known yet; 0 where one was late */
+  uint64_t most_lag_ns; /* of the requests of this turn */
 };
 
 /* Whether a request of this run has a time. */

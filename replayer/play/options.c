@@ -12,6 +12,7 @@
 #include "play/diag.h"
 #include "play/file_plan_read.h"
 #include "play/lanes.h"
+#include "play/lead.h"
 #include "play/output_check.h"
 
 #define DEPTH_MAX 16384U
@@ -19,7 +20,6 @@
 #define CPU_MAX 65535U
 #define IDLE_MS_MAX 3600000U
 #define LATE_LIMIT_NS 1000000U
-#define LEAD_MAX_NS 10000000U
 #define PREPARE_THREADS_MAX 64U
 #define INTERVAL_MIN_NS 1000000U
 #define TIME_MAX_NS (UINT64_C(1) << 62)
@@ -116,7 +116,11 @@ static const struct command_option table[] = {
     {FOR_BLOCKS, "max-idle-ns", "N", "cut longer gaps between requests to this", command_number,
      AT(max_idle_ns), .maximum = INT64_MAX},
     {FOR_BLOCKS, "lead-ns", "N", "hand requests over so long before their times (default 0)",
-     command_number, AT(pace.lead_ns), .maximum = LEAD_MAX_NS},
+     command_number, AT(pace.lead_ns), .maximum = LEAD_MOST_NS},
+    {FOR_BLOCKS, "follow-lead", NULL, "let that follow what the kernel took for the last ones",
+     command_flag, AT(follows_lead)},
+    {FOR_BLOCKS, "follow-late-ns", "N", "how late the events are that it follows (default 0)",
+     command_number, AT(follow_late_ns), .maximum = LEAD_MOST_NS},
     {FOR_BLOCKS, "from-ns", "N", "leave out the requests before this time of the plan",
      command_number, AT(from_ns), .maximum = INT64_MAX},
     {FOR_BLOCKS, "until-ns", "N", "leave out the requests from this time of the plan on",
@@ -258,8 +262,9 @@ static int check_blocks(const struct options *options) {
          options->plan_path, options->directory);
   else if (options->pace.kind != PACE_TRACE && options->pace.late != PACE_CATCH_UP)
     diag("--late %s needs --pace trace", pace_late_words[options->pace.late]);
-  else if (options->pace.kind == PACE_FAST && options->pace.lead_ns > 0)
-    diag("--lead-ns needs times: --pace trace or closed");
+  else if (options->pace.kind == PACE_FAST && (options->pace.lead_ns > 0 || options->follows_lead))
+    diag("%s needs times: --pace trace or closed",
+         options->follows_lead ? "--follow-lead" : "--lead-ns");
   else if (options->first > 0 && options->from_ns > 0)
     diag("--first and --from-ns exclude each other");
   else if (options->from_ns >= options->until_ns)

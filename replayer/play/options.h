@@ -64,6 +64,8 @@ struct options {
   uint32_t depth;                /* most requests in flight */
   uint32_t threads;              /* of the threads engine */
   uint32_t submitters;           /* threads that submit */
+  bool follows_lead;             /* the lead, by the kernel's events */
+  uint64_t follow_late_ns;       /* how late these are */
   struct uring_modes uring;      /* --sqpoll, --iopoll */
   enum target_direct direct;
   enum fit_policy out_of_range;
