@@ -230,8 +230,10 @@ def busy_reader(disk: Path) -> Iterator[None]:
     read = f"dd if={disk} of=/dev/null bs=4k count=1 skip=4000 iflag=direct"
     loop = ["sh", "-c", f"while {read}; do sleep 0.01; done"]
     with subprocess.Popen(loop, stderr=subprocess.DEVNULL) as reader:
-        yield
-        reader.kill()
+        try:
+            yield
+        finally:
+            reader.kill()
 
 
 def check_rows(table: Rows, planned: Rows, events: dict[int, list[float]], start_ns: int) -> None:
