@@ -161,6 +161,8 @@ class Observer:
     buffer_kib: int = CaptureOptions.buffer_kib
     lead_ns: int = 0
     is_measured: bool = False
+    follow_late_ns: int = 0
+    """How much later the program's own events are than the tracer's."""
     notes: list[str] = field(default_factory=list)
     _seen: _Seen | str = "nothing was run"
     """Of the run, or why there is nothing."""
@@ -180,7 +182,8 @@ class Observer:
             self.lead_ns = player.schedule.lead_ns
         elif player.schedule.is_timed:
             self._measure_lead(plan, summary.parent, player)
-            arguments = [*arguments, "--lead-ns", str(self.lead_ns)]
+            arguments = [*arguments, "--lead-ns", str(self.lead_ns), "--follow-lead"]
+            arguments += ["--follow-late-ns", str(self.follow_late_ns)]
         outcomes: list[Outcome] = []
         try:
             self._seen = self._watch(
@@ -202,6 +205,11 @@ class Observer:
             return
         found = self._join(seen, summary, place / PLAN, place / COMPLETIONS)
         found.write(place / "observed.parquet")
+        followed = summary.clock.lead_followed
+        if followed and not followed.requests:
+            self.notes.append(
+                "the lead stayed as it was: the submitting thread queued nothing itself"
+            )
         summary.observed = Observed(
             source=seen.source,
             devices=sorted({one.device for one in seen.places}),
@@ -228,7 +236,7 @@ class Observer:
                 overwrite_signature=(),
                 schedule=Schedule(lead="none"),
             )
-            words = [*options.words(), "--completions", str(there / RECORDS)]
+            words = [*options.words(), "--follow-lead", "--completions", str(there / RECORDS)]
             ran: list[Outcome] = []
             seen = self._watch(
                 there / PLAN, there / SUMMARY, player=options, arguments=words, outcomes=ran
@@ -241,6 +249,8 @@ class Observer:
             self.notes.append("the lead was not measured: the tracer did not see the reads for it")
         else:
             self.lead_ns, self.is_measured = lead_ns, True
+            # The program's own events come behind those of the tracer: by as much it was early.
+            self.follow_late_ns = min(max(-found.counts["queue_error_ns"].p50, 0), lead_ns)
 
     def _join(
         self, seen: _Seen, summary: ReplaySummary, plan: Path, completions: Path

@@ -288,6 +288,7 @@ def test_the_lead_is_measured_and_kept(tmp_path: Path, disk: Path) -> None:
     seen = summary["observed"]
     assert summary["lead_from"] == "measured"
     assert seen["lead_ns"] == summary["clock"]["lead_ns"] > 0
+    assert summary["clock"]["lead_followed"]["requests"] > 0
     # WHEN another one follows on the same target, and one of another trace
     (tmp_path / "t/replays/latest").rename(tmp_path / "t/replays/first")
     options = ReplayOptions(player=PlayerOptions(target=(str(disk),)))
@@ -297,6 +298,30 @@ def test_the_lead_is_measured_and_kept(tmp_path: Path, disk: Path) -> None:
     assert (again["lead_from"], elsewhere["lead_from"]) == ("first", "none")
     assert again["clock"]["lead_ns"] == seen["queue_lag_ns"]["p50"]
     assert elsewhere["clock"]["lead_ns"] == 0
+
+
+@kernel_test
+def test_a_lead_that_is_far_off_follows_the_kernel(replay: Replay, disk: Path) -> None:
+    # GIVEN reads 4 ms apart, and a lead of 2 ms where the kernel takes some microseconds
+    rows = [record(READ, 128 * n, 8, at_ns=n * 4_000_000) for n in range(100)]
+
+    def early_ns(**options: Any) -> float:
+        with traced("block_bio_queue", only=disk, clock="mono") as lines:
+            ran = replay(rows, target=disk, direct="on", lead_ns=2_000_000, **options)
+        start_ns = ran.summary["clock"]["start_ns"]
+        found = filter(None, map(QUEUED.search, lines))
+        at_ns = {int(one[3]) // 128: float(one[1]) * 1e9 - start_ns for one in found}
+        followed = ran.summary["clock"].get("lead_followed")
+        assert (followed is not None) == bool(options)
+        if followed is not None:
+            assert followed["requests"] >= 50
+            assert 0 < followed["least_ns"] <= followed["most_ns"] < 1_000_000
+        return float(np.median([n * 4_000_000 - at_ns[n] for n in range(50, 100)]))
+
+    # THEN the kernel queues the later half too early by these 2 ms, and following it does not
+    assert early_ns() > 1_000_000
+    assert abs(early_ns(follow_lead=True)) < 200_000
+    replay(rows, engine="null", follow_lead=True, pace="fast").refused("needs times", code=2)
 
 
 @kernel_test

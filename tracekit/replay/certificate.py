@@ -349,6 +349,8 @@ def _doubts_of_run(summary: ReplaySummary) -> Iterator[str]:
         yield f"the data of {overruns:,} requests were there later than the device was done"
     for device in summary.emulation.beyond if summary.emulation else ():
         yield f"the emulation was too late: {lateness_of(device)}"
+    if summary.clock.lead_followed and not summary.observed:
+        yield "requests were handed over by leads that their completions do not hold"
     if seen := summary.observed:
         for count, what in (
             (seen.lost_events, "events of the kernel were lost"),

@@ -65,6 +65,14 @@ class Engine(Record):
     overruns: int = 0
 
 
+class LeadFollowed(Record):
+    """Leads by what the kernel took for the last requests, of so many that were seen."""
+
+    requests: int
+    least_ns: int
+    most_ns: int
+
+
 class Clock(Record):
     """Costs and errors of the clock, measured before the run."""
 
@@ -79,7 +87,8 @@ class Clock(Record):
     start_ns: int = ABSENT
     """Value of the clock at the run's time 0."""
     lead_ns: int = 0
-    """How long before their times requests were handed over."""
+    """How long before their times requests were handed over, at first if that was followed."""
+    lead_followed: LeadFollowed | None = None
 
 
 class RequestCounts(Record, kw_only=True):

@@ -194,7 +194,11 @@ def _timing(summary: ReplaySummary) -> Iterator[str]:
 
 
 def _observed(summary: ReplaySummary, seen: Observed | None) -> Iterator[str]:
-    if lead_ns := summary.clock.lead_ns:
+    followed = summary.clock.lead_followed
+    if followed and followed.most_ns:
+        least, most = duration(followed.least_ns), duration(followed.most_ns)
+        yield f"handed over {least} to {most} before their times, as the kernel took before"
+    elif lead_ns := summary.clock.lead_ns:
         how = {"given": "as asked", "measured": "as measured right before"}
         why = how.get(summary.lead_from, f"as seen in the replay {summary.lead_from}")
         yield f"handed over {duration(lead_ns)} before their times, {why}"

@@ -207,10 +207,16 @@ def _kernel(run: Replay, evidence: Evidence | None) -> Parts | None:
     rank = {measure: number for number, measure in enumerate(KERNEL)}
     ordered = times.table.sort_values("measure", key=lambda column: column.map(rank))
     rows = ordered.assign(measure=ordered["measure"].map(KERNEL))
-    return {"sentences": describe_kernel(seen), "times": replace(times, table=rows)}
+    followed = run.summary.get("clock", {}).get("lead_followed")
+    return {
+        "sentences": describe_kernel(seen, followed=followed),
+        "times": replace(times, table=rows),
+    }
 
 
-def describe_kernel(seen: Mapping[str, Any]) -> list[str]:
+def describe_kernel(
+    seen: Mapping[str, Any], *, followed: Mapping[str, Any] | None = None
+) -> list[str]:
     """Describe what the kernel's tracer saw, first what it did not."""
     lost, order = seen["lost_events"], seen["order_changes"]
     found = [f"The tracer lost {fmt.plural(lost, 'event')}: these numbers are not whole."]
@@ -220,7 +226,10 @@ def describe_kernel(seen: Mapping[str, Any]) -> list[str]:
         f" requests found, {fmt.count(seen['unmatched'])} not."
     )
     if error := seen["queue_error_ns"]:
-        lead = f", handed over {fmt.duration(seen['lead_ns'])} before" if seen["lead_ns"] else ""
+        lead = fmt.duration(seen["lead_ns"]) if seen["lead_ns"] else ""
+        if followed and followed["most_ns"]:
+            lead = f"{fmt.duration(followed['least_ns'])} to {fmt.duration(followed['most_ns'])}"
+        lead = f", handed over {lead} before" if lead else ""
         found.append(
             f"The kernel queued half of them within {fmt.duration(error['p50'])} of their time,"
             f" 99\N{NO-BREAK SPACE}% within {fmt.duration(error['p99'])}{lead}."
