@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from tracekit.units import memory_mib, parse_duration
 
 if TYPE_CHECKING:
     from tracekit.capture.pieces import Keeping
-    from tracekit.capture.session import Captured
+    from tracekit.capture.session import Captured, CaptureOptions
     from tracekit.store import TraceFolder
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
@@ -299,6 +300,7 @@ def capture(
     slower: Duration | None = None,
     names: Duration = "10s",
     untraced: bool = False,
+    remote: str | None = None,
     quiet: bool = False,
 ) -> Capture:
     """Record disks' block events and layout while a command runs, for some time, or until Ctrl-C.
@@ -309,10 +311,10 @@ def capture(
 
     `quiet` keeps the command's output off stdout; `untraced` runs it untraced before, to measure
     what tracing costs; `buffer` is the kernel's of each CPU. Needs root, whose rights the command
-    does not get where somebody used sudo, or with `user`.
+    does not get where somebody used sudo, or with `user`. `remote` is another host for disks and
+    command, as ssh knows it: root is needed there, or sudo without a password, and none here.
     """
     from tracekit.capture.session import CaptureOptions
-    from tracekit.capture.session import capture as run_capture
     from tracekit.invoking_user import chosen_user
 
     options = CaptureOptions(
@@ -327,16 +329,45 @@ def capture(
         names_s=values.seconds(names, option="--names") or 0.0,
         keeping=_keeping(max_size=max_size, rotate=rotate, last=last, slower=slower),
     )
+    if remote is not None:
+        own = {"user": user, "rotate": rotate, "last": last, "names": names}
+        _refuse_remote(**own, source=source, untraced=untraced)
+    return _captured(_recorded(device, Path(output), options=options, remote=remote), Path(output))
+
+
+def _recorded(
+    device: Texts, output: Path, *, options: CaptureOptions, remote: str | None
+) -> Captured:
+    from tracekit.capture.remote import capture_remote
+    from tracekit.capture.session import capture as capture_here
+
+    run = partial(capture_remote, remote) if remote is not None else capture_here
     devices = list(values.texts(device))
-    if command:
-        captured = run_capture(devices, Path(output), options=options)
-    else:
-        # A command has the terminal for itself.
-        with stage_progress() as show:
-            show("capturing until Ctrl-C or the end of --duration")
-            watched = replace(options, on_line=show if sys.stderr.isatty() else None)
-            captured = run_capture(devices, Path(output), options=watched)
-    return _captured(captured, Path(output))
+    if options.command:
+        return run(devices, output=output, options=options)
+    # A command has the terminal for itself.
+    with stage_progress() as show:
+        show("capturing until Ctrl-C or the end of --duration")
+        watched = replace(options, on_line=show if sys.stderr.isatty() else None)
+        return run(devices, output=output, options=watched)
+
+
+REMOTE_TAKES = {"source": "tracefs-blk", "names": "10s"}
+"""Values that go with --remote: what it does, and defaults."""
+
+
+def _refuse_remote(**given: Any) -> None:
+    why = {
+        "source": "the other host has the kernel's tracer and nothing else is installed there",
+        "user": "the command runs as who ssh logs in as",
+        "rotate": "a recording of another host is one piece",
+        "last": "a recording of another host is kept as a whole",
+        "untraced": "a command is run once on another host",
+        "names": "files of another host are not listed",
+    }
+    for name, value in given.items():
+        if value and value != REMOTE_TAKES.get(name):
+            raise UsageError(f"--{name} does not go with --remote", hint=why[name])
 
 
 def _keeping(

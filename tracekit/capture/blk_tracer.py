@@ -28,7 +28,7 @@ _COUNTERS = ("entries", "overrun", "commit overrun", "dropped events", "read eve
 # Binary records without ftrace's own header; old records make way, so that the kernel marks the
 # place of a loss; no messages of others in between. `mono` is blktrace's clock: comparable
 # across CPUs and with CLOCK_MONOTONIC.
-_FIXED = {
+FIXED = {
     "tracing_on": "1",
     "trace_clock": "mono",
     "saved_cmdlines_size": "16384",
@@ -74,7 +74,7 @@ class BlkTracer:
     def start(self) -> dict[str, Any]:
         """Begin to record; `why_not` was asked before. Return what `rest_of` is to know."""
         root = self._tracefs
-        values = {root / name: value for name, value in _FIXED.items() if (root / name).exists()}
+        values = {root / name: value for name, value in FIXED.items() if (root / name).exists()}
         for cpu in online_cpus():
             values[root / f"per_cpu/cpu{cpu}/buffer_size_kb"] = str(self._buffer_kib)
         self._settings.change(values)

@@ -53,15 +53,19 @@ def _read(disk: Path) -> CountersRead | str:
     except OSError:
         return WHY_GONE
     after_ns = time.monotonic_ns()
+    reading = reading_of(text, before_ns, after_ns=after_ns)
+    return reading if isinstance(reading, str) else CountersRead(reading, identity)
+
+
+def reading_of(text: str, before_ns: int, *, after_ns: int) -> Reading | str:
+    """Return what a disk's file `stat` held between two times, or why it cannot be used."""
     values = [int(word) for word in text.split()]
     if len(values) <= FIELDS["discard"]:
         return WHY_OLD
     completed = {name: values[at] for name, at in FIELDS.items() if at < len(values)}
-    in_flight = values[IN_FLIGHT]
-    reading = Reading(
-        before_ns=before_ns, after_ns=after_ns, in_flight=in_flight, completed=completed
+    return Reading(
+        before_ns=before_ns, after_ns=after_ns, in_flight=values[IN_FLIGHT], completed=completed
     )
-    return CountersRead(reading, identity)
 
 
 def counters_of(

@@ -362,7 +362,7 @@ class Recording:
             notes = self._notes(found, _number_of(disk), processes)
             is_ours = _chooser(disk, disks)
             # A CPU without records has its file too: blkparse stops at the first that is missing.
-            for cpu in range(max(self.spools) + 1):
+            for cpu in range(max(self.spools, default=0) + 1):
                 name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
                 files.append(folder.packed(name))
                 spools, first = self.spools.get(cpu, []), notes if cpu == 0 else []

@@ -74,6 +74,10 @@ def buffer_counters(folder: Path, cpu: int) -> dict[str, int]:
 
 def saved_names(folder: Path) -> dict[int, str]:
     """Return the process names that the kernel remembered for traced pids."""
-    lines = (folder / "saved_cmdlines").read_text(errors="replace").splitlines()
-    pairs = (line.partition(" ") for line in lines)
+    return names_in((folder / "saved_cmdlines").read_text(errors="replace"))
+
+
+def names_in(text: str) -> dict[int, str]:
+    """Return the process names that a text of `saved_cmdlines` has."""
+    pairs = (line.partition(" ") for line in text.splitlines())
     return {int(pid): name for pid, _, name in pairs if pid.isdigit() and name not in ("", "<...>")}

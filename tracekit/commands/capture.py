@@ -18,6 +18,7 @@ from tracekit.errors import UsageError
 OF_FILES = ("below", "hash_names", "force")
 OF_DISKS = (
     *("source", "compress", "buffer", "duration", "max_size", "rotate", "last", "slower", "names"),
+    "remote",
 )
 
 
@@ -76,6 +77,11 @@ CLASS = DevicesAndCommand
     hash_names="With --files: hashes for names of files and processes.",
     untraced="Run the command untraced before, to measure what tracing costs.",
     force="With --files: replace the folder if it is a trace.",
+    remote=option(
+        "Record disks, and run the command, on this host: by ssh, with tracefs and root or sudo"
+        " there.",
+        metavar="USER@HOST",
+    ),
     recover=None,
 )
 def capture(
