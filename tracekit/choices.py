@@ -28,7 +28,7 @@ Levels = Literal["exclusive", "inclusive"]
 Amount = Literal["bytes", "requests"]
 Rounding = Literal["largest-remainder", "floor", "nearest", "ceiling"]
 MoveBy = Literal["latency", "bandwidth"]
-CaptureSource = Literal["blktrace", "tracefs-blk", "perf", "bpftrace"]
+CaptureSource = Literal["blktrace", "tracefs-blk", "bpf", "perf"]
 Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
     "blkparse", "blk", "perf", "ftrace", "octf", "vscsi1", "vscsi2", "oracleGeneral", "blkreplay",

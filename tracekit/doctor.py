@@ -32,6 +32,8 @@ from tracekit.arrow import int64_column, open_table
 from tracekit.capture import files as strace
 from tracekit.capture import recovery, unfinished
 from tracekit.capture.blktrace import why_not as why_not_blktrace
+from tracekit.capture.bpf import REMEDY as BPF_REMEDY
+from tracekit.capture.bpf import why_not as why_not_bpf
 from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.device.steps import Step, write_plan
@@ -457,11 +459,12 @@ def left_over() -> Finding:
     return Finding("ok", "nothing")
 
 
-def bpftrace() -> Finding:
-    """Attach to a block event with bpftrace and leave at once."""
-    program = f"tracepoint:{EVENT} {{ @n = count(); }} BEGIN {{ exit(); }}"
-    run("bpftrace", "-e", program, remedy="use a kernel with CONFIG_BPF_EVENTS and BTF")
-    return Finding("ok", f"attached to {EVENT}")
+def bpf() -> Finding:
+    """Load and attach the BPF programs, and leave at once."""
+    reason = why_not_bpf()
+    if reason is not None:
+        return Finding("missing", reason, BPF_REMEDY)
+    return Finding("ok", "loaded and attached to the block events")
 
 
 def files() -> Finding:
@@ -484,11 +487,7 @@ SOURCES = Group(
         _source("tracefs blk tracer", "--source tracefs-blk", blk_tracer, needs_root=True),
         _source("blktrace(8)", "--source blktrace", blktrace, program="blktrace", needs_root=True),
         _source("perf block events", "--source perf", perf, program="perf"),
-        _source(
-            *("bpftrace block events", "--source bpftrace", bpftrace),
-            program="bpftrace",
-            needs_root=True,
-        ),
+        _source("BPF block events", "--source bpf", bpf, needs_root=True),
         _source("strace file operations", "--files", files, program="strace"),
     ),
 )
@@ -516,7 +515,6 @@ TOOLS = Group(
         _tool("blkparse", "proving the decoder", "-V"),
         _tool("btt", "proving the latencies", "-V"),
         _tool("perf", "counters and captures"),
-        _tool("bpftrace", "captures with bpftrace"),
         _tool("chromium", "looking at reports in tests"),
         _tool("sfdisk", "making sample traces"),
         _tool("mkfs.ext4", "making sample traces", "-V"),
@@ -527,7 +525,6 @@ TOOLS = Group(
 PACKAGES = {
     "blkparse": "blktrace",
     "blktrace": "blktrace",
-    "bpftrace": "bpftrace",
     "btt": "blktrace",
     "chromium": "chromium",
     "fio": "fio",

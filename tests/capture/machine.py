@@ -32,6 +32,8 @@ SETTINGS = (
     *("options/markers", "options/blk_cgroup"),
 )
 TIMEOUT_S = 20.0
+NOTIFY = 0x400
+"""Of a record that is no event of the kernel."""
 NONE = ("true",)
 """A command that does nothing."""
 

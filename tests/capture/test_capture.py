@@ -18,7 +18,7 @@ from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk, Record
 from tests.recipes.three_roles import loop_disk, mounted
-from tracekit.capture import blktrace, programs
+from tracekit.capture import blktrace, bpf, programs
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import NAMES, CaptureOptions, Choice, capture, choose
 from tracekit.capture.tracefs import tracefs_folder
@@ -240,7 +240,9 @@ def test_loss_is_measured_and_leaves_a_gap(disk: Disk, tmp_path: Path) -> None:
     assert gaps == lost
 
 
-def test_where_the_tracer_is_in_use_perf_is_taken_and_said(disk: Disk, tmp_path: Path) -> None:
+def test_where_the_tracer_is_in_use_another_source_is_taken_and_said(
+    disk: Disk, tmp_path: Path
+) -> None:
     if reason := programs.probe_perf():
         pytest.skip(f"perf does not record block events here: {reason}")
     # GIVEN a tracer that something else uses
@@ -248,12 +250,13 @@ def test_where_the_tracer_is_in_use_perf_is_taken_and_said(disk: Disk, tmp_path:
         # WHEN a capture chooses by itself
         done = disk.capture(tmp_path / "trace", command=disk.writer(5))
         finding = chosen()
-    # THEN it takes perf and says why, as doctor does
-    assert "captured with perf, because tracefs-blk does not work here" in done.stderr
+    # THEN it takes the next one and says why, as doctor does
+    source = "perf" if bpf.why_not() else "bpf"
+    assert f"captured with {source}, because tracefs-blk does not work here" in done.stderr
     assert "current_tracer is 'blk'" in done.stderr
-    assert machine.read_layout(tmp_path / "trace")["capture"]["source"] == "perf"
+    assert machine.read_layout(tmp_path / "trace")["capture"]["source"] == source
     assert finding.status == "limited"
-    assert "captured with perf" in finding.detail
+    assert f"captured with {source}" in finding.detail
 
 
 def test_the_best_source_is_blktrace_then_the_tracer(disk: Disk) -> None:
@@ -269,9 +272,10 @@ def test_the_best_source_is_blktrace_then_the_tracer(disk: Disk) -> None:
 def test_a_source_that_is_not_known_or_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="known are blktrace, tracefs-blk, perf"):
+    with pytest.raises(UsageError, match="known are blktrace, tracefs-blk, bpf, perf"):
         choose("strace", tracefs=tmp_path)
-    # GIVEN a kernel without the tracer, and no perf
+    # GIVEN a kernel without the tracer, no perf, and a tracekit built without BPF
+    monkeypatch.setattr(bpf, "is_built", lambda: False)
     (tmp_path / "available_tracers").write_text("function nop\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     # THEN each reason is told

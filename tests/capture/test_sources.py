@@ -1,4 +1,4 @@
-"""Captures with perf, bpftrace and blktrace against the kernel's tracer, and how they end."""
+"""Captures with perf, BPF and blktrace against the kernel's tracer, and how they end."""
 
 import fcntl
 import json
@@ -20,17 +20,11 @@ import pytest
 from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import Disk
-from tracekit.capture import blktrace, kernel_state
+from tracekit._native import program_path
+from tracekit.capture import blktrace, bpf, kernel_state
+from tracekit.capture.bpf import Bpf
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.programs import (
-    Bpftrace,
-    Lines,
-    Perf,
-    missed_runs,
-    probe_bpftrace,
-    probe_perf,
-    script,
-)
+from tracekit.capture.programs import Perf, probe_perf
 from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.layout import CaptureSummary
@@ -48,8 +42,9 @@ CLOCKS_NS = 500_000
 """The two tracers see an event one after the other; one may be interrupted in between."""
 
 
-SOURCES: dict[str, type[Perf | Bpftrace]] = {"perf": Perf, "bpftrace": Bpftrace}
-PROBES = {"perf": probe_perf, "bpftrace": probe_bpftrace}
+SOURCES: dict[str, type[Perf | Bpf]] = {"perf": Perf, "bpf": Bpf}
+PROBES = {"perf": probe_perf, "bpf": bpf.why_not}
+LEAST_BUFFER_KIB = {"perf": 4, "bpf": 32}
 
 
 @pytest.fixture(params=SOURCES)
@@ -66,7 +61,7 @@ def source(request: pytest.FixtureRequest) -> str:
 @contextmanager
 def recording(
     source: str, disk: Disk, folder: Path, *, buffer_kib: int = 4096
-) -> Iterator[Perf | Bpftrace]:
+) -> Iterator[Perf | Bpf]:
     folder.mkdir()
     running = SOURCES[source]([find_disk(disk.device)], folder, buffer_kib=buffer_kib)
     try:
@@ -77,14 +72,27 @@ def recording(
 
 
 def programs(source: str) -> list[int]:
-    """Return the processes of perf or bpftrace that record as a capture does."""
-    words = {"perf": ("perf", "record", "-q"), "bpftrace": ("bpftrace", "-B", "full")}
+    """Return the processes of a source that record as a capture does."""
+    words = {"perf": ("perf", "record", "-q"), "bpf": (str(program_path(bpf.PROGRAM)),)}
     return machine.processes(*words[source])
 
 
-def kept_in(folder: Path, source: str, compress: str = "none") -> CaptureFolder:
+def files_of(source: str, name: str, suffix: str = "") -> list[str]:
+    """Return the files in which a source's records are kept."""
+    if source == "perf":
+        return [f"{name}.perf.txt{suffix}"]
+    return [f"{name}.blktrace.{cpu}{suffix}" for cpu in range(os.cpu_count() or 1)]
+
+
+def devices_of(disk: Disk) -> list[dict[str, Any]]:
+    major, minor = (find_disk(disk.device) / "dev").read_text().split(":")
+    return [{"device": disk.name, "major": int(major), "minor": int(minor)}]
+
+
+def kept_in(disk: Disk, folder: Path, source: str, compress: str = "none") -> CaptureFolder:
     """Return the folder in which a program's records are kept."""
-    layout, summary = {"layout_version": LAYOUT_VERSION}, CaptureSummary(source=source)
+    layout = {"layout_version": LAYOUT_VERSION, "devices": devices_of(disk)}
+    summary = CaptureSummary(source=source)
     return CaptureFolder(folder, folder.name, layout, summary, compress)
 
 
@@ -109,8 +117,9 @@ def test_a_program_and_the_tracer_see_the_same_requests(
         options = CaptureOptions(command=tuple(fio_job(disk)), source="tracefs-blk")
         captured = capture([disk.device], tmp_path / "blk", options=options)
         recorded = running.stop()
-    kept = recorded.write(kept_in(tmp_path / "text", source, "zstd"))
-    assert (kept.files, kept.dropped, captured.kept.overrun) == (("text.perf.txt.zst",), 0, 0)
+    kept = recorded.write(kept_in(disk, tmp_path / "text", source, "zstd"))
+    assert set(kept.files) <= set(files_of(source, "text", ".zst"))
+    assert (kept.dropped, captured.kept.overrun) == (0, 0)
     shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
     # WHEN both are parsed
     ours = requests_of(parse([tmp_path / "blk"], tmp_path / "parsed-blk")[0], "fio")
@@ -126,27 +135,36 @@ def test_a_program_and_the_tracer_see_the_same_requests(
         spans = [pc.subtract(rows[name], rows["queue_ns"]) for rows in (ours, theirs)]
         apart = pc.max(pc.abs(pc.subtract(*spans))).as_py()
         assert apart <= CLOCKS_NS, name
-    # AND import does as parse does
-    imported = import_trace(tmp_path / "text", tmp_path / "imported")
-    assert traces.requests(imported).equals(traces.requests(folder))
-    assert imported.info == folder.info
+    # AND of a text import does as parse does
+    if source == "perf":
+        imported = import_trace(tmp_path / "text", tmp_path / "imported")
+        assert traces.requests(imported).equals(traces.requests(folder))
+        assert imported.info == folder.info
+
+
+def count_of(source: str, data: bytes) -> int:
+    """Return how many records of the kernel are in the files of a capture."""
+    if source == "perf":
+        return data.count(b"\n")
+    return sum(not one.category & machine.NOTIFY for one in machine.records_of(data))
 
 
 def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> None:
     # WHEN durable writes are captured with it
     options = ("--source", source, "--json")
     done = disk.capture(tmp_path / "trace", *options, command=disk.writer(50))
-    # THEN it says so, keeps the text and the layout, and leaves nothing behind
+    # THEN it says so, keeps the records and the layout, and leaves nothing behind
     result = json.loads(done.stdout)
     note = f"up to {result['missed_at_most']:,} events" if result["missed_at_most"] else ""
     assert done.stderr[: len(note) or None] == note
-    assert (result["source"], result["files"]) == (source, ["trace.perf.txt"])
+    assert result["source"] == source
+    assert set(result["files"]) <= set(files_of(source, "trace"))
     files = sorted(path.name for path in (tmp_path / "trace").iterdir())
-    assert files == ["file_extents.parquet", "layout.json", "trace.perf.txt"]
+    assert files == ["file_extents.parquet", "layout.json", *result["files"]]
     assert programs(source) == []
-    # AND each line is counted
-    lines = (tmp_path / "trace" / "trace.perf.txt").read_text().splitlines()
-    assert len(lines) == result["records"] > 200
+    # AND each record is counted
+    data = b"".join((tmp_path / "trace" / name).read_bytes() for name in result["files"])
+    assert count_of(source, data) == result["records"] > 200
     layout = machine.read_layout(tmp_path / "trace")
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
     # AND the requests have the disk's name, their partition and process
@@ -163,16 +181,16 @@ def test_a_capture_with_a_program(disk: Disk, tmp_path: Path, source: str) -> No
 
 def test_loss_is_counted(disk: Disk, tmp_path: Path, source: str) -> None:
     # GIVEN the smallest buffer, and a program that does not read it
-    with recording(source, disk, tmp_path / "text", buffer_kib=4) as running:
+    with recording(source, disk, tmp_path / "text", buffer_kib=LEAST_BUFFER_KIB[source]) as running:
         (pid,) = programs(source)
         os.kill(pid, signal.SIGSTOP)
-        subprocess.run(disk.writer(200), check=True)
+        subprocess.run(disk.writer(600), check=True)
         os.kill(pid, signal.SIGCONT)
         time.sleep(0.3)
         subprocess.run(disk.writer(20), check=True)
         recorded = running.stop()
     # WHEN what it recorded is kept
-    kept = recorded.write(kept_in(tmp_path / "text", source))
+    kept = recorded.write(kept_in(disk, tmp_path / "text", source))
     # THEN the loss is counted, in the layout and by the parser, once
     assert kept.dropped > 200
     assert machine.read_layout(tmp_path / "text")["loss"] == {"overrun": 0, "dropped": kept.dropped}
@@ -198,7 +216,7 @@ def test_a_signal_ends_it_in_order(
 ) -> None:
     code, _, messages = machine.stop(started(disk, tmp_path, "3021", source), number)
     assert (code, f"ended early by {number.name}" in messages) == (128 + number, True)
-    assert (tmp_path / "trace" / "trace.perf.txt").exists()
+    assert (tmp_path / "trace" / files_of(source, "trace")[0]).exists()
     assert programs(source) == []
 
 
@@ -215,7 +233,7 @@ def test_after_a_kill_it_ends_and_the_next_capture_cleans_up(
     assert (tmp_path / "trace.unfinished").is_dir()
     done = disk.capture(tmp_path / "next", command=disk.writer(5))
     assert f"lost: {tmp_path}/trace" in done.stderr
-    assert (tmp_path / "trace/trace.perf.txt").exists()
+    assert (tmp_path / "trace" / files_of(source, "trace")[0]).exists()
     assert not (tmp_path / "trace.unfinished").exists()
 
 
@@ -229,40 +247,6 @@ def test_a_program_that_ends_by_itself_hurts_no_command(
     # THEN the command runs on to its end, and it is said that the record is not whole
     assert running.returncode in (1, 3)
     assert "ended by itself" in talk
-
-
-def test_bpftrace_counts_what_the_kernel_passed_over(tmp_path: Path) -> None:
-    # GIVEN the descriptors of two BPF programs and of a file
-    (tmp_path / "3").write_text("pos:\t0\nprog_id:\t7\nrecursion_misses:\t12\n")
-    (tmp_path / "4").write_text("pos:\t0\nprog_id:\t8\nrecursion_misses:\t30\n")
-    (tmp_path / "5").write_text("pos:\t0\nflags:\t02\n")
-    assert missed_runs(tmp_path) == 42
-
-
-def test_lines_of_bpftrace_are_put_in_order_and_the_rest_is_counted(tmp_path: Path) -> None:
-    # GIVEN what bpftrace writes: CPU by CPU, with words of its own, and one line that is damaged
-    lines = [f"{time_ns:020}a b {time_ns} [000] 0.{time_ns:09}: x\n" for time_ns in (30, 10, 20)]
-    text, log = tmp_path / "text", tmp_path / "log"
-    text.write_text("Attaching 12 probes...\n" + "".join(lines) + "\n\nLost 5 events\nbad\n")
-    log.touch()
-    # WHEN it is kept
-    found = Lines(text, log, missed_at_most=2)
-    kept = found.write(kept_in(tmp_path, "bpftrace"))
-    # THEN the lines are in the order of time, without their keys, and the loss stands behind
-    file = tmp_path / f"{tmp_path.name}.perf.txt"
-    assert file.read_text() == (
-        "a b 10 [000] 0.000000010: x\na b 20 [000] 0.000000020: x\na b 30 [000] 0.000000030: x\n"
-        "[LOST 5 EVENTS] by bpftrace\n"
-    )
-    assert (kept.records, kept.dropped, kept.foreign_bytes, kept.missed_at_most) == (3, 5, 4, 2)
-
-
-@pytest.mark.parametrize("events", [["bio_queue"], ["rq_issue", "rq_complete"]])
-def test_the_program_for_bpftrace_looks_at_the_disk_and_its_partitions(events: list[str]) -> None:
-    text = script([7 << 20, 7 << 20 | 1], events)
-    heads = [line.partition(" {")[0] for line in text.splitlines()]
-    ours = "/args->dev == 7340032 || args->dev == 7340033/"
-    assert heads == [f"tracepoint:block:block_{event} {ours}" for event in events]
 
 
 BLKTRACESETUP = 0xC0481273
@@ -293,10 +277,8 @@ def test_a_blktrace_without_rights_is_reported(disk: Disk, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
     assert not disk.is_traced()
     assert kernel_state.mounted_debugfs() == debugfs
-    # WHEN the source is left to the capture, THEN another is taken and named with the reason
-    done = disk.capture(tmp_path / "trace", command=disk.writer(5))
-    assert done.stderr.startswith("captured with ")
-    assert f"because blktrace does not work here: {reason}\n" in done.stderr
+    # WHEN the source is left to the capture, THEN another is taken
+    disk.capture(tmp_path / "trace", command=disk.writer(5))
     assert machine.read_layout(tmp_path / "trace")["capture"]["source"] != "blktrace"
 
 

@@ -82,7 +82,7 @@ def test_recorded_and_unseen_completions_are_all_that_was_read(
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
-@pytest.mark.parametrize("source", ["perf", "bpftrace"])
+@pytest.mark.parametrize("source", ["perf", "bpf"])
 def test_a_program_misses_what_the_tracer_has_more(disk: Disk, tmp_path: Path, source: str) -> None:
     if reason := PROBES[source]():
         pytest.skip(f"{source} does not record block events here: {reason}")
@@ -92,7 +92,7 @@ def test_a_program_misses_what_the_tracer_has_more(disk: Disk, tmp_path: Path, s
         captured = capture([disk.device], tmp_path / "blk", options=options)
         found = running.stop()
     assert captured.kept.overrun == 0
-    found.write(kept_in(tmp_path / "text", source))
+    found.write(kept_in(disk, tmp_path / "text", source))
     shutil.copy(tmp_path / "blk" / "layout.json", tmp_path / "text")
     # THEN the tracer has all that the kernel counted, of each kind
     ours, theirs = (

@@ -101,7 +101,7 @@ def test_what_is_being_recorded_is_closed_to_others(
     assert running.communicate()[1] == ""
     # THEN nobody else could enter their folder, nor read what a source had written
     assert 0o700 in folders
-    raw = {"perf": ["perf.data"], "bpftrace": ["bpftrace.text"], "tracefs-blk": ["cpu0.000001"]}
+    raw = {"perf": ["perf.data"], "bpf": ["bpf.records"], "tracefs-blk": ["cpu0.000001"]}
     for name in raw.get(source, [name for name in files if ".blktrace." in name][:1]):
         assert files[name] == 0o600
 

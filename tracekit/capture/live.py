@@ -36,6 +36,11 @@ class Watch:
         for part in LOST.split(data)[::2] if b"LOST" in data else [data]:
             self._new.append(_events(part))
 
+    def add(self, latencies_ns: NDArray[np.int64]) -> None:
+        """Take latencies of records that have both ends."""
+        if len(latencies_ns):
+            self.latencies_ns.append(latencies_ns)
+
     def pair(self) -> int:
         """Find what was completed by now; return the longest latency, 0 without one."""
         events = np.concatenate([self._open, *self._new])

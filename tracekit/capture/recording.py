@@ -53,9 +53,9 @@ _RELAYED = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
 _ACTION_MASK = 0xFF
 _QUEUED = 1
 _COMPLETED = 8
-_NOTIFY = 0x400 << 16
-_NOTIFY_PROCESS = _NOTIFY
-_NOTIFY_TIMESTAMP = _NOTIFY | 1
+NOTIFY = 0x400 << 16
+NOTIFY_PROCESS = NOTIFY
+NOTIFY_TIMESTAMP = NOTIFY | 1
 
 
 MAGICS = {HEADER_7: struct.pack("=I", MAGIC), HEADER_8: struct.pack("=I", MAGIC + 1)}
@@ -185,10 +185,10 @@ def notify_records(
     They are those of CPU 0 for the disk of that number.
     """
     seconds, nanoseconds = divmod(wall_ns, 1_000_000_000)
-    notes = [(_NOTIFY_TIMESTAMP, 0, struct.pack("=II", seconds, nanoseconds))]
+    notes = [(NOTIFY_TIMESTAMP, 0, struct.pack("=II", seconds, nanoseconds))]
     notes += [
         # As the kernel does, the name is sent in its whole 16-byte field.
-        (_NOTIFY_PROCESS, pid, name.encode(errors="replace")[:15].ljust(16, b"\0"))
+        (NOTIFY_PROCESS, pid, name.encode(errors="replace")[:15].ljust(16, b"\0"))
         for pid, name in sorted(processes.items())
     ]
     return [

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import to_builtins
 
-from tracekit.capture import blk_tracer, blktrace, programs
+from tracekit.capture import blk_tracer, blktrace, bpf, programs
 from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, tracer_lock
 from tracekit.capture.recording import CaptureFiles, NothingRecordedError
@@ -36,7 +36,6 @@ GAVE_BACK = "gave back the kernel settings of a capture that was killed"
 IN_FOLDER: dict[str, Callable[[Path], Written]] = {
     blktrace.Blktrace.name: blktrace.recorded_in,
     programs.Perf.name: programs.Perf.recorded_in,
-    programs.Bpftrace.name: programs.Bpftrace.recorded_in,
 }
 
 
@@ -46,6 +45,8 @@ def recorded_in(folder: Path, manifest: Manifest) -> Written:
     if source == blk_tracer.BlkTracer.name:
         is_live = manifest.is_of_this_boot
         return blk_tracer.recorded_in(folder, manifest.recorded, is_live=is_live)
+    if source == bpf.Bpf.name:
+        return bpf.recorded_in(folder, manifest.recorded)
     return IN_FOLDER[source](folder)
 
 

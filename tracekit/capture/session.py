@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import UNSET, to_builtins
 
-from tracekit.capture import blk_tracer, blktrace, programs
+from tracekit.capture import blk_tracer, blktrace, bpf, programs
 from tracekit.capture.command import Ran, Stop, failure_of, run, run_untraced, signals_held
 from tracekit.capture.disk_counters import SETTLE_S, CountersRead, counters_of, read_all
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
@@ -58,12 +58,12 @@ KNOWN: dict[str, tuple[WhyNot, str]] = {
         lambda tracefs, disks: _first(partial(blk_tracer.why_not, tracefs), disks),
         blk_tracer.REMEDY,
     ),
+    bpf.Bpf.name: (lambda *_: bpf.why_not(), bpf.REMEDY),
     programs.Perf.name: (lambda *_: programs.probe_perf(), programs.PERF_REMEDY),
-    programs.Bpftrace.name: (lambda *_: programs.probe_bpftrace(), programs.BPFTRACE_REMEDY),
 }
 """The sources, the best first: why one does not work here, and what to do about it."""
 NAMES = tuple(KNOWN)
-Source = blktrace.Blktrace | blk_tracer.BlkTracer | programs.Perf | programs.Bpftrace
+Source = bpf.Bpf | blktrace.Blktrace | blk_tracer.BlkTracer | programs.Perf
 
 
 WITHOUT_ROOT = (
@@ -97,7 +97,8 @@ def choose(given: str | None, *, tracefs: Path, disks: Sequence[Path] = ()) -> C
     if given is not None and given not in NAMES:
         raise UsageError(f"--source {given}: known are {', '.join(NAMES)}", hint="choose one")
     refused: dict[str, str] = {}
-    for name in NAMES if given is None else [given]:
+    known = [name for name in NAMES if name != bpf.Bpf.name or bpf.is_built()]
+    for name in known if given is None else [given]:
         reason = KNOWN[name][0](tracefs, disks)
         if reason is None:
             return Choice(name, refused)
@@ -280,8 +281,8 @@ def _source(
     size = options.buffer_kib
     if name == programs.Perf.name:
         return programs.Perf(disks, spool, buffer_kib=size)
-    if name == programs.Bpftrace.name:
-        return programs.Bpftrace(disks, spool, buffer_kib=size)
+    if name == bpf.Bpf.name:
+        return bpf.Bpf(disks, spool, buffer_kib=size)
     if name == blktrace.Blktrace.name:
         return blktrace.Blktrace(disks, spool, settings=settings, buffer_kib=size)
     return blk_tracer.BlkTracer(disks, spool, settings=settings, buffer_kib=size)
@@ -405,6 +406,9 @@ class Run:
         lost = None
         if isinstance(source, blk_tracer.BlkTracer):
             source.seen = watch.see if watch else None
+            lost = source.losses
+        elif isinstance(source, bpf.Bpf):
+            source.seen = watch.add if watch else None
             lost = source.losses
         else:
             watch = None

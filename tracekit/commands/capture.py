@@ -52,8 +52,8 @@ CLASS = DevicesAndCommand
     output="New folder, on a disk that is not traced.",
     user=options.USER,
     duration=option("Capture for so long: 90 (seconds), 90s, 500ms, 5min.", metavar="TIME"),
-    source="How to record; tracefs-blk is the kernel's tracer, of perf and bpftrace the text is"
-    " kept. [default: the first that works here]",
+    source="How to record; bpf is a BPF program, tracefs-blk the kernel's tracer; of perf the text"
+    " is kept. [default: the first that works here]",
     compress="Compress the record files.",
     buffer=option("Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE"),
     max_size=option("End the recording, not the command, at so many bytes.", metavar="SIZE"),

@@ -17,7 +17,7 @@ LAYOUT_NAME = "layout.json"
 TRACE_NAME = re.compile(r"(?P<stem>.+)\.blktrace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 
 TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
-"""What `tracekit capture` keeps with the sources perf and bpftrace."""
+"""What `tracekit capture` keeps with the source perf, and older ones with bpftrace."""
 
 OCTF_NAME = re.compile(r"(?P<stem>octf)\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 """Files of a trace of the Open CAS telemetry framework."""
@@ -26,7 +26,7 @@ OCTF_NAME = re.compile(r"(?P<stem>octf)\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?
 def find_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
 
-    A folder of a capture with perf or bpftrace has one *.perf.txt in their place, one of an OCTF
+    A folder of a capture with perf has one *.perf.txt in their place, one of an OCTF
     trace its octf.trace.*. Raise InputError for what does not exist, a folder without a trace or
     with a link or pipe in the place of one, or a file given twice.
     """
