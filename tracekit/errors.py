@@ -13,6 +13,7 @@ from tracekit.escapes import escape, joined
 
 DAMAGED = "the table may be damaged: parse the capture again"
 HINTS = {
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f), or work on another file system",
     errno.ENOSPC: "free some space, or work on another file system",
     errno.EDQUOT: "free some space, or work on another file system",
     errno.EROFS: "work on a copy of the folder elsewhere",

@@ -47,6 +47,11 @@ def recorded_in(folder: Path, manifest: Manifest) -> Written:
         return blk_tracer.recorded_in(folder, manifest.recorded, is_live=is_live)
     if source == bpf.Bpf.name:
         return bpf.recorded_in(folder, manifest.recorded)
+    if source not in IN_FOLDER:
+        raise InputError(
+            f"{folder}: {source} recorded it, which this version cannot finish",
+            hint="finish it with the version that captured it, or remove the folder",
+        )
     return IN_FOLDER[source](folder)
 
 
