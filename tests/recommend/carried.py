@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from tests.recipes.three_roles import loop_disk, run
 
 CUT = """#!/bin/sh
-left=$(cat '{count}')
+read -r left <'{count}'
 if [ "$left" -le 0 ]; then kill -9 $PPID; exit 137; fi
 echo $((left - 1)) >'{count}'
 exec '{real}' "$@"
@@ -85,6 +85,19 @@ class Host:
             if not mine:
                 return
             self.must("umount", mine[-1].encode().decode("unicode_escape"))
+
+    def saved(self) -> tuple[bytes, bytes]:
+        """Return what is on both devices, which are unmounted."""
+        self.unmount_all()
+        return Path(self.disk).read_bytes(), Path(self.nvm).read_bytes()
+
+    def restore(self, saved: tuple[bytes, bytes]) -> None:
+        """Unmount both devices and put on them what was there before."""
+        self.unmount_all()
+        for device, content in zip((self.disk, self.nvm), saved, strict=True):
+            with open(device, "r+b", buffering=0) as file:
+                assert file.write(content) == len(content)
+                os.fsync(file.fileno())
 
     def files(self, folder: Path) -> dict[str, str]:
         """Return the content of all files below a folder of the namespace, by path."""

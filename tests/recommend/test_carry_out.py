@@ -189,32 +189,46 @@ def test_a_journal_script_may_be_cut_anywhere(way: str, machine: Host, tmp_path:
     assert cuts == {"apply": 6, "undo": 5}[way]
 
 
+def files_of(machine: Host, point: Path) -> dict[str, str]:
+    """Return the files of the file system but those that a script keeps beside what it moves."""
+    return {name: sum_ for name, sum_ in machine.files(point).items() if ".tracekit-" not in name}
+
+
+def written_when_moved(machine: Host, point: Path, moved: Path) -> dict[str, str]:
+    """Write to what was moved: that is on the NVM, and comes back from there. Return all files."""
+    target = moved if machine.inside("test", "-f", str(moved)).returncode == 0 else moved / "new"
+    machine.must("sh", "-c", 'echo new >"$1"', "-", str(target))
+    return files_of(machine, point)
+
+
 @needs_root
 @pytest.mark.parametrize(
     ("way", "path"), [("apply", NAME), ("undo", NAME), ("undo", f"{NAME}/sub/a b")]
 )
 def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host, tmp_path: Path) -> None:
-    point, cuts = tmp_path / "fs", 0
-    moved = point / path
+    point, nvm, cuts = tmp_path / "fs", tmp_path / "nvm", 0
+    moved, on_nvm = point / path, nvm / Path(path).name
     file = move_script(tmp_path, machine.disk, moved)
+    files = fresh(machine, point)
+    if way == "undo":
+        assert machine.script(file).returncode == 0
+        files = written_when_moved(machine, point, moved)
+    before, table = machine.saved(), machine.fstab.read_text()
     for cut in range(40):
-        files = fresh(machine, point)
-        machine.fstab.write_text("# of the test\n")
+        machine.restore(before)
+        machine.fstab.write_text(table)
+        machine.must("mount", machine.disk, str(point))
         if way == "undo":
-            assert machine.script(file).returncode == 0
-            # What is written from then on is on the NVM, and comes back from there.
-            target = moved / "new" if path == NAME else moved
-            machine.must("sh", "-c", 'echo new >"$1"', "-", str(target))
-            files = machine.files(point)
-            files = {name: sum_ for name, sum_ in files.items() if ".tracekit-" not in name}
+            machine.must("mkdir", "-p", str(nvm))
+            machine.must("mount", machine.nvm, str(nvm))
+            machine.must("mount", "--bind", str(on_nvm), str(moved))
         done = machine.script(file, way, cut=cut)
         # THEN both can be mounted, and what was moved is there or there, whole
         mountable(machine, point)
         kept = [point / f"{path}{end}" for end in ("", ".tracekit-old", ".tracekit-new")]
-        on_nvm = [tmp_path / "nvm" / Path(path).name]
-        if (tmp_path / "nvm").is_dir() and run_kind(machine.nvm) == "ext4":
-            machine.must("mount", machine.nvm, str(tmp_path / "nvm"))
-            kept += [*on_nvm, Path(f"{on_nvm[0]}.undone")]
+        if nvm.is_dir() and run_kind(machine.nvm) == "ext4":
+            machine.must("mount", machine.nvm, str(nvm))
+            kept += [on_nvm, Path(f"{on_nvm}.undone")]
         wanted = {
             name[len(path) + 2 :]: sum_ for name, sum_ in files.items() if name[2:].startswith(path)
         }
@@ -222,9 +236,8 @@ def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host, tmp_path
         # AND the next run ends the work
         again = machine.script(file, way)
         assert again.returncode == 0, again.stdout + again.stderr
-        now = {n: s for n, s in machine.files(point).items() if ".tracekit-" not in n}
-        assert now == files
-        assert (str(tmp_path / "nvm") in machine.fstab.read_text()) or way == "undo"
+        assert files_of(machine, point) == files
+        assert (str(nvm) in machine.fstab.read_text()) or way == "undo"
         if done.returncode == 0:
             break
         cuts += 1
