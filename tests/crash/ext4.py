@@ -1,5 +1,6 @@
 """An ext4 whose power can be cut at any call: what is in memory alone is lost."""
 
+import errno
 import fcntl
 import os
 import struct
@@ -45,7 +46,20 @@ class Ext4:
         while subprocess.run(["umount", self.place], capture_output=True, check=False).returncode:
             assert time.monotonic() < end_s, f"{self.place} stays in use"
             time.sleep(0.05)
+        # A process in a mount namespace of its own may still have it mounted.
+        while not self._is_free():
+            assert time.monotonic() < end_s, f"{self.device} stays mounted elsewhere"
+            time.sleep(0.05)
         call("mount", "-o", STRICT, self.device, self.place)
+
+    def _is_free(self) -> bool:
+        try:
+            os.close(os.open(self.device, os.O_RDONLY | os.O_EXCL))
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            raise
+        return True
 
     def sync(self) -> None:
         """Write all that is in memory."""
