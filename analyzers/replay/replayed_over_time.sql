@@ -9,25 +9,33 @@
 -- column: replay, operation, request_count: whose requests, and how many were submitted then
 -- column: bytes_per_second: their bytes by the window's length
 -- column: service_p50_ns, service_p99_ns: from submitted to completed, nearest rank (log_bucket)
-with clock as (
+--
+-- The windows' lengths are a map: joined as a table they would have the planner keep all
+-- completions in memory, and not their requests.
+with lengths as (
     select
         replay,
-        max(submit_ns) filter (where status = 'done') // $window_count + 1 as window_length_ns
+        max(submit_ns) filter (where status = 'done') // $window_count + 1 as length_ns
     from completions
     group by replay
+),
+
+clock as (
+    select map_from_entries(list((replay, length_ns))) as lengths_ns
+    from lengths
 ),
 
 done as (
     select
         completions.replay,
-        completions.submit_ns // clock.window_length_ns as window_number,
-        clock.window_length_ns,
+        clock.lengths_ns[completions.replay] as window_length_ns,
+        completions.submit_ns // window_length_ns as window_number,
         requests.operation,
         requests.length_bytes,
         completions.complete_ns - completions.submit_ns as service_ns
     from completions
     inner join requests on completions.request_id = requests.request_id
-    inner join clock on completions.replay = clock.replay
+    cross join clock
     where completions.status = 'done'
 ),
 
