@@ -4,12 +4,12 @@ import errno
 import gc
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +21,8 @@ import pytest
 from tests.command_line import invoke, succeed
 from tests.replay.disk import needs_root, small_file_system
 from tests.replay.kills import COUNT, OPERATIONS, WORDS, make_trace, program_of, run
-from tests.replay.processes import await_true
+from tests.replay.processes import await_true, replay_command
+from tests.replay_files import captured
 from tracekit.errors import StoppedError, TracekitError
 from tracekit.replay import completions
 from tracekit.store import TraceFolder, write_batches
@@ -50,6 +51,16 @@ def late(monkeypatch: pytest.MonkeyPatch, act: Act) -> None:
         return write_batches(*args, **words)
 
     monkeypatch.setattr(completions, "write_batches", write)
+
+
+def await_some(folder: TraceFolder) -> None:
+    """Wait until the program has written some of its records."""
+
+    def has_some() -> bool:
+        parts = folder.path.glob("replays/.a.*/completions.bin.*.part")
+        return any(part.stat().st_size > 1000 for part in parts)
+
+    await_true(has_some)
 
 
 def words_of(kind: str, folder: TraceFolder, place: Path) -> list[Any]:
@@ -92,8 +103,7 @@ def test_a_part_is_not_called_whole_when_a_second_signal_comes(
 ) -> None:
     # GIVEN a replay that is interrupted amid the run, and once more while its table is written
     def stop_program() -> None:
-        await_true(lambda: program_of(os.getpid()) is not None)
-        time.sleep(0.2)
+        await_some(folder)
         os.kill(os.getpid(), signal.SIGINT)
 
     late(monkeypatch, once)
@@ -160,11 +170,7 @@ def test_a_part_that_was_stopped_twice_is_a_table_beside_the_rest(
 ) -> None:
     # GIVEN a replay whose program is interrupted, and that is stopped twice at its table
     def interrupt() -> None:
-        def has_some() -> bool:
-            parts = folder.path.glob("replays/.a.*/completions.bin.*.part")
-            return any(part.stat().st_size > 1000 for part in parts)
-
-        await_true(has_some)
+        await_some(folder)
         os.kill(await_true(lambda: program_of(os.getpid())), signal.SIGINT)
 
     with monkeypatch.context() as patch:
@@ -207,6 +213,63 @@ def test_a_disk_that_is_full_at_the_end_loses_no_run(
         ballast.unlink()
         succeed(*line, "--resume", "a")
         assert (names(small), rows(small, "a/completions.parquet")) == (["a"], COUNT)
+
+
+@needs_root
+def test_files_that_ended_on_a_full_file_system_are_not_called_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a file that grows for a second, on a file system that something else fills meanwhile
+    opened = {"operation": "create", "file_id": 0, "handle": 1, "flags": "read|write"}
+    writes = [
+        {
+            "operation": "write",
+            "file_id": 0,
+            "handle": 1,
+            "offset": at << 16,
+            "length_bytes": 1 << 16,
+        }
+        | {"start_ns": at * 50_000_000}
+        for at in range(1, 21)
+    ]
+    files = captured.trace(tmp_path / "t", [{"path": "/d/f", "size_bytes": 0}], [opened, *writes])
+    with small_file_system(tmp_path / "small") as place:
+
+        def fill() -> None:
+            await_true(lambda: any(file.stat().st_size for file in place.rglob("f")))
+            with suppress(OSError), (place / "ballast").open("wb", buffering=0) as out:
+                while out.write(bytes(4096)):
+                    pass
+
+        # WHEN it is stopped while its table is written
+        late(monkeypatch, once)
+        thread = threading.Thread(target=fill)
+        thread.start()
+        done = invoke("replay", files.path, "--files", place, "--name", "a", "--pace", "trace")
+        thread.join()
+    # THEN the message has what the table has
+    kept = rows(files, "a/file_completions.parquet")
+    assert 1 < kept < 21
+    said = str(done.exception)
+    assert f"ended on a full file system after {kept:,} operations: they are kept" in said
+    assert "whole" not in said
+
+
+def test_a_limit_of_the_size_of_files_is_named(folder: TraceFolder) -> None:
+    # GIVEN a process whose files may have 64 KiB, which is less than the plan has
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+    ran = subprocess.run(
+        replay_command(folder, *WORDS["null"], "--name", "a"),
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, names(folder)) == (1, [])
+    assert "plan.bin: File too large" in ran.stderr
+    assert "raise the limit of a file's size (ulimit -f)" in ran.stderr
 
 
 KILLED = """

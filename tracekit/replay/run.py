@@ -53,6 +53,7 @@ from tracekit.replay.placed import place_answer
 from tracekit.replay.player import EMULATED, NOT_QUEUED, PlayerOptions, device_specs, split_device
 from tracekit.replay.routes import DEFAULT, NVM
 from tracekit.replay.summary import (
+    FileReplaySummary,
     ReplaySummary,
     content_of,
     find_rescued,
@@ -512,6 +513,7 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
                         "interrupted while the files were made: nothing was replayed"
                     )
                 summary = run.summary(outcome, machine=machine)
+                _say_end_of_files(waiting, summary, replays / options.name)
                 summary.warnings += find_rescued(rescued)
                 if summary.outcome != "interrupted":
                     run.write_results()
@@ -524,6 +526,16 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
     except partial_results.KeptError as kept:
         return content | {"name": kept.place.name}, True
     return content, outcome.is_partial
+
+
+def _say_end_of_files(waiting: Waiting, summary: FileReplaySummary, path: Path) -> None:
+    """Let a signal that waits say that the run before it had ended on a full file system."""
+    if summary.outcome == "full":
+        done = summary.counts["operations"] + summary.counts["untimed"]
+        waiting.stopped = (
+            f"stopped after the run, which ended on a full file system after {done:,} operations:"
+            f" they are kept, in {path}"
+        )
 
 
 def _prepare_files(
