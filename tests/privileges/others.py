@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,14 +74,20 @@ def forked(function: Callable[[], object]) -> str:
     receiver, sender = os.pipe()
     pid = os.fork()
     if pid == 0:
+        code = 1
         try:
-            os.write(sender, str(function()).encode())
+            answer, code = str(function()), 0
+        except BaseException:
+            answer = traceback.format_exc()
         finally:
-            os._exit(0)
+            with os.fdopen(sender, "w") as out:
+                out.write(answer)
+            os._exit(code)
     os.close(sender)
     with os.fdopen(receiver) as told:
         answer = told.read()
-    os.waitpid(pid, 0)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"status {status} of the child: {answer}"
     return answer
 
 
