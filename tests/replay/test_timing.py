@@ -195,6 +195,7 @@ def test_the_distances_are_those_of_the_gaps(replay: Replay) -> None:
     assert told["duration_ratio"] == pytest.approx(ratio, rel=1e-6)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize(
     ("gap_ns", "slow_at", "is_drift"), [(MS, 210, False), (MS, None, False), (MS // 10, None, True)]
 )
