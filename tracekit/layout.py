@@ -20,6 +20,7 @@ SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
 HINT = "see layout.json in docs/design.md"
 MAJORS, MINORS = 1 << 12, 1 << 20  # of a dev_t in the kernel
 PID_DIGITS = 9
+ID_DIGITS = 20
 MOST_SECTORS = (1 << 63) // SECTOR_BYTES
 SFDISK_LINE = re.compile(r"(?P<path>/\S+)\s*:\s*start=\s*(?P<start>\d+),\s*size=\s*(?P<size>\d+)")
 SFDISK_TYPE = re.compile(r"\b(?:type|Id)=\s*([0-9A-Fa-f-]+)")
@@ -85,6 +86,8 @@ class Layout(Record):
     partitions: list[Region] = msgspec.field(default_factory=list)
     processes: dict[str, str] = msgspec.field(default_factory=dict)
     """Names by process number."""
+    cgroups: dict[str, str] = msgspec.field(default_factory=dict)
+    """Paths of control groups below their root, by the kernel's id."""
     loss: Losses = msgspec.field(default_factory=Losses)
     kernel: str | None = None
     """Release of the kernel that was captured."""
@@ -147,6 +150,9 @@ def _from_json(path: Path, text: bytes) -> Layout:
                 raise _bad(path, f"{key} is {number}, the kernel has numbers below {limit}")
     if not all(number.isdecimal() and len(number) <= PID_DIGITS for number in found.processes):
         raise _bad(path, "processes are not names by process number")
+    ids = found.cgroups
+    if not all(one.isdecimal() and len(one) <= ID_DIGITS and int(one) < 1 << 64 for one in ids):
+        raise _bad(path, "cgroups are not paths by the kernel's id")
     found.counters = [_counters(path, entry) for entry in found.counters]
     return found
 

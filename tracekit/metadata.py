@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -14,10 +14,10 @@ import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
 from tracekit import tables
-from tracekit.arrow import open_table
+from tracekit.arrow import open_table, read_batches
 from tracekit.errors import InputError, first_line
 from tracekit.safe_open import check_depth, read_regular
-from tracekit.tables import SCHEMA_VERSION
+from tracekit.tables import LATER_COLUMNS, REQUESTS, SCHEMA_VERSION
 from tracekit.version import __version__
 
 LARGEST = (1 << 63) - 1
@@ -270,9 +270,10 @@ def check_table(file: Path, schema: pa.Schema, *, hint: str, may_have_nulls: boo
 
     Reads the footer only: names, types, and that columns without nulls have none.
     """
-    with open_table(file, schema.names, hint=hint) as table:
+    needed = [name for name in schema.names if name not in LATER_COLUMNS]
+    with open_table(file, needed, hint=hint) as table:
         stored = table.schema_arrow
-        for field in schema:
+        for field in (one for one in schema if one.name in stored.names):
             found = stored.field(field.name)
             if found.type != field.type:
                 message = f"{file}: column {field.name} is {found.type}, not {field.type}"
@@ -280,6 +281,32 @@ def check_table(file: Path, schema: pa.Schema, *, hint: str, may_have_nulls: boo
             is_full = may_have_nulls or field.nullable or not found.nullable
             if not is_full and _has_nulls(table, field.name):
                 raise InputError(f"{file}: column {field.name} has nulls", hint=hint)
+
+
+def read_requests(file: Path) -> Iterator[Any]:
+    """Yield the batches of a table of requests with all columns that this version has."""
+    with open_table(file) as table:
+        absent = LATER_COLUMNS - {*table.schema_arrow.names}
+    for batch in read_batches(file, [name for name in REQUESTS.names if name not in absent]):
+        columns = [
+            pa.nulls(len(batch), field.type) if field.name in absent else batch.column(field.name)
+            for field in REQUESTS
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=REQUESTS)
+
+
+def has_values(file: Path, name: str) -> bool:
+    """Say whether a column of a table is there and not null throughout, by the statistics.
+
+    Texts that are null throughout have none.
+    """
+    with open_table(file) as table:
+        if name not in table.schema_arrow.names:
+            return False
+        position = table.schema_arrow.names.index(name)
+        groups = (table.metadata.row_group(one) for one in range(table.metadata.num_row_groups))
+        known = ((group.column(position).statistics, group.num_rows) for group in groups)
+        return any(found is not None and found.null_count < rows for found, rows in known)
 
 
 def _has_nulls(table: Any, name: str) -> bool:

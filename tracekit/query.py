@@ -30,7 +30,7 @@ from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
 from tracekit.prefetch import STOP_SECONDS
 from tracekit.store import TraceFolder, scratch_folder
-from tracekit.tables import MADE_BY, TABLES
+from tracekit.tables import LATER_COLUMNS, MADE_BY, TABLES
 
 _PARAMETER = re.compile(
     r"(?P<name>[a-z]\w*) \((?P<unit>[a-z]+), (?P<low>\d+) to (?P<high>\d+), "
@@ -380,7 +380,16 @@ def _show_files(connection: DuckDBPyConnection, name: str, files: Sequence[Path]
     except duckdb.Error as error:
         hint = f"remove it: rm -r {shell_word(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
+    if name == "requests":
+        relation = _with_later_columns(relation)
     relation.create_view(name)
+
+
+def _with_later_columns(relation: DuckDBPyRelation) -> DuckDBPyRelation:
+    """Return requests with the columns that folders of earlier versions lack, which are null."""
+    unknown = duckdb.ConstantExpression(None).cast(duckdb.sqltypes.VARCHAR)
+    absent = sorted(LATER_COLUMNS - {*relation.columns})
+    return relation.select(duckdb.StarExpression(), *(unknown.alias(one) for one in absent))
 
 
 def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:

@@ -126,8 +126,12 @@ REQUESTS = _stored("""
     split_count int32: times it was split (X)
     depth int32: requests of the device not yet complete at queue, this included
     partition text?: major,minor it was remapped from (A)
+    cgroup text?: control group that the kernel counts it for, by its path; `#` and its id where
+        it was gone before anybody looked; null where the capture does not say
     role text: fs, journal, swap, other or unknown; set by classify
 """)
+LATER_COLUMNS = frozenset({"cgroup"})
+"""Of `requests`: folders of earlier versions lack them; nothing is known of them there."""
 
 BLOCKS = _stored("""
     blocks of classify: one row per device, 4 KiB block and role

@@ -22,7 +22,7 @@ enum column_kind {
   COLUMN_ROLE, /* always the dictionary's first word */
 };
 
-enum dictionary { DICTIONARY_DEVICE, DICTIONARY_PROCESS, DICTIONARY_PARTITION };
+enum dictionary { DICTIONARY_DEVICE, DICTIONARY_PROCESS, DICTIONARY_PARTITION, DICTIONARY_CGROUP };
 
 struct column {
   const char *name;
@@ -61,6 +61,7 @@ static const struct column columns[] = {
     {"split_count", COLUMN_INT32, AT(split_count), 0, 0},
     {"depth", COLUMN_INT32, AT(depth), 0, 0},
     {"partition", COLUMN_NAME, AT(partition), DICTIONARY_PARTITION, ARROW_FLAG_NULLABLE},
+    {"cgroup", COLUMN_NAME, AT(cgroup), DICTIONARY_CGROUP, ARROW_FLAG_NULLABLE},
     {"role", COLUMN_ROLE, 0, 0, 0},
 };
 
@@ -123,7 +124,8 @@ static int export_dictionary(const struct pairing *pairing, const struct column 
   static const char *const roles[] = {"unknown"};
   const struct names *const tables[] = {[DICTIONARY_DEVICE] = &pairing->device_names,
                                         [DICTIONARY_PROCESS] = &pairing->process_names,
-                                        [DICTIONARY_PARTITION] = &pairing->partition_names};
+                                        [DICTIONARY_PARTITION] = &pairing->partition_names,
+                                        [DICTIONARY_CGROUP] = &pairing->cgroups.names};
   if (column->kind == COLUMN_OPERATION)
     return export_words(operation_names, sizeof(operation_names) / sizeof(operation_names[0]), out);
   if (column->kind == COLUMN_ROLE)

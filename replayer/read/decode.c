@@ -74,6 +74,10 @@ int tk_decode_name_process(struct tk_decoder *decoder, uint32_t pid, const char 
   return pair_name_process(&decoder->pairing, pid, name, strlen(name)) < 0 ? -ENOMEM : 0;
 }
 
+int tk_decode_name_cgroup(struct tk_decoder *decoder, uint64_t id, const char *name) {
+  return cgroups_name(&decoder->pairing.cgroups, id, name);
+}
+
 int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t minor,
                           const char *name) {
   return pair_name_device(&decoder->pairing, major << 20 | minor, name) < 0 ? -ENOMEM : 0;

@@ -66,9 +66,10 @@ TK_EXPORT int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64
 TK_EXPORT int64_t tk_decode_bad_line(const struct tk_decoder *decoder, int64_t file, int64_t index,
                                      const char **text);
 
-/* Names a process whose name the trace does not give, or a device; before the first batch only.
- * Names are UTF-8 ended by a zero byte. Return 0 or -ENOMEM. */
+/* Names a process or cgroup whose name the trace does not give, or a device; before the first batch
+ * only. Names are UTF-8 ended by a zero byte. Return 0 or -ENOMEM. */
 TK_EXPORT int tk_decode_name_process(struct tk_decoder *decoder, uint32_t pid, const char *name);
+TK_EXPORT int tk_decode_name_cgroup(struct tk_decoder *decoder, uint64_t id, const char *name);
 TK_EXPORT int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t minor,
                                     const char *name);
 

@@ -27,6 +27,7 @@ void pair_close(struct pairing *pairing) {
   names_clear(&pairing->device_names);
   names_clear(&pairing->process_names);
   names_clear(&pairing->partition_names);
+  cgroups_clear(&pairing->cgroups);
 }
 
 int pair_name_process(struct pairing *pairing, uint32_t pid, const char *name, size_t length) {

@@ -8,6 +8,7 @@
 
 #include "common/idmap.h"
 #include "common/names.h"
+#include "read/cgroups.h"
 #include "read/open_requests.h"
 #include "read/record.h"
 #include "read/rows.h"
@@ -94,6 +95,7 @@ struct pairing {
   struct idmap process_of_pid;  /* pid to name */
   struct idmap partition_index; /* device number to name */
   struct names device_names, process_names, partition_names;
+  struct cgroups cgroups;
   struct remap *remaps;                          /* REMAPS_PENDING places, by hash */
   struct recent_name recent_names[RECENT_NAMES]; /* by pid */
   struct pair_counts counts;
@@ -111,10 +113,8 @@ int pair_name_device(struct pairing *pairing, uint32_t number, const char *name)
 /* Takes in the next record in order of time. Returns 0 or -ENOMEM. */
 int pair_record(struct pairing *pairing, const struct record *record);
 
-/* After the last record: ends every open row. */
+/* After the last record: ends every open row; to make space: the oldest though it is not done. */
 void pair_end(struct pairing *pairing);
-
-/* Ends the oldest open row though it is not complete, to make space. */
 void pair_evict(struct pairing *pairing);
 
 #endif

@@ -56,6 +56,7 @@ static void fill_row(struct pairing *pairing, const struct event *event, struct 
   row->process = process ? (int32_t)*process : -1;
   row->pid = (int32_t)record->pid;
   row->cpu = (int32_t)record->cpu;
+  row->cgroup = -1;
   row->depth = ++device->open;
   row->open_requests = 1;
 }
@@ -138,6 +139,9 @@ int queue_event(struct pairing *pairing, const struct event *event) {
     return -ENOMEM;
   struct row *row = rows_at(&pairing->rows, pairing->rows.tail - 1);
   row->queue_ns = event->time_ns;
+  if (event->record->cgroup != 0 &&
+      cgroups_find(&pairing->cgroups, event->record->cgroup, &row->cgroup))
+    return -ENOMEM;
   if (!remap)
     return 0;
   row->partition = partition_name(pairing, remap->from);

@@ -6,6 +6,7 @@
 #define MAGIC 0x656174u   /* the upper 24 bits; the lower 8 are the version */
 #define CGROUP_MARK 0x100 /* in the action: the payload begins with a cgroup id */
 #define CGROUP_BYTES 8
+#define CGROUP_DIGITS 20
 #define HEADER_BYTES_V7 48
 #define HEADER_BYTES_V8 64 /* twelve of padding included */
 
@@ -64,6 +65,28 @@ static uint64_t decode_v8(const uint8_t *data, bool is_swapped, struct record *o
   return load64(data + 32, is_swapped);
 }
 
+/* A message of tracekit's captures: "cgroup " and the id in decimal. */
+static uint64_t cgroup_said(const uint8_t *text, size_t size) {
+  static const char word[] = "cgroup ";
+  uint64_t id = 0;
+  size_t at = sizeof(word) - 1;
+  if (size <= at || size > at + CGROUP_DIGITS || memcmp(text, word, at) != 0)
+    return 0;
+  for (; at < size; at++) {
+    uint8_t digit = (uint8_t)(text[at] - '0');
+    if (digit > 9 || __builtin_mul_overflow(id, 10, &id) || __builtin_add_overflow(id, digit, &id))
+      return 0;
+  }
+  return id == 0 ? NO_CGROUP : id;
+}
+
+static void take_cgroup(const uint8_t *payload, bool has_cgroup, struct record *out) {
+  if (has_cgroup && out->payload_size >= CGROUP_BYTES)
+    out->cgroup = load64(payload, out->is_swapped);
+  else if (!has_cgroup && out->category & CATEGORY_NOTIFY && out->action == NOTIFY_MESSAGE)
+    out->cgroup = cgroup_said(payload, out->payload_size);
+}
+
 static void copy_payload(const uint8_t *payload, bool has_cgroup, struct record *out) {
   size_t skip = has_cgroup && out->payload_size >= CGROUP_BYTES ? CGROUP_BYTES : 0;
   size_t size = out->payload_size - skip;
@@ -102,8 +125,11 @@ static inline enum record_status decode(const uint8_t *data, size_t available, b
   out->bytes = load32(data + 24, is_swapped);
   out->action = (uint16_t)(action & 0xffff & ~(uint64_t)CGROUP_MARK);
   out->category = action & ~0xffffULL;
-  if (out->payload_size)
+  out->cgroup = 0;
+  if (out->payload_size) {
+    take_cgroup(data + header, action & CGROUP_MARK, out);
     copy_payload(data + header, action & CGROUP_MARK, out);
+  }
   return RECORD_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define SECTOR_SHIFT 9
+#define NO_CGROUP UINT64_MAX /* said of queue events that have none */
 #define PAYLOAD_BYTES 16 /* what any record that we use carries: a comm, a remap, a new sector */
 
 /* Low 16 bits of a record's action, without the cgroup mark. */
@@ -62,6 +63,8 @@ struct record {
   uint64_t category; /* CATEGORY_ bits */
   uint64_t offset;   /* of the record in its file, bytes; of a line of text, its number from 1 */
   uint64_t stamp_ns; /* of a notify: its own time, where time_ns is its place among the events */
+  uint64_t cgroup;   /* id of the kernel's file; of a message that of the queue events behind it; 0:
+                      * none, or not known */
   uint8_t payload[PAYLOAD_BYTES];
   uint32_t bytes;         /* transferred, discarded or merged */
   uint32_t pid;           /* of the process that ran when it was recorded */

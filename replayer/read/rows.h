@@ -42,6 +42,7 @@ struct row {
   int32_t device;         /* index into the device names */
   int32_t process;        /* index into the process names, -1 for unknown */
   int32_t partition;      /* index into the partition names, -1 for none */
+  int32_t cgroup;         /* index into the cgroup names, -1 for unknown */
   uint32_t request;       /* the newest of its requests, NO_REQUEST when none is left */
   uint32_t open_requests; /* requests not yet complete */
   uint8_t operation;      /* enum row_operation */

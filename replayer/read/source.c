@@ -160,6 +160,19 @@ static int check_sequence(struct sequence *sequence, const struct record *record
   return 0;
 }
 
+/* A message says the cgroup of the queue events behind it, of the same device and cpu. */
+static int take_cgroup(struct sequence *sequence, struct record *record) {
+  bool is_message = record->category & CATEGORY_NOTIFY;
+  if (is_message && record->cgroup != 0) {
+    if (select_stream(sequence, record))
+      return -ENOMEM;
+    sequence->streams[sequence->current].cgroup = record->cgroup == NO_CGROUP ? 0 : record->cgroup;
+  } else if (!is_message && record->cgroup == 0 && record->sequence != 0) {
+    record->cgroup = sequence->streams[sequence->current].cgroup;
+  }
+  return 0;
+}
+
 /* A notify happens where it stands: `blkparse -d` makes the times of events relative, not its. */
 static void place_notify(const struct source *source, struct record *record) {
   record->stamp_ns = record->time_ns;
@@ -177,6 +190,8 @@ static int accept(struct source *source, struct problem *problem) {
   if (record->category & CATEGORY_NOTIFY)
     place_notify(source, record);
   else if (check_sequence(&source->sequence, record))
+    return fail(source, problem, PROBLEM_MEMORY, 0);
+  if (take_cgroup(&source->sequence, record))
     return fail(source, problem, PROBLEM_MEMORY, 0);
   if (record->time_ns < source->latest_ns) {
     int status = sort_in(source, problem);

@@ -19,7 +19,8 @@
 struct sequence_stream {
   uint32_t device;
   uint32_t cpu;
-  uint32_t last; /* sequence number */
+  uint32_t last;   /* sequence number */
+  uint64_t cgroup; /* of the queue events that name none, by the last message; 0: not known */
 };
 
 /* Finds records that the tracer lost: each device and cpu numbers its records from 1. */

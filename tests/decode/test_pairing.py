@@ -42,6 +42,7 @@ def test_plain_request() -> None:
             "split_count": 0,
             "depth": 1,
             "partition": None,
+            "cgroup": None,
             "role": "unknown",
         }
     ]

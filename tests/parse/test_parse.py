@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import parsed as traces
+from tests.command_line import succeed
 from tests.decode import scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import LAYOUT, capture
@@ -64,6 +65,22 @@ def test_trace_json_says_where_it_is_from_and_what_is_in_it(tmp_path: Path) -> N
 def test_table_has_the_schema_of_the_contract(tmp_path: Path) -> None:
     folder, _ = parse([capture(tmp_path / "capture")], tmp_path / "trace")
     assert pq.read_schema(folder.table("requests")).equals(REQUESTS, check_metadata=True)
+
+
+def test_a_folder_of_a_version_without_control_groups_can_be_used(tmp_path: Path) -> None:
+    # GIVEN a folder whose table lacks the column
+    folder, _ = parse([capture(tmp_path / "capture")], tmp_path / "trace")
+    table = pq.read_table(folder.table("requests"))
+    pq.write_table(table.drop_columns(["cgroup"]), folder.table("requests"))
+    # THEN each command that reads all columns finds that nothing is known of them
+    for words in (("classify",), ("analyze",), ("anonymize", "-o", tmp_path / "other")):
+        succeed(words[0], folder.path, *words[1:])
+    succeed("export", folder.path, "-o", tmp_path / "x.txt", "--format", "blkparse")
+    shown = succeed("sql", folder.path, "select distinct cgroup from requests", "--format", "csv")
+    assert shown.output.split() == ["cgroup", '""']
+    assert not folder.table("findings/cgroups").exists()
+    other = pq.read_table(tmp_path / "other" / "requests.parquet")
+    assert other["cgroup"].null_count == other.num_rows == table.num_rows
 
 
 @pytest.mark.parametrize("name", sorted(COMPRESSORS))

@@ -118,6 +118,10 @@ class Decoder(Owned):
         """Name a process that the trace itself may not name."""
         self._check(self._call("name_process", pid, name.encode()))
 
+    def name_cgroup(self, number: int, name: str) -> None:
+        """Name a control group by the kernel's id; others are called `#` and the id."""
+        self._check(self._call("name_cgroup", number, name.encode(errors="replace")))
+
     def name_device(self, number: tuple[int, int], name: str) -> None:
         """Name the device of this major and minor; others are called `major,minor`."""
         self._check(self._call("name_device", *number, name.encode()))

@@ -213,6 +213,8 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
         decoder.watch(window)
     for pid, name in layout.processes.items():
         decoder.name_process(int(pid), name)
+    for number, path in layout.cgroups.items():
+        decoder.name_cgroup(int(number), path)
     text = options.text or EventText(Text.NONE, options.head)
     try:
         decoder.set_text(text.kind, text.head, form=text.form)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tracekit.arrow import int64_column, ints, read_batches, read_whole, text_column, texts
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import Device, Inference, Loss, Region, TraceInfo
+from tracekit.metadata import Device, Inference, Loss, Region, TraceInfo, read_requests
 from tracekit.store import TraceFolder, new_folder, write_batches, write_info, write_table
 from tracekit.tables import FILE_EXTENTS, FILE_MAP, REQUESTS
 from tracekit.units import SECTOR_BYTES
@@ -219,7 +219,7 @@ def _batches(
     names: Names,
     pids: tuple[Integers, Integers],
 ) -> Iterator[pa.RecordBatch]:
-    for batch in read_batches(table, REQUESTS.names):
+    for batch in read_requests(table):
         columns = {name: batch.column(name) for name in REQUESTS.names}
         device_names, codes = texts(columns["device"])
         sectors, lengths = ints(columns["sector"]), ints(columns["length_bytes"])
@@ -228,9 +228,10 @@ def _batches(
             sectors[ours] = moves[name](sectors[ours])
         columns["sector"] = int64_column(sectors)
         columns["device"] = text_column(codes, [devices[name] for name in device_names])
-        known, found = texts(columns["process"])
-        found = np.where(found < len(known), found, -1)  # of null is the number behind the last
-        columns["process"] = text_column(found, [names.process(name) for name in known])
+        for name, hashed in (("process", names.process), ("cgroup", names.path)):
+            known, found = texts(columns[name])
+            found = np.where(found < len(known), found, -1)  # of null is the number behind the last
+            columns[name] = text_column(found, [hashed(text) for text in known])
         numbers = pids[1][np.searchsorted(pids[0], ints(columns["pid"]))]
         columns["pid"] = pa.array(numbers.astype(np.int32))
         chosen = [columns[name] for name in REQUESTS.names]

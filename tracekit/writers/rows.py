@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from tracekit.arrow import codes, count_names, flags, ints, open_table, read_batches
-from tracekit.metadata import TraceInfo
+from tracekit.metadata import TraceInfo, read_requests
 from tracekit.tables import OPERATIONS, REQUESTS
 from tracekit.units import SECTOR_BYTES
 
@@ -125,7 +125,7 @@ class Source:
 
     def whole_batches(self) -> Iterator[tuple[Any, NDArray[np.int64]]]:
         """Yield all columns of the rows, and each row's device as its place in the survey."""
-        for batch in read_batches(self.table, REQUESTS.names):
+        for batch in read_requests(self.table):
             yield batch, codes(batch.column("device"), self._device)
             self._on_rows(batch.num_rows)
 
