@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.capture import machine
 from tests.capture.machine import (
     Disk,
     processes,
@@ -28,6 +29,7 @@ from tests.capture.machine import (
 )
 from tests.capture.test_capture import QUEUED, WRITE, all_records
 from tests.replay.disk import image, loop
+from tracekit.capture.cgroups import paths_of_cgroups
 from tracekit.capture.kernel_state import opened
 from tracekit.capture.remote import Frames
 from tracekit.capture.tracefs import tracefs_folder
@@ -158,6 +160,9 @@ def test_a_command_on_the_host_is_recorded_as_it_wrote(disk: Disk, host: str, ou
     run_capture(disk.device, "--remote", host, "-o", output, "--", *command, code=7)
     # THEN the records have each write at its place and in its order
     assert written_to_part(disk, output) == EXPECTED
+    # AND the path of their control group, which is this one's
+    group = machine.read_layout(output)["cgroups"]
+    assert [*group.values()] == [paths_of_cgroups()[int(number)] for number in group] != []
     # AND the settings are what they were
     assert tracing_settings() == before
 

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,34 @@ def test_blktrace_is_taken_and_nothing_is_lost(ran: Ran, tmp_path: Path) -> None
     layout = json.loads((files / "whole/layout.json").read_text())
     assert layout["capture"]["source"] == "blktrace"
     assert [part["role"] for part in layout["partitions"]] == ["fs", "journal"]
+
+
+@pytest.mark.parametrize("source", ["blktrace", "tracefs-blk"])
+def test_delayed_writes_are_of_the_control_group_that_wrote(
+    ran: Ran, tmp_path: Path, source: str
+) -> None:
+    # GIVEN two control groups whose data the kernel wrote back, one of which was removed then
+    found, files = ran[0]["delayed"][source], ran[1]
+    assert (found["status"], found["stderr"]) == (0, "")
+    folder, _ = parse([files / f"{source}-groups"], tmp_path / "trace")
+    rows = pq.read_table(folder.table("requests")).to_pylist()
+    written: Counter[str] = Counter()
+    for row in rows:
+        if row["operation"] == "write" and row["cgroup"] not in (None, "/"):
+            assert row["process"].startswith("kworker") or row["process"] == "sync"
+            written[row["cgroup"]] += row["length_bytes"]
+    # THEN each has as many bytes as the kernel's own count, and at least its data
+    stays, goes = f"/{source}-stays", f"/{source}-goes"
+    assert [written[stays], written[goes]] == found["written"]
+    assert written[stays] >= 32 << 16
+    assert written[goes] >= 64 << 16
+    # AND blkparse reads the files
+    done = subprocess.run(
+        ["blkparse", "-i", str(files / f"{source}-groups/{source}-groups"), "-d", "/dev/null"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.count(" m   N cgroup ") > 0
+    assert "Bad" not in done.stderr
 
 
 def test_two_disks_have_files_of_their_own(ran: Ran, tmp_path: Path) -> None:

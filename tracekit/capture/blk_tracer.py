@@ -13,6 +13,7 @@ from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recording import Recording
 from tracekit.capture.spool import Seen, Spool, cut_zeros
 from tracekit.capture.tracefs import (
+    CGROUP_OPTION,
     buffer_counters,
     online_cpus,
     read_setting,
@@ -37,7 +38,7 @@ FIXED = {
     "options/overwrite": "1",
     "options/record-cmd": "1",
     "options/markers": "0",
-    "options/blk_cgroup": "0",
+    CGROUP_OPTION: "1",
 }
 
 

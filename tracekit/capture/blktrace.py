@@ -1,4 +1,4 @@
-"""blktrace(8) with its relay buffers: changes no setting, names every process."""
+"""blktrace(8) with its relay buffers: names every process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tracekit.capture.kernel_state import Settings
 from tracekit.capture.programs import STOP_S, Program, ProgramSource
 from tracekit.capture.recording import CaptureFiles, CaptureFolder, write_relayed
 from tracekit.capture.spool import cut_zeros
-from tracekit.capture.tracefs import mount, online_cpus, read_setting
+from tracekit.capture.tracefs import CGROUP_OPTION, mount, online_cpus, read_setting, tracefs_folder
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import find_helper, why_missing
 from tracekit.units import SECTOR_BYTES
@@ -59,6 +59,9 @@ class Blktrace(ProgramSource):
             self._settings.hold("mount", str(folder))
             mount("debugfs", folder)
         devices = [f"/dev/{disk.name}" for disk in self._disks]
+        with suppress(TracekitError):  # without tracefs records name no cgroup
+            option = tracefs_folder() / CGROUP_OPTION
+            self._settings.change({option: "1"} if option.exists() else {})
         for device in devices:
             self._settings.hold("trace", device)
         self._data.mkdir()
@@ -139,6 +142,8 @@ class Relayed:
     """Records that the kernel had no room for, by disk."""
     threads: frozenset[int]
     """Of blktrace itself."""
+    is_live: bool = True
+    """Whether the kernel still is the one that recorded."""
 
     def write(self, folder: CaptureFolder) -> CaptureFiles:
         """Write the files of records and layout.json into `folder`.
@@ -146,14 +151,19 @@ class Relayed:
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
         lost = tuple(self.dropped.values())
-        found = write_relayed(self.folder, folder, own=self.threads, dropped=lost)
+        found = write_relayed(self.folder, folder, own=self.threads, dropped=lost, has_cgroups=True)
         found = replace(found, disks_dropped=tuple(self.dropped.items()))
         # The records have the names of their processes.
-        folder.finish(found, own_pid=folder.own_pid, dropped_by_disk=dict(self.dropped))
+        folder.finish(
+            found,
+            is_live=self.is_live,
+            own_pid=folder.own_pid,
+            dropped_by_disk=dict(self.dropped),
+        )
         return found
 
 
-def recorded_in(folder: Path) -> Relayed:
+def recorded_in(folder: Path, *, is_live: bool = True) -> Relayed:
     """Return what is recorded in a folder, however that ended; blktrace's log has its totals."""
     log = folder / "relay.log"
     text = log.read_text(errors="replace") if log.exists() else ""
@@ -161,7 +171,7 @@ def recorded_in(folder: Path) -> Relayed:
     # Its files are as large as its buffers until it ends in order.
     for path in (folder / "relay").glob("*.blktrace.*"):
         cut_zeros(path)
-    return Relayed(folder / "relay", log, dropped, frozenset())
+    return Relayed(folder / "relay", log, dropped, frozenset(), is_live)
 
 
 def why_not(disk: Path | None) -> str | None:

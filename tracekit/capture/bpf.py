@@ -11,7 +11,7 @@ import errno
 import os
 import struct
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native import program_path
+from tracekit.capture.cgroups import Marks, with_messages
 from tracekit.capture.programs import PROBE_S, Program, ProgramSource, probe_failure
 from tracekit.capture.recording import (
     HEADER_7,
@@ -80,8 +81,8 @@ PAYLOAD_BYTES = 16
 _REST_BYTES = 8
 _NEVER_NS = 2**64 - 1
 
-EVENT = np.dtype([("header", HEADER_7), ("payload", "V16")])
-"""A record of blktrace with all that may follow it."""
+EVENT = np.dtype([("header", HEADER_7), ("payload", "V16"), ("cgroup", "u8")])
+"""A record of blktrace with all that may follow it, and of a queue event its cgroup."""
 _ORIGIN = np.dtype([("device", ">u4"), ("to", ">u4"), ("sector", ">u8")])
 
 _ERRORS = {
@@ -184,9 +185,10 @@ def number_of(text: str) -> int:
     return int(major) << 20 | int(minor)
 
 
-def recorded_in(folder: Path, facts: Mapping[str, Any]) -> Records:
+def recorded_in(folder: Path, facts: Mapping[str, Any], *, is_live: bool = True) -> Records:
     """Return what is recorded in a folder, however that ended."""
-    return Records(folder / "bpf.records", facts["clock_to_wall_ns"], frozenset(facts["own"]))
+    own = frozenset(facts["own"])
+    return Records(folder / "bpf.records", facts["clock_to_wall_ns"], own, is_live)
 
 
 def read_records(file: Path) -> Table:
@@ -214,6 +216,8 @@ class Records:
     """To be added to a record's time to get unix time."""
     own: frozenset[int]
     """Processes of the capture besides its own."""
+    is_live: bool = True
+    """Whether ids of control groups still are those of the records."""
 
     def write(self, folder: CaptureFolder) -> CaptureFiles:
         """Write the files of events and layout.json into `folder`.
@@ -240,9 +244,14 @@ class Records:
             own_requests=int(np.isin(queued["process"], list(own)).sum()),
             dropped=lost_in(found),
             missed_at_most=missed,
+            cgroups=frozenset(writer.cgroups),
         )
         return folder.finish(
-            kept, processes=names.last, own_pid=folder.own_pid, missed_at_most=missed
+            kept,
+            processes=names.last,
+            is_live=self.is_live,
+            own_pid=folder.own_pid,
+            missed_at_most=missed,
         )
 
 
@@ -320,7 +329,9 @@ def events_of(records: Table) -> Iterator[Table]:
     kind, is_request = records["kind"], records["kind"] <= _FRONT_MERGED
     is_queued = is_request & (records["queue_ns"] > 0)
     yield _remaps(records[is_queued & (records["from_device"] > 0)])
-    yield _queued(records[is_queued], "queue", _QUEUE)
+    queued = _queued(records[is_queued], "queue", _QUEUE)
+    queued["cgroup"] = records["cgroup"][is_queued]
+    yield queued
     splits = _queued(records[kind == _SPLIT], "queue", _SPLITS)
     splits["payload"] = _places(records["from_sector"][kind == _SPLIT].astype(">u8"))
     splits["header"]["pdu_len"] = _REST_BYTES
@@ -387,10 +398,16 @@ class Writer:
         self._folder, self._disks, self._stack = folder, disks, stack
         self._files: dict[tuple[str, int], BinaryIO] = {}
         self._sequences: Counter[tuple[str, int]] = Counter()
+        self._marks: defaultdict[tuple[str, int], Marks] = defaultdict(Marks)
         self._has_clock: set[int] = set()
         self.names: list[str] = []
         self.records = 0
         """Of the kernel: the notify records added are not among them."""
+
+    @property
+    def cgroups(self) -> set[int]:
+        """The control groups that were seen."""
+        return {number for marks in self._marks.values() for number in marks.seen}
 
     def write(self, events: Table, clock_to_wall_ns: int) -> None:
         """Append events, which are in the order of time."""
@@ -422,11 +439,14 @@ class Writer:
         header["magic"] = MAGIC
         header["sequence"] = np.where(is_numbered, numbers & 0xFFFFFFFF, 0)
         self._sequences[device, cpu] = int(numbers[-1])
-        kept = np.ones((len(events), EVENT.itemsize), bool)
-        payload = np.arange(PAYLOAD_BYTES) < header["pdu_len"][:, None]
-        kept[:, HEADER_7.itemsize :] = payload
         raw = np.ascontiguousarray(events).view(np.uint8).reshape(len(events), -1)
-        self._file(device, cpu).write(raw[kept].tobytes())
+        sizes = HEADER_7.itemsize + header["pdu_len"].astype(np.int64)
+        told = raw[np.arange(EVENT.itemsize) < sizes[:, None]]
+        queued = np.flatnonzero(is_numbered & (header["action"] & 0xFF == _QUEUE & 0xFF))
+        changed = queued[self._marks[device, cpu].changes(events["cgroup"][queued])]
+        ids, begins = events["cgroup"][changed], (np.cumsum(sizes) - sizes)[changed]
+        told = with_messages(told, begins, headers=header[changed], ids=ids)
+        self._file(device, cpu).write(told.tobytes())
 
     def _file(self, device: str, cpu: int) -> BinaryIO:
         """Return a CPU's file. Those of lower CPUs are there too: blkparse stops at a gap."""

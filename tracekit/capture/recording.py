@@ -19,7 +19,15 @@ import numpy as np
 import pyarrow as pa
 from msgspec import to_builtins
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from tracekit.capture.cgroups import (
+    ID_BYTES,
+    MARK,
+    Marks,
+    paths_of_cgroups,
+    with_messages,
+)
 from tracekit.errors import TracekitError
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
@@ -207,31 +215,71 @@ def write_cpu_file(
     cpu: int,
     notes: list[bytes],
     is_ours: Callable[[Any], Any] | None = None,
+    marks: Marks | None = None,
 ) -> int:
     """Write one CPU's file, the notes first; return the last sequence number.
+
+    Ids of cgroups in the records become messages, of which `marks` keeps what they say.
 
     `is_ours` says of a column of device numbers which records belong into the file (None: all). A
     loss leaves its gap in the file of the record behind it. The tracer notes the CPU just before it
     reserves room in that CPU's buffer; a task that moved in between has the older number. The
     buffer's number is written, as readers require.
     """
-    sequence = len(notes)
+    sequence, marks = len(notes), marks or Marks()
     for number, note in enumerate(notes, start=1):
         target.write(note[:4] + struct.pack("=I", number) + note[8:])
     for block in read_blocks(*spools):
         if not block.starts:
             continue
         raw, places, headers = _headers(block)
-        count = len(block.starts)
-        ours = is_ours(headers["device"]) if is_ours else np.ones(count, dtype=bool)
+        ours = is_ours(headers["device"]) if is_ours else np.ones(len(headers), dtype=bool)
         sequence += block.lost_before if ours[0] else 0
         headers["sequence"] = (sequence + np.cumsum(ours, dtype=np.uint64)) & 0xFFFFFFFF
         headers["cpu"] = cpu
-        raw[places] = headers.view(np.uint8).reshape(count, HEADER_7.itemsize)
-        lengths = np.diff(block.starts, append=len(block.data))
-        target.write((raw if ours.all() else raw[np.repeat(ours, lengths)]).data)
+        target.write(_bytes_of(block, raw, places, headers=headers, ours=ours, marks=marks).data)
         sequence += int(np.count_nonzero(ours))
     return sequence
+
+
+def _bytes_of(
+    block: Block, raw: Any, places: Any, *, headers: Any, ours: Any, marks: Marks
+) -> NDArray[np.uint8]:
+    """Return the bytes of the records that are `ours`, with these headers.
+
+    Messages say the cgroups of queue events.
+    """
+    lengths = np.diff(block.starts, append=len(block.data))
+    kept = np.repeat(ours, lengths)
+    ids, lengths = _take_cgroups(raw, places, headers, lengths=lengths, kept=kept)
+    raw[places] = headers.view(np.uint8).reshape(places.shape)
+    found: NDArray[np.uint8] = raw if kept.all() else raw[kept]
+    if ids is None:
+        return found
+    begins = np.cumsum(np.where(ours, lengths, 0)) - lengths
+    is_note = headers["action"] & NOTIFY == NOTIFY
+    queued = np.flatnonzero(ours & ~is_note & (headers["action"] & _ACTION_MASK == _QUEUED))
+    changed = queued[marks.changes(ids[queued])]
+    return with_messages(found, begins[changed], headers=headers[changed], ids=ids[changed])
+
+
+def _take_cgroups(
+    raw: Any, places: Any, headers: Any, *, lengths: Any, kept: Any
+) -> tuple[Any, Any]:
+    """Take the ids of cgroups out of headers and of what is `kept` of the records' bytes.
+
+    Return the id of each record, 0 without one, or None where none has one; and the new lengths.
+    """
+    marked = (headers["action"] & MARK != 0) & (headers["pdu_len"] >= ID_BYTES)
+    if not marked.any():
+        return None, lengths
+    at = (places[marked, -1] + 1)[:, None] + np.arange(ID_BYTES)
+    ids = np.zeros(len(headers), np.uint64)
+    ids[marked] = np.ascontiguousarray(raw[at]).view(np.uint64)[:, 0]
+    kept[at] = False
+    headers["action"][marked] &= ~np.array(MARK, headers["action"].dtype)
+    headers["pdu_len"][marked] -= ID_BYTES
+    return ids, lengths - ID_BYTES * marked
 
 
 SUFFIXES = {"none": "", "xz": ".xz", "zstd": ".zst"}
@@ -253,6 +301,8 @@ class CaptureFiles:
     """Bytes in the tracer's stream that were no record."""
     missed_at_most: int = 0
     """Events of all disks that the kernel did not show the source; which disk's is not known."""
+    cgroups: frozenset[int] = frozenset()
+    """Ids of the control groups in the records."""
     disks_dropped: tuple[tuple[str, int], ...] = ()
     """What `dropped` is made of, disk and count, where the source has a buffer for each disk."""
 
@@ -271,6 +321,8 @@ class CaptureFolder:
     """none, xz or zstd, as SUFFIXES has them."""
     own_pid: int = field(default_factory=os.getpid)
     """The process that captured."""
+    cgroups_before: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the control groups that were there when it began, by id."""
 
     def stem(self, device: str) -> str:
         """Return how a disk's files begin: NAME, or NAME-DISK where several disks were captured."""
@@ -289,15 +341,33 @@ class CaptureFolder:
             return cast(BinaryIO, pa.CompressedOutputStream(str(path), "zstd"))
         return path.open("wb")
 
+    def _paths(self, seen: Collection[int], *, is_live: bool) -> dict[str, str]:
+        """Return the paths of control groups by ids, as layout.json has them.
+
+        Those that are there no more, or not on this machine, have the path of the beginning.
+        """
+        now = paths_of_cgroups() if is_live and seen else {}
+        known = {number: now.get(number) or self.cgroups_before.get(str(number)) for number in seen}
+        return {str(number): path for number, path in sorted(known.items()) if path}
+
     def finish(
-        self, found: CaptureFiles, *, processes: Mapping[int, str] | None = None, **more: Any
+        self,
+        found: CaptureFiles,
+        *,
+        processes: Mapping[int, str] | None = None,
+        is_live: bool = True,
+        **more: Any,
     ) -> CaptureFiles:
-        """Write layout.json; `more` are fields of its summary that some sources know."""
+        """Write layout.json; `more` are fields of its summary that some sources know.
+
+        With `is_live` the kernel still is the one that recorded.
+        """
         losses = Losses(overrun=found.overrun, dropped=found.dropped)
         counts = {key: getattr(found, key) for key in ("records", "own_requests", "foreign_bytes")}
         content = {
             **self.layout,
             "processes": {str(pid): text for pid, text in sorted((processes or {}).items())},
+            "cgroups": self._paths(found.cgroups, is_live=is_live),
             "loss": to_builtins(losses),
             "capture": to_builtins(replace(self.summary, **counts, **more)),
         }
@@ -306,20 +376,30 @@ class CaptureFolder:
 
 
 def write_relayed(
-    relay: Path, folder: CaptureFolder, *, own: Collection[int], dropped: Sequence[int]
+    relay: Path,
+    folder: CaptureFolder,
+    *,
+    own: Collection[int],
+    dropped: Sequence[int],
+    has_cgroups: bool = False,
 ) -> CaptureFiles:
     """Pack the files of blktrace(8) in the folder `relay`, DEVICE.blktrace.CPU; return what it is.
 
-    `own` are the threads of blktrace itself, `dropped` the records that each disk lost.
+    `own` are the threads of blktrace itself, `dropped` the records that each disk lost. Where the
+    records may name cgroups messages say them.
     """
     matches = ((_RELAYED.fullmatch(path.name), path) for path in relay.iterdir())
     spools = {(match["device"], int(match["cpu"])): path for match, path in matches if match}
-    files = []
+    files, cgroups = [], set[int]()
     for (device, cpu), path in sorted(spools.items()):
         file = f"{folder.stem(device)}.blktrace.{cpu}"
         files.append(folder.packed(file))
-        with folder.writer(file) as target, path.open("rb") as source:
-            shutil.copyfileobj(source, target)
+        with folder.writer(file) as target:
+            if has_cgroups:
+                cgroups |= _write_without_cgroups(target, path)
+            else:
+                with path.open("rb") as source:
+                    shutil.copyfileobj(source, target)
     found = survey(list(spools.values()))
     return CaptureFiles(
         files=tuple(files),
@@ -327,7 +407,21 @@ def write_relayed(
         own_requests=sum(found.queued_by_pid.get(pid, 0) for pid in own),
         dropped=sum(dropped),
         foreign_bytes=found.foreign_bytes,
+        cgroups=frozenset(cgroups),
     )
+
+
+def _write_without_cgroups(target: BinaryIO, relayed: Path) -> set[int]:
+    """Write the records of a file of blktrace(8) with messages that say cgroups; return these."""
+    marks = Marks()
+    for block in read_blocks(relayed):
+        if block.starts:
+            raw, places, headers = _headers(block)
+            ours = np.ones(len(headers), dtype=bool)
+            target.write(
+                _bytes_of(block, raw, places, headers=headers, ours=ours, marks=marks).data
+            )
+    return marks.seen
 
 
 @dataclass(frozen=True)
@@ -358,6 +452,7 @@ class Recording:
         processes = self._names(found.pids, folder.own_pid)
         disks = folder.layout["devices"]
         files: list[str] = []
+        seen: set[int] = set()
         for disk in disks:
             notes = self._notes(found, _number_of(disk), processes)
             is_ours = _chooser(disk, disks)
@@ -366,8 +461,12 @@ class Recording:
                 name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
                 files.append(folder.packed(name))
                 spools, first = self.spools.get(cpu, []), notes if cpu == 0 else []
+                marks = Marks()
                 with folder.writer(name) as target:
-                    write_cpu_file(target, spools, cpu=cpu, notes=first, is_ours=is_ours)
+                    write_cpu_file(
+                        target, spools, cpu=cpu, notes=first, is_ours=is_ours, marks=marks
+                    )
+                seen |= marks.seen
         taken = found.records if self.taken is None else self.taken
         written = CaptureFiles(
             files=tuple(files),
@@ -376,8 +475,14 @@ class Recording:
             dropped=self.dropped + max(0, taken - found.records),
             overrun=max(self.overrun, found.lost),
             foreign_bytes=found.foreign_bytes,
+            cgroups=frozenset(seen),
         )
-        return folder.finish(written, processes=processes, own_pid=folder.own_pid)
+        return folder.finish(
+            written,
+            processes=processes,
+            is_live=self.is_live,
+            own_pid=folder.own_pid,
+        )
 
     def _names(self, pids: set[int], own_pid: int) -> dict[int, str]:
         """Return the name of each process in the records, as far as it can be known."""

@@ -34,7 +34,6 @@ WHY_KILLED = "the capture was killed"
 GAVE_BACK = "gave back the kernel settings of a capture that was killed"
 
 IN_FOLDER: dict[str, Callable[[Path], Written]] = {
-    blktrace.Blktrace.name: blktrace.recorded_in,
     programs.Perf.name: programs.Perf.recorded_in,
 }
 
@@ -42,11 +41,13 @@ IN_FOLDER: dict[str, Callable[[Path], Written]] = {
 def recorded_in(folder: Path, manifest: Manifest) -> Written:
     """Return what a source recorded in a folder, however it ended."""
     source = manifest.summary.source
+    is_live = manifest.is_of_this_boot
     if source == blk_tracer.BlkTracer.name:
-        is_live = manifest.is_of_this_boot
         return blk_tracer.recorded_in(folder, manifest.recorded, is_live=is_live)
+    if source == blktrace.Blktrace.name:
+        return blktrace.recorded_in(folder, is_live=is_live)
     if source == bpf.Bpf.name:
-        return bpf.recorded_in(folder, manifest.recorded)
+        return bpf.recorded_in(folder, manifest.recorded, is_live=is_live)
     if source not in IN_FOLDER:
         raise InputError(
             f"{folder}: {source} recorded it, which this version cannot finish",

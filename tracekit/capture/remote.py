@@ -155,6 +155,7 @@ class Arrived:
     """What came of a host so far."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    cgroups: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     """Programs that the host has not."""
     disks: dict[str, list[str]] = field(default_factory=dict)
@@ -285,6 +286,7 @@ class RemoteRun:
             disks=list(self.names),
             layout=layout,
             summary=summary,
+            cgroups=found.cgroups,
             recorded={"clock_to_wall_ns": int(offset)},
         )
 
@@ -479,6 +481,13 @@ def _take_losses(found: Arrived, _name: str, text: str) -> None:
     found.overrun, found.dropped = map(int, text.split())
 
 
+def _take_cgroups(found: Arrived, _name: str, text: str) -> None:
+    for line in text.splitlines():
+        number, _, path = line.strip().partition(" ")
+        if number.isdecimal():
+            found.cgroups.setdefault(number, path.removeprefix(".") or "/")
+
+
 def _take_end(found: Arrived, _name: str, text: str) -> None:
     found.overrun, found.dropped, found.taken, found.sent_bytes = map(int, text.split())
 
@@ -486,6 +495,7 @@ def _take_end(found: Arrived, _name: str, text: str) -> None:
 TAKE: dict[str, Callable[[Arrived, str, str], None]] = {
     "text": lambda found, name, text: found.texts.update({name: text}),
     "missing": lambda found, _, text: found.missing.append(text),
+    "cgroups": _take_cgroups,
     "disk": lambda found, name, text: found.disks.update({name: text.splitlines()}),
     "facts": lambda found, _, text: setattr(found, "facts", text.splitlines()),
     "begin": lambda found, name, text: found.begin.update({name: _reading(text)}),

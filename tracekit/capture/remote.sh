@@ -219,6 +219,14 @@ send_facts() {
   send facts -
 }
 
+# Ids and paths of the control groups in which the kernel counts I/O.
+send_cgroups() {
+  top=$(awk '$3 == "cgroup" && $4 ~ /(^|,)blkio(,|$)/ { print $2; exit }' /proc/mounts)
+  [ -n "$top" ] || top=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+  (cd "${top:?}" && find . -type d -exec ls -id {} +) >"$dir/frame" 2>/dev/null
+  send cgroups -
+}
+
 # The disks' own counters, between the times before and after.
 send_counters() {
   for disk in $disks; do
@@ -302,6 +310,7 @@ begin() {
     change "/sys/block/$disk/trace/enable" 1
   done
   send_facts
+  send_cgroups
   send_counters begin
 }
 
@@ -344,6 +353,7 @@ finish() {
   done
   drain
   while [ $moved != 0 ]; do drain; done
+  send_cgroups
   send_now
   losses
   printf '%s\n' $((overrun - overrun0)) $((dropped - dropped0 + left)) $((taken - taken0)) \

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import UNSET, to_builtins
 
 from tracekit.capture import blk_tracer, blktrace, bpf, programs
+from tracekit.capture.cgroups import paths_of_cgroups
 from tracekit.capture.command import Ran, Stop, failure_of, run, run_untraced, signals_held
 from tracekit.capture.disk_counters import SETTLE_S, CountersRead, counters_of, read_all
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
@@ -253,6 +254,7 @@ def _manifest(
         disks=[disk.name for disk in disks],
         layout=layout,
         summary=CaptureSummary(source=source, command=list(options.command)),
+        cgroups={str(number): path for number, path in paths_of_cgroups().items()},
     )
 
 

@@ -11,6 +11,8 @@ from tracekit.helper_programs import run_helper
 
 FOLDERS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 MOST_SAVED_NAMES = 32768
+CGROUP_OPTION = "options/blk_cgroup"
+"""With it all records of block events name the cgroup that the kernel counts them for."""
 _EXPANDED = re.compile(r"expanded: (\d+)")
 _CHOSEN = re.compile(r"\[([^\]]+)\]")
 

@@ -52,6 +52,8 @@ class Manifest(Record, kw_only=True):
     """Names below /sys/block."""
     layout: dict[str, Any]
     summary: CaptureSummary
+    cgroups: dict[str, str] = msgspec.field(default_factory=dict)
+    """Paths of control groups when it began, by the kernel's id."""
     recorded: dict[str, Any] = msgspec.field(default_factory=dict)
     """What the source itself has to know of its records."""
 
@@ -121,6 +123,7 @@ class Unfinished:
                     manifest.summary,
                     manifest.compress,
                     manifest.pid,
+                    manifest.cgroups,
                 )
                 kept = recorded.write(folder)
                 if (self.path / MAP_NAME).exists():

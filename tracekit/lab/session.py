@@ -281,7 +281,7 @@ def collect(ended: Ended, job: Job, *, folder: Path, name: str, compress: str) -
     )
     target = CaptureFolder(folder, name, layout, summary, compress)
     own = [int(pid) for pid in (ended.folder / "tracer").read_text().split()]
-    return target.finish(write_relayed(relay, target, own=own, dropped=totals))
+    return target.finish(write_relayed(relay, target, own=own, dropped=totals), is_live=False)
 
 
 def _settings(ended: Ended, job: Job) -> dict[str, Any]:

@@ -128,6 +128,36 @@ def two_disks() -> dict[str, Any]:
     return {**found, "disks": [Path(disk).name for disk in (DISK, SECOND)]}
 
 
+def written_by(group: Path) -> int:
+    """Return the bytes that the kernel counts as written to the disk for a control group."""
+    number = Path(f"/sys/block/{Path(DISK).name}/dev").read_text().strip()
+    for line in (group / "io.stat").read_text().splitlines():
+        device, *counts = line.split()
+        if device == number:
+            return int(dict(count.split("=") for count in counts)["wbytes"])
+    return 0
+
+
+def delayed_writes(source: str) -> dict[str, Any]:
+    """Let two control groups write files that the kernel writes back later, and remove one."""
+    top = Path("/sys/fs/cgroup")
+    (top / "cgroup.subtree_control").write_text("+io +memory")
+    groups = [top / f"{source}-{name}" for name in ("stays", "goes")]
+    before, lines = {}, []
+    for size, group in enumerate(groups, start=1):
+        group.mkdir()
+        before[group] = written_by(group)
+        dd = f"exec dd if=/dev/zero of={FS}/{group.name} bs=64k count={32 * size} status=none"
+        lines.append(f"sh -c 'echo 0 >{group}/cgroup.procs; {dd}'")
+    counts = f"cat {groups[1]}/io.stat >{TALK}/{source}-stat; rmdir {groups[1]}"
+    script = "; ".join([*lines, "sync", counts])
+    found = capture(f"{source}-groups", "--source", source, "--", "sh", "-c", script)
+    groups[1] = TALK / f"{source}-gone"
+    groups[1].mkdir()
+    (TALK / f"{source}-stat").rename(groups[1] / "io.stat")
+    return {**found, "written": [written_by(group) for group in groups]}
+
+
 def signalled(number: signal.Signals, name: str, *disks: str) -> dict[str, Any]:
     running = start(name, *disks)
     os.kill(running.pid, number)
@@ -181,6 +211,7 @@ def main() -> None:
         "without_debugfs": without_debugfs(),
         **{number.name: signalled(number, number.name) for number in ENDS},
         "two_disks": two_disks(),
+        "delayed": {source: delayed_writes(source) for source in ("blktrace", "tracefs-blk")},
         **{
             f"two-{number.name}": signalled(number, f"two-{number.name}", SECOND) for number in ENDS
         },
