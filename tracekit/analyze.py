@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tracekit import query
 from tracekit.errors import UsageError
+from tracekit.metadata import has_values
 from tracekit.store import TraceFolder, changed_folder, write_table
 from tracekit.tables import FILE_MAP, MADE_BY
 
@@ -23,6 +24,7 @@ ANALYSES = (
     "traffic/sizes",
     "traffic/merges",
     "traffic/processes",
+    "traffic/cgroups",
     "traffic/throughput",
     "latency/btt",
     "latency/latency",
@@ -49,6 +51,8 @@ ANALYSES = (
 )
 OF_FILES = ANALYSES[-3:]
 """Left out, unless asked for, where the trace has no map of files."""
+OF_CGROUPS = ("traffic/cgroups",)
+"""The same where the capture says of no request which control group it is of."""
 
 # Each returns no row when the tables are as they should be.
 CHECKS = (
@@ -140,7 +144,9 @@ def analyze(
 
 def _possible(folder: TraceFolder) -> list[str]:
     has_names = folder.has(FILE_MAP)
-    return [name for name in ANALYSES if has_names or name not in OF_FILES]
+    has_cgroups = has_values(folder.require("requests", made_by="parse"), "cgroup")
+    absent = (*(() if has_names else OF_FILES), *(() if has_cgroups else OF_CGROUPS))
+    return [name for name in ANALYSES if name not in absent]
 
 
 def _full_name(name: str) -> str:

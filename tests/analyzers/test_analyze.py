@@ -16,7 +16,7 @@ from tests.command_line import invoke, refused
 from tests.decode.records import pack
 from tests.traces import rows_of
 from tracekit import query
-from tracekit.analyze import ANALYSES, OF_FILES, analyze
+from tracekit.analyze import ANALYSES, OF_CGROUPS, OF_FILES, analyze
 from tracekit.errors import InputError, UsageError
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
@@ -28,7 +28,7 @@ REQUESTS = [
 ]
 BLOCKS = [{"block": "0", "reads": "0", "writes": "1"}, {"block": "1", "reads": "0", "writes": "1"}]
 WORKING_SET = [{"window_ns": "0", "role": "fs", "distinct_blocks": "2", "new_blocks": "2"}]
-OF_REQUESTS = tuple(name for name in ANALYSES if name not in OF_FILES)
+OF_REQUESTS = tuple(name for name in ANALYSES if name not in (*OF_FILES, *OF_CGROUPS))
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ def test_processes_without_a_name_are_one_bar() -> None:
         role=["fs", "fs", "journal"],
         request_count=[5, 2, 3],
     )
-    bars = traffic.by_process(table)
+    bars = traffic.by_name(table, "process")
     assert bars.to_dict("index") == {
         "mysqld": {"fs": 5, "journal": 3},
         "(name not known)": {"fs": 2, "journal": 0},

@@ -55,6 +55,7 @@ SECTIONS: tuple[BuildSection, ...] = (
     *(locality.coverage, locality.files_of_blocks, locality.footprint, locality.heat_map),
     *(traffic.mix, traffic.sizes, latency.commits, traffic.throughput, latency.interarrival),
     *(traffic.sequentiality, latency.latency, latency.depth, traffic.processes),
+    traffic.cgroups,
     *(files.file_operations, replay.replay, replay.comparison),
     *(device.device, files.dax, files.file_runs, counters.counters),
     *(replay.fidelity, front.layout, front.provenance, front.reproduce),

@@ -16,8 +16,8 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
-from tracekit.report.inputs import Evidence
-from tracekit.report.section import Parts, analyzed, chart, role_keys
+from tracekit.report.inputs import Evidence, Inputs
+from tracekit.report.section import Parts, analyzed, chart, role_keys, section
 
 DISTINCT_ALPHA = 0.4
 
@@ -291,7 +291,7 @@ NOT_KNOWN = "(name not known)"
 @analyzed("Processes", "traffic/processes")
 def processes(evidence: Evidence) -> Parts:
     """Show which processes queued the requests."""
-    bars = by_process(evidence.table)
+    bars = by_name(evidence.table, "process")
     drawn = chart(
         draw_processes,
         evidence.showing(bars.head(SHOWN_PROCESSES)),
@@ -302,22 +302,20 @@ def processes(evidence: Evidence) -> Parts:
     return {"figure": drawn}
 
 
-def by_process(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a process, the busiest first, and one column of requests a role."""
-    names = [
-        NOT_KNOWN if fmt.is_missing(name) else fmt.printable(name) for name in table["process"]
-    ]
+def by_name(table: pd.DataFrame, kind: str, *, value: str = "request_count") -> pd.DataFrame:
+    """Return one row a process or cgroup, the busiest first, and one column of values a role."""
+    names = [NOT_KNOWN if fmt.is_missing(name) else fmt.printable(name) for name in table[kind]]
     return (
         table.assign(name=names)
         .pivot_table(
-            index=["process_rank", "name"],
+            index=[f"{kind}_rank", "name"],
             columns="role",
-            values="request_count",
+            values=value,
             aggfunc="sum",
             fill_value=0,
         )
         .sort_index()
-        .droplevel("process_rank")
+        .droplevel(f"{kind}_rank")
     )
 
 
@@ -331,4 +329,37 @@ def describe_processes(bars: pd.DataFrame) -> list[str]:
         f"{fmt.share(totals.iloc[0] / totals.sum())} of those of the processes shown.",
         "Delayed writes are queued by kernel threads, so a name says who queued a request, "
         "not always who wrote the data.",
+    ]
+
+
+@section("Control groups")
+def cgroups(inputs: Inputs) -> Parts | None:
+    """Show which control groups the I/O is of; nothing unless there are two."""
+    evidence = inputs.finding("traffic/cgroups")
+    if evidence is None or evidence.table["cgroup"].nunique() < 2:
+        return None
+    bars = by_name(evidence.table, "cgroup")
+    drawn = chart(
+        draw_processes,
+        evidence.showing(bars.head(SHOWN_PROCESSES)),
+        title="Requests of the busiest control groups, by role",
+        sentences=describe_cgroups(evidence.table),
+        legend=role_keys(evidence.table[["role"]]),
+    )
+    return {"figure": drawn}
+
+
+def describe_cgroups(table: pd.DataFrame) -> list[str]:
+    """Describe what the busiest groups asked for, and how much of it the kernel queued for them."""
+    found = []
+    total = table["request_bytes"].sum()
+    for name, rows in list(table.groupby("cgroup", sort=False))[:4]:
+        asked, delayed = rows["request_bytes"].sum(), rows["writeback_bytes"].sum()
+        text = f"{fmt.printable(name)}: {fmt.data(asked)}, {fmt.share(asked / total)} of all"
+        rest = f"; {fmt.data(delayed)} of it as delayed writes" if delayed else ""
+        found.append(f"{text}{rest}.")
+    return [
+        *found,
+        "The kernel counts delayed writes for the group whose page it was: with cgroup v2 and its"
+        " memory and io controllers that is who wrote the data, with v1 the root group.",
     ]
