@@ -24,8 +24,10 @@
 struct search {
   const struct graph *graph;
   int folder;
-  bool is_list; /* these lines are reached */
-  bool is_told; /* they were there */
+  bool is_list;   /* these lines are reached */
+  bool is_told;   /* they were there */
+  int poller;     /* the thread that polls for it; at most 0: none */
+  unsigned zeros; /* of the two counters of what was requested and completed */
 };
 
 static bool leads_to_node(const struct search *search, const char *path, bool *is_there) {
@@ -53,8 +55,13 @@ static bool may_be_node(const struct search *search, const char *path) {
 static int look_at_line(void *context, char *line) {
   struct search *search = context;
   unsigned places = 0;
+  unsigned number = 0;
   int name_at = 0;
   if (line[0] != ' ') {
+    (void)sscanf(line, "SqThread: %d", &search->poller); /* it is another line, or there is none */
+    bool is_counter = sscanf(line, "CachedSqHead: %u", &number) == 1 ||
+                      sscanf(line, "CachedCqTail: %u", &number) == 1;
+    search->zeros += is_counter && number == 0;
     search->is_list = sscanf(line, "UserFiles: %u", &places) == 1;
     search->is_told = search->is_told || (search->is_list && places == 0);
     return 0;
@@ -73,10 +80,13 @@ static int look_at_line(void *context, char *line) {
 /* What was closed meanwhile holds nothing. */
 static bool is_unknown(int rc) { return rc < 0 && rc != -ENOENT && rc != -ESRCH; }
 
-static enum held_files look_at_ring(const struct graph *graph, int folder, const char *info) {
+static enum held_files look_at_ring(const struct graph *graph, int folder, const char *info,
+                                    struct rings_report *report) {
   for (unsigned tries = 0; tries < RING_TRIES; tries++) {
     struct search search = {.graph = graph, .folder = folder};
     int rc = processes_lines(folder, info, look_at_line, &search);
+    report->poller = search.poller > 0 ? (uint64_t)search.poller : 0;
+    report->is_unused = search.zeros == 2;
     if (rc == 1 || is_unknown(rc))
       return HELD_MAYBE;
     if (rc < 0 || search.is_told)
@@ -92,7 +102,7 @@ static int count_sent(void *context, char *line) {
 }
 
 enum held_files held_files_look(const struct graph *graph, int folder, const char *descriptor,
-                                mode_t mode) {
+                                mode_t mode, struct rings_report *report) {
   char name[64];
   char link[sizeof RING + 1];
   unsigned sent = 0;
@@ -109,5 +119,5 @@ enum held_files held_files_look(const struct graph *graph, int folder, const cha
   ssize_t length = readlinkat(folder, place, link, sizeof link);
   if (length != sizeof RING - 1 || memcmp(link, RING, sizeof RING - 1) != 0)
     return HELD_NONE;
-  return look_at_ring(graph, folder, name);
+  return look_at_ring(graph, folder, name, report);
 }

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "play/graph.h"
+#include "play/rings.h"
 
 enum held_files {
   HELD_NONE,
@@ -14,8 +15,8 @@ enum held_files {
 };
 
 /* Looks at what a process holds by one of its descriptors, of which `mode` is stat's st_mode.
- * `folder` is a descriptor of its folder in /proc. */
+ * `folder` is a descriptor of its folder in /proc. Sets *report when it is a ring. */
 enum held_files held_files_look(const struct graph *graph, int folder, const char *descriptor,
-                                mode_t mode);
+                                mode_t mode, struct rings_report *report);
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/io_uring.h>
 #include <linux/kcmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,20 +15,13 @@
 #include "play/number.h"
 #include "play/overlay.h"
 #include "play/processes.h"
+#include "play/rings.h"
 #include "play/sysfs.h"
 
 #define KERNEL_THREAD 0x00200000UL /* PF_KTHREAD of the kernel */
-#define RING_WORKER 0x00000010UL   /* PF_IO_WORKER */
 #define NBD_MAJOR 43U
 #define FIRST_PID_NAMESPACE "pid:[4026531836]"
 #define RING "anon_inode:[io_uring]"
-#define RINGS_MAX 256U
-
-/* Rings of a process by their inodes. Older kernels give all rings one. */
-struct rings {
-  uint64_t inodes[RINGS_MAX];
-  uint32_t count;
-};
 
 struct search {
   const struct graph *graph;
@@ -38,32 +30,9 @@ struct search {
   /* Of the process that is looked at: */
   int folder;
   enum opener how;
-  struct rings held;   /* with a descriptor */
-  struct rings mapped; /* whose descriptor may be closed */
-  bool runs_ring;      /* a thread works for one, or waits in one that is registered */
-  bool is_closed;      /* its descriptors are listed, and cannot be followed */
+  struct rings rings;
+  bool is_closed; /* its descriptors are listed, and cannot be followed */
 };
-
-static bool has_ring(const struct rings *rings, uint64_t inode) {
-  for (uint32_t i = 0; i < rings->count; i++)
-    if (rings->inodes[i] == inode)
-      return true;
-  return false;
-}
-
-static void add_ring(struct rings *rings, uint64_t inode) {
-  if (!has_ring(rings, inode) && rings->count < RINGS_MAX)
-    rings->inodes[rings->count++] = inode;
-}
-
-/* Whether one that is mapped has no descriptor, or there are too many to know. */
-static bool has_hidden(const struct search *search) {
-  const struct rings *mapped = &search->mapped;
-  for (uint32_t i = 0; i < mapped->count; i++)
-    if (!has_ring(&search->held, mapped->inodes[i]))
-      return true;
-  return mapped->count == RINGS_MAX || (search->runs_ring && search->held.count == 0);
-}
 
 static bool has_files(const struct graph *graph) {
   for (uint32_t i = 0; i < graph->count; i++)
@@ -91,24 +60,13 @@ static bool leads_to_node(struct search *search, int folder, const char *name, m
          overlay_is_node(search->graph, search->folder, folder, name);
 }
 
-/* Reads a short file of a process. */
-static bool read_short(int folder, const char *name, char *text, size_t size) {
-  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return false;
-  ssize_t length = read(fd, text, size - 1);
-  (void)close(fd); /* only read */
-  text[length < 0 ? 0 : length] = '\0';
-  return length > 0;
-}
-
 /* Whether a descriptor can be written to, or used at all where that counts. */
 static bool counts(const struct search *search, int folder, const char *name) {
   char path[64];
   char text[512];
   unsigned flags;
   (void)snprintf(path, sizeof path, "fdinfo/%.32s", name);
-  if (!read_short(folder, path, text, sizeof text))
+  if (!processes_text(folder, path, text, sizeof text))
     return false; /* it was closed */
   const char *line = strstr(text, "flags:");
   if (line == NULL || sscanf(line, "flags: %o", &flags) != 1)
@@ -118,46 +76,22 @@ static bool counts(const struct search *search, int folder, const char *name) {
   return search->any || (flags & O_ACCMODE) != O_RDONLY;
 }
 
-/* The kernel's flags of a thread; all of them once it has ended, none when they cannot be read. */
-static unsigned long flags_of(int folder) {
-  char text[512];
-  unsigned long flags;
-  if (!read_short(folder, "stat", text, sizeof text))
-    return ~0UL;
-  const char *end = strrchr(text, ')');
-  bool is_read = end != NULL && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1;
-  return is_read ? flags : 0;
-}
-
 /* A descriptor's folder that is closed to us: a thread of the kernel has none, and no matter. */
-static bool is_kernel_thread(int folder) { return (flags_of(folder) & KERNEL_THREAD) != 0; }
-
-/* A ring in memory of its own that is registered has neither a descriptor nor a mapping. It shows
- * by threads that the kernel made for it, and by one that waits in it. */
-static bool runs_ring(int task) {
-  char text[512];
-  long call;
-  unsigned long flags;
-  unsigned long kind = flags_of(task);
-  if (kind == ~0UL || (kind & RING_WORKER) != 0)
-    return kind != ~0UL;
-  return read_short(task, "syscall", text, sizeof text) &&
-         sscanf(text, "%ld 0x%*x 0x%*x 0x%*x 0x%lx", &call, &flags) == 2 &&
-         call == SYS_io_uring_enter && (flags & IORING_ENTER_REGISTERED_RING) != 0;
-}
+static bool is_kernel_thread(int folder) { return (processes_flags(folder) & KERNEL_THREAD) != 0; }
 
 static void look_at_descriptor(struct search *search, int folder, int descriptors,
                                const char *name) {
+  struct rings_report report = {0};
   struct statx ring;
   mode_t mode;
   if (leads_to_node(search, descriptors, name, &mode)) {
     search->how = counts(search, folder, name) ? OPENER_OPEN : OPENER_NONE;
     return;
   }
-  enum held_files held = held_files_look(search->graph, folder, name, mode);
+  enum held_files held = held_files_look(search->graph, folder, name, mode, &report);
   if (held != HELD_NONE && !S_ISSOCK(mode) &&
       statx(descriptors, name, AT_STATX_DONT_SYNC, STATX_INO, &ring) == 0)
-    add_ring(&search->held, ring.stx_ino);
+    rings_add_held(&search->rings, ring.stx_ino, &report);
   search->how = held == HELD_MAYBE ? OPENER_MAYBE : OPENER_NONE;
 }
 
@@ -211,7 +145,7 @@ static int look_at_mapping(void *context, char *line) {
   if (sscanf(line, "%63s %*s %*s %*s %llu %n", range, &inode, &name_at) < 2 || inode == 0)
     return 0;
   if (strcmp(line + name_at, RING) == 0)
-    add_ring(&search->mapped, inode);
+    rings_add_mapped(&search->rings, inode);
   if (!may_be_node(search->graph, inode))
     return 0;
   (void)snprintf(path, sizeof path, "map_files/%s", range);
@@ -245,8 +179,8 @@ static bool is_like_first(int pid, uint64_t thread) {
   return (uint64_t)pid == thread || syscall(SYS_kcmp, pid, thread, KCMP_FILES, 0, 0) == 0;
 }
 
-static int look_at_thread(struct search *search, int task, bool is_like_first) {
-  search->runs_ring |= runs_ring(task);
+static int look_at_thread(struct search *search, int task, uint64_t thread, bool is_like_first) {
+  rings_add_thread(&search->rings, task, thread);
   int rc = is_like_first ? 0 : look_at_descriptors(search, task);
   return rc == 0 && !is_like_first ? look_at_mappings(search, task) : rc;
 }
@@ -262,7 +196,7 @@ static int look_at_threads(struct search *search, int folder, int pid) {
     if (number_parse(entry->d_name, 1, INT_MAX, &thread) != 0)
       continue;
     int task = openat(dirfd(threads), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    rc = task < 0 ? -errno : look_at_thread(search, task, is_like_first(pid, thread));
+    rc = task < 0 ? -errno : look_at_thread(search, task, thread, is_like_first(pid, thread));
     rc = rc == -ENOENT || rc == -ESRCH ? 0 : rc; /* it has ended */
     if (task >= 0)
       (void)close(task); /* only a place */
@@ -293,8 +227,8 @@ static int look(int folder, int pid, void *context) {
     return 0;
   search->folder = folder;
   search->how = OPENER_NONE;
-  search->held.count = search->mapped.count = 0;
-  search->runs_ring = search->is_closed = false;
+  search->is_closed = false;
+  rings_clear(&search->rings);
   int rc = look_at_descriptors(search, folder);
   if (rc == 0 && search->how == OPENER_NONE)
     rc = look_at_threads(search, folder, pid);
@@ -308,7 +242,7 @@ static int look(int folder, int pid, void *context) {
   if (rc != 0)
     return rc;
   /* Nobody tells what is registered in a ring that has no descriptor any more. */
-  if (search->how == OPENER_NONE && !search->is_closed && has_hidden(search))
+  if (search->how == OPENER_NONE && !search->is_closed && rings_have_hidden(&search->rings))
     search->how = OPENER_MAYBE;
   if (search->how == OPENER_NONE || serves_node(search->graph, folder))
     return 0;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,4 +57,24 @@ int processes_lines(int folder, const char *name, int (*visit)(void *context, ch
   }
   (void)close(fd); /* only read */
   return rc;
+}
+
+bool processes_text(int folder, const char *name, char *text, size_t size) {
+  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  ssize_t length = read(fd, text, size - 1);
+  (void)close(fd); /* only read */
+  text[length < 0 ? 0 : length] = '\0';
+  return length > 0;
+}
+
+unsigned long processes_flags(int folder) {
+  char text[512];
+  unsigned long flags;
+  if (!processes_text(folder, "stat", text, sizeof text))
+    return ~0UL;
+  const char *end = strrchr(text, ')');
+  bool is_read = end != NULL && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1;
+  return is_read ? flags : 0;
 }

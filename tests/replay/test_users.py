@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -267,30 +268,42 @@ BESIDE = REGISTERER.replace('print("', 'libc.syscall(425, 4, bytes(120))\nprint(
 OF_OWN_MEMORY = """
 import ctypes, mmap, os, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
-kind = sys.argv[2]
+kind, way, beside = (*sys.argv[2:], "", "")[:3]
+is_shown = way == "shown"
+def setup(told, flags):
+    struct.pack_into("<3I", told, 8, flags, 0, 1)  # who polls sleeps after 1 ms
+    return libc.syscall(425, 4, told)
+if beside in ("idle", "polling"):
+    setup(ctypes.create_string_buffer(120), 2 * (beside == "polling"))
 memory = mmap.mmap(-1, 65536)
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 told = ctypes.create_string_buffer(120)
-# IORING_SETUP_NO_MMAP, REGISTERED_FD_ONLY and, for who polls, SQPOLL
-struct.pack_into("<3I", told, 8, 0xC000 | 2 * (kind == "polls"), 0, 10**6)
 struct.pack_into("<Q", told, 72, address)
 struct.pack_into("<Q", told, 112, address + 8192)
-ring = libc.syscall(425, 4, told)
+# IORING_SETUP_NO_MMAP, REGISTERED_FD_ONLY unless it is shown and, for who polls, SQPOLL
+ring = setup(told, (0x4000 if is_shown else 0xC000) | 2 * (kind == "polls"))
 if ring < 0:
     print("unknown", flush=True)
     sys.exit()
+if is_shown:
+    number = (ctypes.c_uint64 * 2)(2**32 - 1, ring)
+    assert libc.syscall(427, ring, 20, number, 1) == 1
+    ring = number[0]
+def use(*counts):
+    return libc.syscall(426, ring, *counts, 19, 0, 0)  # GETEVENTS, SQ_WAKEUP, REGISTERED_RING
 fd = os.open(sys.argv[1], os.O_RDWR)
 assert libc.syscall(427, ring, ctypes.c_uint(2 | 1 << 31), (ctypes.c_int * 1)(fd), 1) == 0
 os.close(fd)
-if kind == "works":
-    # A write of no bytes, IOSQE_FIXED_FILE and IOSQE_ASYNC
-    memory[:64] = struct.pack("<BBHiQQII32x", 23, 17, 0, 0, 0, address, 0, 0)
+if kind == "works" or is_shown:
+    # A write of no bytes, IOSQE_FIXED_FILE and for who works IOSQE_ASYNC
+    flags = 17 if kind == "works" else 1
+    memory[:64] = struct.pack("<BBHiQQII32x", 23, flags, 0, 0, 0, address, 0, 0)
     (tail,) = struct.unpack_from("<I", told, 44)
     struct.pack_into("<I", memory, 8192 + tail, 1)
-    assert libc.syscall(426, ring, 1, 1, 17, 0, 0) == 1
+    assert use(1, 1) == 1
 print("ready", flush=True)
 if kind == "waits":
-    libc.syscall(426, ring, 0, 1, 17, 0, 0)
+    use(0, 2)
 time.sleep(1000)
 """
 
@@ -305,21 +318,40 @@ def knows_rings_of_own_memory(folder: Path) -> bool:
     return said == "ready\n"
 
 
+HIDDEN = product(("waits", "works", "polls"), ("none", "idle", "polling"))
+
+
 @pytest.mark.alone
-@pytest.mark.parametrize("kind", ["beside", "waits", "works", "polls"])
-def test_a_ring_without_a_descriptor_is_seen(tmp_path: Path, ends: ExitStack, kind: str) -> None:
-    # GIVEN a process with a ring that is only mapped, beside one that has a descriptor, or with a
-    # ring that is neither mapped nor has one: a thread works, polls for it or waits in it
+@pytest.mark.parametrize(("kind", "beside"), [("mapped", "idle"), *HIDDEN])
+def test_a_ring_without_a_descriptor_is_seen(
+    tmp_path: Path, ends: ExitStack, kind: str, beside: str
+) -> None:
+    # GIVEN a process with a ring that is only mapped, or with one that is not even mapped: a thread
+    # works, polls for it or waits in it. It may have one with a descriptor, that it has not used.
     target = loop(ends, image(tmp_path / "t"))
-    if kind != "beside" and not knows_rings_of_own_memory(tmp_path):
+    if kind != "mapped" and not knows_rings_of_own_memory(tmp_path):
         pytest.skip("the kernel has no rings in memory of the process's own")
     plan = write_plan(tmp_path / "a.plan", WRITES)
     line = command(plan, target=target, write_to=token_of(target))
-    script = BESIDE if kind == "beside" else OF_OWN_MEMORY
+    script = BESIDE if kind == "mapped" else OF_OWN_MEMORY
     with ExitStack() as user, unchanged(target):
-        hold(user, sys.executable, "-c", script, target, kind)
+        hold(user, sys.executable, "-c", script, target, kind, "hidden", beside)
         play(plan, line).refused("it may be among the files that it holds without a descriptor")
     assert play(plan, line).code == 0
+
+
+@pytest.mark.parametrize("kind", ["waits", "works", "polls"])
+def test_threads_of_rings_with_descriptors_are_no_matter(
+    tmp_path: Path, ends: ExitStack, kind: str
+) -> None:
+    # GIVEN a program as many are: a thread works or polls for its ring, or waits in it by a number
+    target, other = loop(ends, image(tmp_path / "t")), image(tmp_path / "other")
+    if not knows_rings_of_own_memory(tmp_path):
+        pytest.skip("the kernel has no rings in memory of the process's own")
+    plan = write_plan(tmp_path / "a.plan", WRITES)
+    hold(ends, sys.executable, "-c", OF_OWN_MEMORY, other, kind, "shown")
+    ran = play(plan, command(plan, target=target, write_to=token_of(target)))
+    assert ran.code == 0, ran.messages
 
 
 @pytest.mark.alone
