@@ -76,7 +76,7 @@ static int take_below(struct loop_backing *backing, const char *name) {
   int fd = open(name, O_PATH | O_CLOEXEC);
   if (fd < 0)
     return errno == ENOENT ? 0 : -errno;
-  int rc = overlay_below(-1, fd, &below);
+  int rc = overlay_below(fd, &below);
   (void)close(fd); /* only a place */
   if (rc == 1) {
     backing->below_device = below.st_dev;

@@ -26,7 +26,7 @@ struct search {
   char inside[PATH_MAX]; /* the file's path in it */
 };
 
-enum { OTHER_MOUNT = 2 };
+enum { OTHER_MOUNT = 2, REAL_BYTES = 2 * PATH_MAX };
 
 /* Options have blanks and commas of a path as \ooo. */
 static void take_upper(struct search *search, char *options) {
@@ -78,11 +78,12 @@ static int find_mount(struct search *search, int folder, int fd) {
   return (unsigned long)system.f_type == OVERLAYFS_SUPER_MAGIC ? -ESTALE : OTHER_MOUNT;
 }
 
-int overlay_below(int folder, int fd, struct stat *below) {
+/* Makes the path of the file of the upper directory, as the options of the mount have it, in `real`
+ * of REAL_BYTES. Returns 1, 0 when there is none, or -errno. */
+static int find_real(int folder, int fd, char *real) {
   char path[PATH_MAX];
-  char real[2 * PATH_MAX];
   struct statx mount;
-  (void)snprintf(real, sizeof real, "/proc/self/fd/%d", fd);
+  (void)snprintf(real, REAL_BYTES, "/proc/self/fd/%d", fd);
   ssize_t length = readlink(real, path, sizeof path - 1);
   if (length < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &mount) != 0)
     return -errno;
@@ -97,18 +98,39 @@ int overlay_below(int folder, int fd, struct stat *below) {
     return 0;
   if (search.upper[0] != '/')
     return -EXDEV;
-  (void)snprintf(real, sizeof real, "%s%s", search.upper, search.inside);
-  if (stat(real, below) != 0)
+  (void)snprintf(real, REAL_BYTES, "%s%s", search.upper, search.inside);
+  return 1;
+}
+
+static int look(int at, const char *real, struct stat *below) {
+  if (fstatat(at, real, below, 0) != 0)
     return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
   return S_ISREG(below->st_mode) ? 1 : 0;
 }
 
-bool overlay_is_node(const struct graph *graph, int folder, int at, const char *name) {
+int overlay_below(int fd, struct stat *below) {
+  char real[REAL_BYTES];
+  int rc = find_real(-1, fd, real);
+  return rc == 1 ? look(AT_FDCWD, real, below) : rc;
+}
+
+static bool may_be_node(const struct graph *graph, int at, const char *real) {
   struct stat below;
+  int rc = look(at, real, &below);
+  return rc < 0 || (rc == 1 && graph_find(graph, &below) != NULL);
+}
+
+/* The path may be one of this mount namespace or of the other process's. */
+bool overlay_is_node(const struct graph *graph, int folder, int at, const char *name) {
+  char real[REAL_BYTES];
+  char from_root[sizeof "root" + REAL_BYTES];
   int fd = openat(at, name, O_PATH | O_CLOEXEC);
   if (fd < 0)
     return errno != ENOENT; /* it was closed */
-  int rc = overlay_below(folder, fd, &below);
+  int rc = find_real(folder, fd, real);
   (void)close(fd); /* only a place */
-  return rc < 0 || (rc == 1 && graph_find(graph, &below) != NULL);
+  if (rc != 1)
+    return rc < 0;
+  (void)snprintf(from_root, sizeof from_root, "root%s", real);
+  return may_be_node(graph, AT_FDCWD, real) || may_be_node(graph, folder, from_root);
 }

@@ -42,7 +42,7 @@ int target_safety_begin(struct target *target, const struct target_rules *rules)
                                  .is_written = target->may_write,
                                  .is_owner = geteuid() == 0 || status.st_uid == geteuid()};
   struct stat below;
-  int rc = target->kind == TARGET_FILE ? overlay_below(-1, target->fd, &below) : 0;
+  int rc = target->kind == TARGET_FILE ? overlay_below(target->fd, &below) : 0;
   if (rc < 0)
     return target_fail(target, "cannot find the file below that of the overlay", -rc);
   if (rc == 1) {

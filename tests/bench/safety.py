@@ -41,7 +41,7 @@ TESTS = {
     "mounts": "stand_ins guard campaign",
     "held_files": "stand_ins campaign",
     "rings": "users stand_ins",
-    "overlay": "users campaign",
+    "overlay": "overlays campaign",
     "exports": "stand_ins",
     "loop_device": "stand_ins guard users campaign",
     "signature": "confirmation signatures stand_ins",

@@ -354,31 +354,6 @@ def test_threads_of_rings_with_descriptors_are_no_matter(
     assert ran.code == 0, ran.messages
 
 
-@pytest.mark.alone
-def test_an_overlay_whose_folder_cannot_be_found_is_refused(
-    tmp_path: Path, ends: ExitStack
-) -> None:
-    # GIVEN a file on an overlay that names its upper folder from where it was mounted
-    for name in ("lower", "merged", "memory"):
-        (tmp_path / name).mkdir()
-    call("mount", "-t", "tmpfs", "none", tmp_path / "memory")
-    ends.callback(call, "umount", tmp_path / "memory")
-    for name in ("upper", "work"):
-        (tmp_path / "memory" / name).mkdir()
-    script = 'cd "$0/memory" && mount -t overlay none -o "$1" ../merged'
-    call("sh", "-c", script, tmp_path, "lowerdir=../lower,upperdir=upper,workdir=work")
-    ends.callback(call, "umount", tmp_path / "merged")
-    target = image(tmp_path / "merged/t")
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    # THEN who else uses its bytes is not known
-    with unchanged(target):
-        ran = play(plan, command(plan, confirmed=target))
-        ran.refused("cannot find the file below that of the overlay")
-        device = loop(ends, target)
-        ran = play(plan, command(plan, target=device))
-        assert ran.code == 1, ran.messages
-
-
 def _sign(_ends: ExitStack, file: Path, _device: Path) -> None:
     with file.open("r+b") as content:
         content.seek(4086)

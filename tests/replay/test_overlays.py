@@ -1,0 +1,125 @@
+"""Files on overlays: their bytes are those of a file below, which may be behind the target."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.replay.campaign import loop
+from tests.replay.disk import call, image, needs_root, unchanged
+from tests.replay.program import WRITES, Ran, command, play, write_plan
+
+pytestmark = [needs_root, pytest.mark.root, pytest.mark.alone]
+MEMORY = "mount -t tmpfs none memory && mkdir memory/upper memory/work"
+RELATIVE = "lowerdir=lower,upperdir=memory/upper,workdir=memory/work"
+WHOLE = "lowerdir=$PWD/lower,upperdir=$PWD/memory/upper,workdir=$PWD/memory/work"
+USER = """
+import os, sys, time
+held = os.open("merged/t", os.O_RDWR | os.O_CREAT)
+os.truncate(held, 1 << 24)
+if sys.argv[1:] == ["chroot"]:
+    os.chroot(".")
+elif sys.argv[1:]:
+    assert os.system(sys.argv[1]) == 0
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder in which an overlay can be made; its name has a blank."""
+    for name in ("lower", "merged", "memory"):
+        (tmp_path / "a b" / name).mkdir(parents=True)
+    return tmp_path / "a b"
+
+
+@contextmanager
+def used(place: Path, before: str, options: str, after: str) -> Iterator[int]:
+    """Yield a process with a file on an overlay of its own mount namespace open."""
+    script = f'cd "$0" && {before} && mount -t overlay none -o "{options}" merged && exec "$@"'
+    line = ["unshare", "--mount", "sh", "-c", script, str(place), sys.executable, "-c", USER]
+    with subprocess.Popen(
+        [*line, *filter(None, [after])], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def written(plan: Path, target: Path) -> Ran:
+    """Replay on a target that is confirmed by what a first replay says."""
+    token = play(plan, command(plan, target=target)).target["confirm_with"]
+    return play(plan, command(plan, target=target, write_to=token))
+
+
+@pytest.mark.parametrize(
+    ("is_hidden", "options", "after"),
+    [
+        (False, WHOLE, ""),
+        (False, RELATIVE, ""),
+        (False, WHOLE, "umount --lazy merged"),
+        (False, WHOLE, "chroot"),
+        (True, WHOLE, ""),
+    ],
+    ids=["seen", "relative", "detached", "other-root", "hidden"],
+)
+def test_who_has_the_overlays_file_open_uses_the_one_below(
+    place: Path, ends: ExitStack, options: str, after: str, *, is_hidden: bool
+) -> None:
+    # GIVEN a file behind a loop device, and a process with the file open that an overlay makes of
+    # it; where the overlay is, or what it is made of, may not be seen from here
+    if not is_hidden:
+        call("sh", "-c", f'cd "$0" && {MEMORY}', place)
+        ends.callback(call, "umount", "--lazy", place / "memory")
+    plan = write_plan(place / "a.plan", WRITES)
+    with used(place, MEMORY if is_hidden else "true", options, after) as pid:
+        attach = ("losetup", "--find", "--show", place / "memory/upper/t")
+        device = Path(call("nsenter", f"--mount=/proc/{pid}/ns/mnt", *attach))
+        ends.callback(call, "losetup", "--detach", device)
+        with unchanged(device):
+            written(plan, device).refused("it is in use by the process", str(pid))
+    assert written(plan, device).counts["done"] == 3
+
+
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_a_file_on_an_overlay_elsewhere_is_no_matter(
+    place: Path, ends: ExitStack, *, is_hidden: bool
+) -> None:
+    # GIVEN a process, as in a container, with a file of its overlay open
+    if not is_hidden:
+        call("sh", "-c", f'cd "$0" && {MEMORY}', place)
+        ends.callback(call, "umount", "--lazy", place / "memory")
+    plan, target = write_plan(place / "a.plan", WRITES), loop(ends, image(place / "other"))
+    with used(place, MEMORY if is_hidden else "true", WHOLE, ""):
+        ran = written(plan, target)
+    assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
+
+
+def test_an_overlay_whose_folder_cannot_be_found_is_refused(place: Path, ends: ExitStack) -> None:
+    # GIVEN a file on an overlay that names its upper folder from where it was mounted
+    call("sh", "-c", f'cd "$0" && {MEMORY}', place)
+    ends.callback(call, "umount", place / "memory")
+    call("sh", "-c", f'cd "$0" && mount -t overlay none -o {RELATIVE} merged', place)
+    ends.callback(call, "umount", place / "merged")
+    target = image(place / "merged/t")
+    plan = write_plan(place / "a.plan", WRITES)
+    # THEN who else uses its bytes is not known
+    with unchanged(target):
+        ran = play(plan, command(plan, confirmed=target))
+        ran.refused("cannot find the file below that of the overlay")
+        device = loop(ends, target)
+        ran = play(plan, command(plan, target=device))
+        assert ran.code == 1, ran.messages
