@@ -380,6 +380,26 @@ def test_the_device_to_which_a_zram_writes_is_one_below(tmp_path: Path) -> None:
             assert replayed(free).counts["done"] == 3
 
 
+def test_a_disk_known_by_a_part_of_it_is_walked_again_as_a_whole(tmp_path: Path) -> None:
+    # GIVEN a target that is built of a partition, and of loop devices that stand on all of its disk
+    with ExitStack() as ends:
+        disk_, first, second = disk(ends, tmp_path)
+        lower = ends.enter_context(loop(disk_))
+        upper = ends.enter_context(loop(ends.enter_context(loop(lower))))
+        device = ends.enter_context(loop(image(tmp_path / "t")))
+        for part in (first, upper):
+            numbers = (Path("/sys/class/block") / part.name / "dev").read_bytes()
+            (tmp_path / "slaves" / part.name).mkdir(parents=True)
+            (tmp_path / "slaves" / part.name / "dev").write_bytes(numbers)
+        plan = write_plan(tmp_path / "a.plan", WRITES)
+        line = command(plan, target=device, write_to=token_of(device))
+        line = over(f"/sys/block/{device.name}/slaves", tmp_path / "slaves", line)
+        # THEN who uses the other partition, which is found last, uses the target
+        with unchanged(tmp_path / "t"), second.open("r+b"):
+            play(plan, line).refused("it is in use by the process")
+        assert play(plan, line).counts["done"] == 3
+
+
 def test_a_partition_over_which_another_one_lies_shares_its_bytes(tmp_path: Path) -> None:
     # GIVEN two partitions, the other of which is in use
     with ExitStack() as ends:
