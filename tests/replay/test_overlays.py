@@ -16,6 +16,8 @@ pytestmark = [needs_root, pytest.mark.root, pytest.mark.alone]
 MEMORY = "mount -t tmpfs none memory && mkdir memory/upper memory/work"
 RELATIVE = "lowerdir=lower,upperdir=memory/upper,workdir=memory/work"
 WHOLE = "lowerdir=$PWD/lower,upperdir=$PWD/memory/upper,workdir=$PWD/memory/work"
+OVERLAY = 'mount -t overlay none -o "{}" merged'
+BOUND = f"{OVERLAY.format(WHOLE)} && mkdir 'merged/c d' && mount --bind 'merged/c d' merged"
 USER = """
 import os, sys, time
 held = os.open("merged/t", os.O_RDWR | os.O_CREAT)
@@ -44,9 +46,9 @@ def place(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def used(place: Path, before: str, options: str, after: str) -> Iterator[int]:
+def used(place: Path, mount: str, after: str = "") -> Iterator[int]:
     """Yield a process with a file on an overlay of its own mount namespace open."""
-    script = f'cd "$0" && {before} && mount -t overlay none -o "{options}" merged && exec "$@"'
+    script = f'cd "$0" && {mount} && cd "$0" && exec "$@"'
     line = ["unshare", "--mount", "sh", "-c", script, str(place), sys.executable, "-c", USER]
     with subprocess.Popen(
         [*line, *filter(None, [after])], stdout=subprocess.PIPE, text=True
@@ -65,28 +67,34 @@ def written(plan: Path, target: Path) -> Ran:
     return play(plan, command(plan, target=target, write_to=token))
 
 
-@pytest.mark.parametrize(
-    ("is_hidden", "options", "after"),
-    [
-        (False, WHOLE, ""),
-        (False, RELATIVE, ""),
-        (False, WHOLE, "umount --lazy merged"),
-        (False, WHOLE, "chroot"),
-        (True, WHOLE, ""),
-    ],
-    ids=["seen", "relative", "detached", "other-root", "hidden"],
-)
+@pytest.fixture
+def memory(place: Path, ends: ExitStack) -> None:
+    """Mount what the upper directory is on, for all to see."""
+    call("sh", "-c", f'cd "$0" && {MEMORY}', place)
+    ends.callback(call, "umount", "--lazy", place / "memory")
+
+
+HIDDEN = f"{MEMORY} && {OVERLAY.format(WHOLE)}"
+KINDS = {
+    "seen": (OVERLAY.format(WHOLE), ""),
+    "relative": (OVERLAY.format(RELATIVE), ""),
+    "bound": (BOUND, ""),
+    "detached": (OVERLAY.format(WHOLE), "umount --lazy merged"),
+    "other root": (OVERLAY.format(WHOLE), "chroot"),
+    "hidden": (HIDDEN, ""),
+}
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("kind", KINDS)
 def test_who_has_the_overlays_file_open_uses_the_one_below(
-    place: Path, ends: ExitStack, options: str, after: str, *, is_hidden: bool
+    place: Path, ends: ExitStack, kind: str
 ) -> None:
     # GIVEN a file behind a loop device, and a process with the file open that an overlay makes of
     # it; where the overlay is, or what it is made of, may not be seen from here
-    if not is_hidden:
-        call("sh", "-c", f'cd "$0" && {MEMORY}', place)
-        ends.callback(call, "umount", "--lazy", place / "memory")
-    plan = write_plan(place / "a.plan", WRITES)
-    with used(place, MEMORY if is_hidden else "true", options, after) as pid:
-        attach = ("losetup", "--find", "--show", place / "memory/upper/t")
+    plan, name = write_plan(place / "a.plan", WRITES), "c d/t" if kind == "bound" else "t"
+    with used(place, *KINDS[kind]) as pid:
+        attach = ("losetup", "--find", "--show", place / "memory/upper" / name)
         device = Path(call("nsenter", f"--mount=/proc/{pid}/ns/mnt", *attach))
         ends.callback(call, "losetup", "--detach", device)
         with unchanged(device):
@@ -94,25 +102,32 @@ def test_who_has_the_overlays_file_open_uses_the_one_below(
     assert written(plan, device).counts["done"] == 3
 
 
-@pytest.mark.parametrize("is_hidden", [True, False])
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("kind", ["seen", "bound", "hidden"])
 def test_a_file_on_an_overlay_elsewhere_is_no_matter(
-    place: Path, ends: ExitStack, *, is_hidden: bool
+    place: Path, ends: ExitStack, kind: str
 ) -> None:
     # GIVEN a process, as in a container, with a file of its overlay open
-    if not is_hidden:
-        call("sh", "-c", f'cd "$0" && {MEMORY}', place)
-        ends.callback(call, "umount", "--lazy", place / "memory")
     plan, target = write_plan(place / "a.plan", WRITES), loop(ends, image(place / "other"))
-    with used(place, MEMORY if is_hidden else "true", WHOLE, ""):
+    with used(place, *KINDS[kind]):
         ran = written(plan, target)
     assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
 
 
+def test_an_upper_directory_that_cannot_be_looked_at_may_have_any_file(
+    place: Path, ends: ExitStack
+) -> None:
+    # GIVEN a process with a file on an overlay open, whose upper directory has an endless path now
+    plan, target = write_plan(place / "a.plan", WRITES), loop(ends, image(place / "other"))
+    with used(place, HIDDEN, "umount --lazy memory && ln -s upper memory/upper"):
+        written(plan, target).refused("it is in use by the process")
+    assert written(plan, target).counts["done"] == 3
+
+
+@pytest.mark.usefixtures("memory")
 def test_an_overlay_whose_folder_cannot_be_found_is_refused(place: Path, ends: ExitStack) -> None:
     # GIVEN a file on an overlay that names its upper folder from where it was mounted
-    call("sh", "-c", f'cd "$0" && {MEMORY}', place)
-    ends.callback(call, "umount", place / "memory")
-    call("sh", "-c", f'cd "$0" && mount -t overlay none -o {RELATIVE} merged', place)
+    call("sh", "-c", f'cd "$0" && {OVERLAY.format(RELATIVE)}', place)
     ends.callback(call, "umount", place / "merged")
     target = image(place / "merged/t")
     plan = write_plan(place / "a.plan", WRITES)
