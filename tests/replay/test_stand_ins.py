@@ -476,7 +476,7 @@ def test_a_dax_device_that_nobody_else_uses_is_written_with_its_token(tmp_path: 
     assert (again.code, again.counts["skipped_read_only"]) == (0, 100)
     # AND one whose size cannot be read is not even opened
     (tmp_path / "char/1:5/size").write_text("")
-    play(plan, line).refused("cannot identify it")
+    play(plan, line).refused("cannot identify it: Input/output error")
     # AND a character device of another kind is none
     (tmp_path / "char/1:5/subsystem").unlink()
     play(plan, line).refused("neither a regular file nor a block device nor a DAX device")
