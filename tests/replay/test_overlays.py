@@ -19,11 +19,15 @@ WHOLE = "lowerdir=$PWD/lower,upperdir=$PWD/memory/upper,workdir=$PWD/memory/work
 OVERLAY = 'mount -t overlay none -o "{}" merged'
 BOUND = f"{OVERLAY.format(WHOLE)} && mkdir 'merged/c d' && mount --bind 'merged/c d' merged"
 USER = """
-import os, sys, time
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
 held = os.open("merged/t", os.O_RDWR | os.O_CREAT)
 os.truncate(held, 1 << 24)
 if sys.argv[1:] == ["chroot"]:
     os.chroot(".")
+elif sys.argv[1:] == ["pivot"]:
+    os.chdir("merged")
+    assert libc.syscall(155, b".", b".") == 0 and libc.umount2(b".", 2) == 0
 elif sys.argv[1:]:
     assert os.system(sys.argv[1]) == 0
 print("ready", flush=True)
@@ -81,6 +85,7 @@ KINDS = {
     "bound": (BOUND, ""),
     "detached": (OVERLAY.format(WHOLE), "umount --lazy merged"),
     "other root": (OVERLAY.format(WHOLE), "chroot"),
+    "container": (OVERLAY.format(WHOLE), "pivot"),
     "hidden": (HIDDEN, ""),
 }
 
@@ -94,8 +99,9 @@ def test_who_has_the_overlays_file_open_uses_the_one_below(
     # it; where the overlay is, or what it is made of, may not be seen from here
     plan, name = write_plan(place / "a.plan", WRITES), "c d/t" if kind == "bound" else "t"
     with used(place, *KINDS[kind]) as pid:
-        attach = ("losetup", "--find", "--show", place / "memory/upper" / name)
-        device = Path(call("nsenter", f"--mount=/proc/{pid}/ns/mnt", *attach))
+        attach: list[str | Path] = ["losetup", "--find", "--show", place / "memory/upper" / name]
+        inside = ["nsenter", f"--mount=/proc/{pid}/ns/mnt"] if kind == "hidden" else []
+        device = Path(call(*inside, *attach))
         ends.callback(call, "losetup", "--detach", device)
         with unchanged(device):
             written(plan, device).refused("it is in use by the process", str(pid))
@@ -103,7 +109,7 @@ def test_who_has_the_overlays_file_open_uses_the_one_below(
 
 
 @pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("kind", ["seen", "bound", "hidden"])
+@pytest.mark.parametrize("kind", ["seen", "bound", "container", "hidden"])
 def test_a_file_on_an_overlay_elsewhere_is_no_matter(
     place: Path, ends: ExitStack, kind: str
 ) -> None:
