@@ -16,8 +16,9 @@ import pytest
 
 from tests.replay.disk import image, loop, mounted, needs_root
 from tests.replay.failing import SIZE_BYTES, failing_file
-from tests.replay.processes import await_true
+from tests.replay.processes import await_true, replay_command
 from tests.replay.program import Ran, Record, Replay, command, device, record, write_plan
+from tests.replay.trace import trace
 from tests.replay_files import program as of_files
 from tests.replay_files.program import OWN, do
 from tests.replay_files.test_faults import LOOP
@@ -107,6 +108,26 @@ def test_a_second_signal_ends_what_hangs(tmp_path: Path, engine: str) -> None:
     assert set(unknown["error"]) == {-115}
     assert ran.summary["window"]["next"] == min(unknown["request_id"])
     assert ran.counts["submitted"] + ran.counts["not_reached"] == ran.counts["planned"]
+
+
+@pytest.mark.parametrize("engine", ["threads", "io_uring"])
+def test_a_second_signal_ends_the_command_too(tmp_path: Path, engine: str) -> None:
+    # GIVEN a replay of requests that hang, one of them uninterruptibly where threads make them
+    rows = [{"queue_ns": n, "sector": 8 * n, "operation": "read"} for n in range(BLOCKS)]
+    folder = trace(tmp_path / "trace", rows)
+    with failing_file(tmp_path / "fs", hangs_after=100) as target:
+        line = replay_command(folder, "--target", str(target), "--engine", engine)
+        with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+            await_true(lambda: [*folder.path.glob("replays/.*/*.part")])
+            time.sleep(1.0)
+            # WHEN the command alone gets two signals
+            for _ in range(2):
+                running.send_signal(signal.SIGINT)
+                time.sleep(0.2)
+            # THEN it does not wait for a program that the kernel cannot end
+            assert running.wait(ENDS_S) == 3
+    told = json.loads((folder.path / "replays/latest/summary.json").read_text())
+    assert (told["outcome"], told["counts"]["unknown"] > 0) == ("interrupted", True)
 
 
 @pytest.mark.parametrize("engine", ["threads", "io_uring"])

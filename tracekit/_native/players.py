@@ -29,6 +29,8 @@ INTERFACE = f"{PROGRAM} interface {constant('TK_INTERFACE_VERSION')}"
 DONE, USAGE, PARTIAL = 0, 2, 3
 EXIT_S = 5.0
 """From the end of its output to that of the program, unless a request hangs in the kernel."""
+FORCED_EXIT_S = 0.3
+"""The same after a second signal: most likely a request hangs."""
 OWN_FOLDER = "tracekit-files"
 """What the file player makes below the directory of a run."""
 KEPT_MARK = "made-by-tracekit-file-replay"
@@ -137,16 +139,17 @@ def _watched(
             on_start(child.pid)
             with cast("BinaryIO", child.stderr) as output:
                 messages = output.read().decode(errors="replace")
-            return _code_of(child), messages, tuple(forward.taken)
+            wait_s = FORCED_EXIT_S if len(forward.taken) > 1 else EXIT_S
+            return _code_of(child, wait_s), messages, tuple(forward.taken)
 
 
-def _code_of(child: subprocess.Popen[bytes]) -> int:
+def _code_of(child: subprocess.Popen[bytes], wait_s: float) -> int:
     """Return the exit code of a program that has closed its output.
 
     Its results are whole then. One whose requests hang in the kernel cannot end, and is left there.
     """
     try:
-        return child.wait(EXIT_S)
+        return child.wait(wait_s)
     except subprocess.TimeoutExpired:
         child.returncode = PARTIAL  # nobody waits for it any more
         return PARTIAL
