@@ -373,8 +373,11 @@ int block_player_run(const struct options *options) {
   if (block_plan_open(&session->plan, options->plan_path) != 0)
     return 1;
   int rc = prepare(session);
-  if (rc == 0 && !options->is_dry_run)
+  bool may_start = rc == 0;
+  if (may_start && !options->is_dry_run)
     rc = run_for_real(session);
+  if (may_start && (rc == -EAGAIN || rc == -ENOMEM))
+    preflight_explain(session);
   stop_enter(STOP_SAVE);
   int code = save(session, rc);
   stop_saved(code);

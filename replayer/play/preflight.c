@@ -312,6 +312,17 @@ static int reject(const struct block_session *session, uint32_t place) {
   return rc;
 }
 
+void preflight_explain(const struct block_session *session) {
+  const struct preflight_note *notes = session->preflight.notes[PREFLIGHT_OF_RUN];
+  for (unsigned code = 0; code < PREFLIGHT_CODES; code++) {
+    char text[PREFLIGHT_TEXT_BYTES];
+    if (!notes[code].is_there)
+      continue;
+    const char *advice = preflight_note_text((enum preflight_code)code, &notes[code], text);
+    diag("%s; %s", text, advice);
+  }
+}
+
 static int check_range(const struct block_session *session) {
   for (uint32_t i = 0; i < session->target_count; i++) {
     const struct target *target = &session->targets[i];

@@ -11,4 +11,7 @@
  * only where its tables leave it open. Returns 0 or -errno after a line on stderr. */
 int preflight_check(struct block_session *session);
 
+/* Prints what the process has too little of, for a run that could not start. */
+void preflight_explain(const struct block_session *session);
+
 #endif

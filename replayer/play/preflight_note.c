@@ -79,6 +79,11 @@ static const struct kind kinds[PREFLIGHT_CODES] = {
                                        "this process may map too little memory",
                                        .advice =
                                            "raise the limit (ulimit -v), or use fewer --threads"},
+    [PREFLIGHT_DATA_LIMIT] = {"data_limit", "this process may have too little data",
+                              .advice = "raise the limit (ulimit -d), or use fewer --threads"},
+    [PREFLIGHT_THREADS_LIMIT] = {"threads_limit", "this user may start too few threads",
+                                 "raise the limit (ulimit -u), or use fewer --threads",
+                                 .is_count = true},
 };
 
 void preflight_note_add(struct preflight *preflight, uint32_t place, enum preflight_code code,

@@ -28,14 +28,17 @@ enum preflight_code {
   PREFLIGHT_OPEN_FILES_LIMIT,
   PREFLIGHT_LOCKED_MEMORY_LIMIT,
   PREFLIGHT_ADDRESS_SPACE_LIMIT,
+  PREFLIGHT_DATA_LIMIT,
+  PREFLIGHT_THREADS_LIMIT,
 };
-#define PREFLIGHT_CODES 21U
+#define PREFLIGHT_CODES 23U
 #define PREFLIGHT_OF_RUN BLOCK_PLAN_TARGETS_MAX /* in the place of a target */
 #define PREFLIGHT_TEXT_BYTES 512U
 
 struct preflight_note {
   bool is_there;
-  uint64_t needed;    /* bytes; of open files their number; 0 with the next: it does not count */
+  uint64_t needed;    /* bytes; of open files and threads their number; 0 with the next: it does not
+                         count */
   uint64_t available; /* the same */
   uint64_t requests;  /* concerned; 0: not known, or all */
 };

@@ -1,4 +1,5 @@
-/* Whether the limits of this process let a plan run: open files, locked memory, address space. */
+/* Whether the limits of this process let a plan run: open files, locked memory, address space,
+ * data, threads. */
 #ifndef TRACEKIT_PLAY_PREFLIGHT_PROCESS_H
 #define TRACEKIT_PLAY_PREFLIGHT_PROCESS_H
 

@@ -17,4 +17,11 @@ bool process_limits_may(unsigned capability);
 /* Returns the address space that is mapped, in bytes; 0 when the kernel does not report it. */
 uint64_t process_limits_mapped_bytes(void);
 
+/* Returns what of it RLIMIT_DATA counts, in bytes, about; 0 as above. */
+uint64_t process_limits_data_bytes(void);
+
+/* Returns how many more threads RLIMIT_NPROC lets the user have, by those that /proc shows;
+ * UINT64_MAX where that is no limit, as for root. */
+uint64_t process_limits_threads_left(void);
+
 #endif

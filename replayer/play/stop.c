@@ -12,7 +12,6 @@
 #include "play/clock.h"
 #include "play/diag.h"
 
-#define STACK_BYTES (256U << 10)
 #define BY_ITSELF_NS 300000000U /* in which a thread that does not hang has reached its end */
 #define LOOK_NS 10000000U       /* between two looks at whether it has */
 #define SECOND_NS UINT64_C(1000000000)
@@ -221,7 +220,7 @@ int stop_thread_create(pthread_t *thread, void *(*body)(void *), void *argument)
   if (rc != 0)
     return -rc;
   (void)sigfillset(&all); /* cannot fail */
-  rc = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  rc = pthread_attr_setstacksize(&attributes, STOP_STACK_BYTES);
   if (rc == 0)
     rc = pthread_sigmask(SIG_SETMASK, &all, &before);
   if (rc != 0)

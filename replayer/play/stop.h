@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define STOP_GRACE_S 10U
+#define STOP_STACK_BYTES (256U << 10) /* of a thread of stop_thread_create */
 
 /* Where the program is, as the main thread says it. */
 enum stop_phase {

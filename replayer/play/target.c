@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "play/diag.h"
 #include "play/identity.h"
 #include "play/nvme_device.h"
+#include "play/process_limits.h"
 #include "play/target_safety.h"
 
 #define CLAIM_TRIES 10U
@@ -84,6 +86,18 @@ static int choose_direct(struct target *target, const struct block_target *plan_
              : target_fail(target, "cannot turn O_DIRECT off", errno);
 }
 
+/* Says why a file cannot be made as long as the plan needs; returns -error. */
+static int fail_length(const struct target *target, uint64_t needed_bytes, int error) {
+  if (error != EFBIG)
+    return target_fail(target, "cannot make it as long as the plan needs", error);
+  return target_reject(target, error,
+                       needed_bytes > process_limits_get(RLIMIT_FSIZE)
+                           ? "the plan needs a longer file than this process may write; raise the "
+                             "limit (ulimit -f)"
+                           : "its file system takes no file as long as the plan needs; choose "
+                             "another one, such as XFS, or a device");
+}
+
 /* O_EXCL makes sure that the file is ours, and so may be written and removed. */
 static int make_file(struct target *target, uint64_t needed_bytes) {
   target->kind = TARGET_MADE_FILE;
@@ -103,7 +117,7 @@ static int make_file(struct target *target, uint64_t needed_bytes) {
   if (rc == 0)
     return 0;
   target_close(target, false);
-  return target_fail(target, "cannot make it as long as the plan needs", -rc);
+  return fail_length(target, needed_bytes, -rc);
 }
 
 /* A dry run makes nothing: it only says what would be made, by a nameless file in its place. */
@@ -122,7 +136,12 @@ static int plan_file(struct target *target, const struct block_target *plan_targ
   }
   if (error != 0)
     return target_fail(target, "cannot make the file", error);
-  int rc = choose_direct(target, plan_target, rules);
+  bool is_allowed = target->size_bytes <= process_limits_get(RLIMIT_FSIZE); /* see preflight */
+  int rc = 0;
+  if (is_allowed && ftruncate(target->fd, (off_t)target->size_bytes) != 0)
+    rc = fail_length(target, target->size_bytes, errno);
+  if (rc == 0)
+    rc = choose_direct(target, plan_target, rules);
   capabilities_find(target->fd, &target->can_discard, &target->can_zero);
   (void)close(target->fd); /* nothing in it */
   target->fd = -1;

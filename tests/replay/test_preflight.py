@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.command_line import invoke
-from tests.replay.disk import image, loop, needs_root, small_file_system, token_of
+from tests.privileges.others import OTHER, other_folder
+from tests.replay.disk import image, loop, mounted, needs_root, small_file_system, token_of
 from tests.replay.program import Ran, Record, Replay, command, play, record, write_plan
 from tests.replay.trace import trace
 from tracekit.plans.block_plan import DISCARD, READ, WRITE, WRITE_ZEROES
@@ -250,12 +251,78 @@ def test_what_a_file_system_cannot_do_is_counted(replay: Replay, small: Path) ->
 @pytest.mark.plain
 def test_limits_of_memory_and_files_are_said(tmp_path: Path, target: Path) -> None:
     plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8)] * 3)
-    line = command(plan, "--dry-run", target=target, engine="threads", threads=1024)
-    ran = play(plan, line, preexec_fn=limited(resource.RLIMIT_AS, 128 << 20))
-    assert notes(ran)["address_space_limit"]["needed"] > 1024 * MIB
     line = command(plan, target=target)
     ran = play(plan, line, preexec_fn=limited(resource.RLIMIT_NOFILE, 30))
     assert notes(ran)["open_files_limit"]["available"] == 30
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [(resource.RLIMIT_AS, "address_space_limit"), (resource.RLIMIT_DATA, "data_limit")],
+)
+def test_too_little_memory_for_threads_is_said(
+    tmp_path: Path, target: Path, kind: int, code: str
+) -> None:
+    plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8)] * 3)
+    words: dict[str, Any] = {"target": target, "engine": "threads", "threads": 1024}
+    # GIVEN 1,024 threads of 256 KiB in 128 MiB
+    few: dict[str, Any] = {"preexec_fn": limited(kind, 128 * MIB)}
+    # THEN a dry run says it, and a run that cannot start, too
+    ran = play(plan, command(plan, "--dry-run", **words), **few)
+    assert 256 * MIB < notes(ran)[code]["needed"] < 384 * MIB
+    ran = play(plan, command(plan, **words), **few)
+    ran.refused("cannot start", "MiB needed", "ulimit -", lines=2)
+    # AND where nothing is said, it runs
+    ran = play(plan, command(plan, **words), preexec_fn=limited(kind, 400 * MIB))
+    assert (ran.code, notes(ran)) == (0, {})
+
+
+@pytest.mark.root
+@needs_root
+def test_too_few_threads_for_the_user_are_said() -> None:
+    # GIVEN a plain user who may have so many threads
+    def limited_user(count: int) -> Callable[[], None]:
+        def become() -> None:
+            resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+            os.setgroups([])
+            os.setgid(OTHER)
+            os.setuid(OTHER)
+
+        return become
+
+    with other_folder() as place:
+        plan = write_plan(place / "a.plan", [record(READ, 0, 8)] * 3)
+        words: dict[str, Any] = {"target": place / "t", "engine": "threads", "threads": 64}
+        for options in ("--dry-run",), ():
+            ran = play(plan, command(plan, *options, **words), preexec_fn=limited_user(30))
+            # THEN it is said how many are needed, the program's own among them, and are left
+            if options:
+                assert notes(ran)["threads_limit"]["needed"] == 68
+                assert 0 < notes(ran)["threads_limit"]["available"] < 30
+            else:
+                ran.refused("cannot start the threads engine", "68 needed", "ulimit -u", lines=2)
+        ran = play(plan, command(plan, **words), preexec_fn=limited_user(500))
+        assert (ran.code, notes(ran)) == (0, {})
+
+
+@pytest.mark.root
+@needs_root
+def test_a_plan_longer_than_any_file_is_refused(replay: Replay, tmp_path: Path) -> None:
+    # GIVEN a file system without extents, whose files end at 16 GiB
+    disk = image(tmp_path / "disk", mib=64)
+    subprocess.run(["mkfs.ext4", "-q", "-b", "1024", "-O", "^extents,^64bit", disk], check=True)
+    with loop(disk) as device, mounted(device, tmp_path / "fs") as place:
+        for words in ((), ("--dry-run",)):
+            for end_gib, is_refused in ((16, False), (32, True)):
+                ran = replay(
+                    [record(WRITE, end_gib * 2**21 - 2**17, 8)], *words, target=place / "t"
+                )
+                # THEN a dry run says so as a run does
+                if is_refused:
+                    ran.refused(str(place / "t"), "takes no file as long as the plan needs")
+                else:
+                    assert ran.code == 0, ran.messages
 
 
 @pytest.mark.root
