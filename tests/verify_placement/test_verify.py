@@ -24,7 +24,8 @@ from tracekit.devices import Profile, load_profiles
 from tracekit.errors import BudgetError, InputError, PartialError, TracekitError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import check_answer, recommend
-from tracekit.replay.verdict import Expected, Tolerances, error_of, gain_of, judge, verdict_of
+from tracekit.replay.summary import Emulation
+from tracekit.replay.verdict import Expected, Tolerances, error_of, gain_of, judge, late, verdict_of
 from tracekit.replay.verify import says
 from tracekit.replay.windows import choose_windows, only_windows, requests_for
 from tracekit.report.inputs import Inputs
@@ -515,6 +516,19 @@ RESULT: dict[str, Any] = {
     "nvm_profile": "dax-pcm",
     "cut_requests": 0,
 }
+
+
+@pytest.mark.parametrize(
+    ("ratio", "share"),
+    [(4.3, "up to 430% of what"), (0.002, "less than 1% on average, more at p99,")],
+)
+def test_how_late_an_emulation_was_is_said(ratio: float, share: str) -> None:
+    # GIVEN two replays, one of which was beyond the budget on average, or at its p99 alone
+    base, placed = (
+        Emulation(is_within_budget=is_within, lateness_ratio=ratio, budget={}, devices=[])
+        for is_within in (True, False)
+    )
+    assert f"too late in 1 of 2 replays, by {share}" in str(late([(base, placed)]))
 
 
 LATE = "the emulation was too late in 1 of 6 replays, by up to 430% of what the devices take"

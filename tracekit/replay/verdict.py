@@ -83,9 +83,10 @@ def late(emulations: Emulations) -> str | None:
     if not beyond:
         return None
     worst = max(one.lateness_ratio for one in beyond)
+    share = f"up to {worst:.0%} of" if worst >= 0.01 else "less than 1% on average, more at p99, of"
     return (
-        f"the emulation was too late in {len(beyond)} of {len(known)} replays, by up to {worst:.0%}"
-        " of what the devices take"
+        f"the emulation was too late in {len(beyond)} of {len(known)} replays, by {share} what the"
+        " devices take"
     )
 
 
