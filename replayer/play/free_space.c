@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #include "play/diag.h"
+#include "play/file_codes.h"
 #include "play/process_limits.h"
 
 #define OWN_FILES                                                                                  \
@@ -19,6 +21,35 @@ static int raise_limit(struct free_space *space) {
        "; raise the limit (ulimit -n %" PRIu64 ") or use fewer threads",
        space->needed_files - OWN_FILES, space->file_limit, space->needed_files);
   return -EMFILE;
+}
+
+/* Where an operation that succeeds lets its file end, 0 where only the run can show it. */
+static uint64_t end_of(const struct file_record *record) {
+  bool keeps = (record->flags & (FILE_KEEPS_SIZE | FILE_PUNCHES_HOLE)) != 0;
+  if (record->expected_error != 0)
+    return 0;
+  if (record->operation == FILE_TRUNCATE)
+    return record->length;
+  bool extends = record->operation == FILE_WRITE || (record->operation == FILE_FALLOCATE && !keeps);
+  return extends && record->offset != FILE_AT_POSITION ? record->offset + record->length : 0;
+}
+
+/* The kernel refuses each operation behind the largest file of a process. */
+static int check_longest(const struct file_plan *plan) {
+  uint64_t limit = process_limits_get(RLIMIT_FSIZE);
+  uint64_t longest = 0;
+  for (uint32_t i = 0; i < plan->file_count; i++)
+    if (plan->files[i].is_present && plan->files[i].size_bytes > longest)
+      longest = plan->files[i].size_bytes;
+  for (uint64_t i = 0; i < plan->record_count && limit != UINT64_MAX; i++)
+    if (end_of(&plan->records[i]) > longest)
+      longest = end_of(&plan->records[i]);
+  if (longest <= limit)
+    return 0;
+  diag("a file of the plan gets %" PRIu64 " bytes long, this process may write one of %" PRIu64
+       "; raise the limit (ulimit -f)",
+       longest, limit);
+  return -EFBIG;
 }
 
 static int check_space(const struct free_space *space, bool ignores_space) {
@@ -52,5 +83,7 @@ int free_space_check(struct free_space *space, const struct file_plan *plan, int
   space->free_inodes = status.f_files == 0 ? UINT64_MAX : status.f_favail;
   space->needed_files = (uint64_t)plan->handle_count + plan->thread_count + OWN_FILES;
   int rc = check_space(space, ignores_space);
+  if (rc == 0 && !ignores_space)
+    rc = check_longest(plan);
   return rc != 0 ? rc : raise_limit(space);
 }

@@ -1,4 +1,5 @@
-/* Whether a run can go through at all: space, inodes and descriptors, asked before it starts. */
+/* Whether a run can go through at all: space, inodes, descriptors and the largest
+ * file, asked before it starts. */
 #ifndef TRACEKIT_PLAY_FREE_SPACE_H
 #define TRACEKIT_PLAY_FREE_SPACE_H
 
@@ -16,8 +17,8 @@ struct free_space {
 };
 
 /* Fills `capacity` for the file system of the open directory and raises the limit of open files as
- * far as is needed and allowed. Returns 0; -ENOSPC, unless `ignores_space`, or -EMFILE after a line
- * on stderr that says what to change; or another -errno after a line. */
+ * far as is needed and allowed. Returns 0; -ENOSPC and -EFBIG, unless `ignores_space`, or -EMFILE
+ * after a line on stderr that says what to change; or another -errno after a line. */
 int free_space_check(struct free_space *space, const struct file_plan *plan, int directory_fd,
                      bool ignores_space);
 

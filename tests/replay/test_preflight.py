@@ -15,6 +15,7 @@ from tests.privileges.others import OTHER, other_folder
 from tests.replay.disk import image, loop, mounted, needs_root, small_file_system, token_of
 from tests.replay.program import Ran, Record, Replay, command, play, record, write_plan
 from tests.replay.trace import trace
+from tests.replay_files import captured
 from tracekit.plans.block_plan import DISCARD, READ, WRITE, WRITE_ZEROES
 
 BLOCK = 4096
@@ -372,3 +373,17 @@ def test_results_that_do_not_fit_beside_the_trace_are_refused(full: Path) -> Non
         os.posix_fallocate(filler.fileno(), 0, free - 450_000)
     refused = invoke("replay", folder, "--engine", "null", "--pace", "fast")
     assert "are needed" in str(refused.exception)
+
+
+@pytest.mark.root
+@needs_root
+def test_results_of_file_operations_that_do_not_fit_are_refused(full: Path, tmp_path: Path) -> None:
+    # GIVEN file operations on a disk that has no space for what is recorded of them
+    looks = [{"operation": "stat", "file_id": 0} for _ in range(5000)]
+    folder = captured.trace(full / "trace", [{"path": "/f", "size_bytes": 1}], looks).path
+    with (full / "more").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, os.statvfs(full).f_bavail * BLOCK - 450_000)
+    refused = invoke("replay", folder, "--files", tmp_path)
+    # THEN it says so before it runs them
+    assert "are needed" in str(refused.exception)
+    assert not any(tmp_path.glob("tracekit-files*"))

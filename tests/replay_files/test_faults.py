@@ -55,6 +55,28 @@ def test_a_file_set_that_does_not_fit_is_refused_or_removed(
         assert list(small_disk.iterdir()) == []
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_longer_than_the_process_may_write_is_refused(
+    replay: Replay, *, is_there: bool
+) -> None:
+    # GIVEN a file of 2 MiB that is there before, or comes by the last of three writes
+    thread = [do("create", "f", handle=0)]
+    thread += [do("write", "f", handle=0, offset=n * MIB // 2, length=MIB) for n in range(3)]
+    files = None
+    if is_there:
+        thread, files = [do("truncate", "f", length=0)], table("f", size_bytes=2 * MIB)
+    # WHEN the process may write files of 1.75 MiB, THEN it says so before
+    limit = 7 * MIB // 4
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    replay([thread], files=files, preexec_fn=limited).refused("2097152 bytes", "ulimit -f")
+    # AND a file of just that size is none of the kind
+    limit = 2 * MIB
+    assert replay([thread], files=files, preexec_fn=limited).code == 0
+
+
 @pytest.fixture
 def endless(tmp_path: Path) -> Path:
     return write_plan(tmp_path / "plan", [LOOP], setting=Setting(is_repeatable=True))

@@ -16,6 +16,7 @@ from tracekit import store
 from tracekit._native.players import (
     KEPT_MARK,
     OWN_FOLDER,
+    RESULT,
     Outcome,
     Waiting,
     checked_program,
@@ -66,7 +67,8 @@ from tracekit.units import parse_duration
 
 LATEST = "latest"
 RESULT_BYTES = RECORD.itemsize + ROW_BYTES
-"""What a request takes while its record is rewritten as Parquet."""
+FILE_RESULT_BYTES = RESULT.itemsize + ROW_BYTES
+"""What a request, or a file operation, takes while its record is rewritten as Parquet."""
 OWN_SUFFIXES = (".parquet", ".json", ".bin", ".html")
 
 
@@ -544,6 +546,8 @@ def _prepare_files(
     """Make the plan; return the run, and the program's arguments."""
     plan, results = place / PLAN, place / partial_results.FILE_RECORDS
     compiled = asdict(compile_files(folder, plan, limit=options.limit))
+    count = sum(compiled["operations"].values())
+    check_room(place, count * FILE_RESULT_BYTES, hint="free some, or replay a part (--limit)")
     arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
     arguments += ["--keep"] if options.keeps_files else []
     arguments += ["--replace"] if options.overwrite else []
