@@ -13,6 +13,7 @@
 #include "play/diag.h"
 
 #define BY_ITSELF_NS 300000000U /* in which a thread that does not hang has reached its end */
+#define CLOSE_NS 3000000000U    /* the same for closing what hung, after one signal alone */
 #define LOOK_NS 10000000U       /* between two looks at whether it has */
 #define SECOND_NS UINT64_C(1000000000)
 #define PARTIAL 3           /* exit code */
@@ -29,6 +30,7 @@ static struct {
   int from_others;
   _Atomic bool is_requested;
   _Atomic bool is_forced; /* by a second signal, or because the first is too long ago */
+  _Atomic bool has_hung;  /* it was forced before the results were saved */
   _Atomic int phase;      /* enum stop_phase */
   _Atomic int code;       /* to exit with in STOP_CLOSE */
   void (*end)(void *argument);
@@ -90,6 +92,7 @@ void stop_on_hang(void (*end)(void *argument), void *argument) {
 }
 
 void stop_saved(int code) {
+  atomic_store(&stop.has_hung, stop_is_forced());
   atomic_store(&stop.code, code);
   stop_enter(STOP_CLOSE);
 }
@@ -135,11 +138,12 @@ static void end_for_main(uint64_t *closing_ns) {
   }
   if (stop.end != NULL && take_over(STOP_INSIDE))
     stop.end(stop.argument);
-  if (!is_second() || atomic_load(&stop.phase) != STOP_CLOSE)
+  bool may_hang = is_second() || atomic_load(&stop.has_hung);
+  if (!may_hang || atomic_load(&stop.phase) != STOP_CLOSE)
     return;
   uint64_t now_ns = clock_now_ns();
   *closing_ns = *closing_ns == 0 ? now_ns : *closing_ns;
-  if (now_ns - *closing_ns > BY_ITSELF_NS)
+  if (now_ns - *closing_ns > (is_second() ? BY_ITSELF_NS : CLOSE_NS))
     stop_leave(atomic_load(&stop.code));
 }
 

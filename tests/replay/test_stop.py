@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -177,6 +179,35 @@ def test_the_first_signal_waits_for_what_is_in_flight(tmp_path: Path) -> None:
     counts = json.loads(plan.with_suffix(".json").read_text())["counts"]
     assert (counts["unknown"], counts["done"]) == (0, counts["submitted"])
     assert 0 < counts["done"] < 100
+
+
+def test_the_first_signal_ends_what_hangs_after_its_grace(tmp_path: Path) -> None:
+    # GIVEN a target that answers no request any more, and so cannot be closed
+    rows = [record(READ, 8 * (n % BLOCKS), 8, at_ns=n * 1000) for n in range(2000)]
+    plan = write_plan(tmp_path / "plan", rows)
+    with failing_file(tmp_path / "fs", hangs_after=100) as target:
+        line = command(plan, target=target, engine="threads")
+        running = subprocess.Popen(line, stderr=subprocess.PIPE)
+        await_true(lambda: [*tmp_path.glob("*.part")])
+        time.sleep(1.0)
+        # WHEN one signal comes, and no other
+        running.send_signal(signal.SIGTERM)
+        # THEN the program has ended soon after the ten seconds that it gives the target
+        is_over = closes_within(running.stderr, 10 + 3 + ENDS_S)
+    running.returncode = 3  # its requests hang until the file system is gone
+    assert is_over
+    told = json.loads(plan.with_suffix(".json").read_text())
+    assert (told["outcome"], told["counts"]["unknown"] > 0) == ("interrupted", True)
+
+
+def closes_within(stream: IO[bytes] | None, seconds: float) -> bool:
+    """Return whether the other end of a pipe is closed in time."""
+    assert stream is not None
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0:
+        if select.select([stream], [], [], left_s)[0] and not os.read(stream.fileno(), 4096):
+            return True
+    return False
 
 
 @contextmanager
