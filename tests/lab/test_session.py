@@ -1,6 +1,8 @@
 """What the lab refuses before it starts anything, and what it takes of what a guest brings."""
 
 import io
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from tests.command_line import typed
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab import image
-from tracekit.lab.session import Job, unpack_result
+from tracekit.lab.session import Job, copy_layout_modules, unpack_result
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,14 @@ def test_other_packages_are_another_image(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert plain.folder.parent == tmp_path / "tracekit/lab"
     assert image.find_image(["bash"]).folder == plain.folder
     assert not plain.is_built
+
+
+def test_a_guest_without_packages_can_describe_its_disks(tmp_path: Path) -> None:
+    # GIVEN what a guest gets of tracekit, and no other module than Python's own
+    copy_layout_modules(tmp_path)
+    statement = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import tracekit.capture.layout"
+    # THEN that is enough
+    subprocess.run([sys.executable, "-I", "-S", "-c", statement], check=True)
 
 
 def write_disk(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:

@@ -27,7 +27,7 @@ from tracekit.units import MIB
 PACKAGE = Path(__file__).resolve().parents[1]
 LAYOUT_MODULES = (
     *("errors.py", "escapes.py", "helper_programs.py", "units.py"),
-    *("capture/layout.py", "capture/tracefs.py"),
+    *("capture/layout.py", "capture/tracefs.py", "_native/file_places.py"),
     *(f"stack/{path.name}" for path in sorted((PACKAGE / "stack").glob("[!_]*.py"))),
 )
 """What the guest needs to describe its disks as `tracekit capture` does; it has no packages."""
@@ -72,11 +72,7 @@ def make_input(job: Job, image: Path) -> None:
     tree.mkdir()
     shutil.copytree(GUEST, tree / "guest", ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "guest/main").chmod(0o755)
-    for name in LAYOUT_MODULES:
-        target = tree / "host/tracekit" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PACKAGE / name, target)
-        (target.parent / "__init__.py").touch()
+    copy_layout_modules(tree / "host")
     if job.share is None:
         (tree / "share").mkdir()
     else:
@@ -93,6 +89,15 @@ def make_input(job: Job, image: Path) -> None:
     (tree / "parts").write_text("".join(f"{n} {part.role} {part.mib}\n" for n, part in parts))
     make_file_system(image, tree, spare_bytes=8 << 20)
     shutil.rmtree(tree)
+
+
+def copy_layout_modules(folder: Path) -> None:
+    """Copy what describes disks to where a Python without packages finds it."""
+    for name in LAYOUT_MODULES:
+        target = folder / "tracekit" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / name, target)
+        (target.parent / "__init__.py").touch()
 
 
 def _variables(job: Job) -> str:
