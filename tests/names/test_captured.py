@@ -120,13 +120,18 @@ def places_in(trace: tk.Trace) -> list[tuple[Any, ...]]:
     return [tuple(row[key] for key in keys) for row in rows if row["path"] is not None]
 
 
+def file_system(device: str, folder: Path) -> FileSystem:
+    numbers = Path(f"/sys/class/block/{Path(device).name}/dev").read_text().strip()
+    return FileSystem(Path(device).name, numbers.replace(":", ","), (str(folder),))
+
+
 def mapped(device: str, folder: Path, work: Path) -> tk.Trace:
     """Return a trace of one request, with the map of what is mounted."""
     name = Path(device).name
     layout = read_layout([find_disk(device)], read_mounts())
     parts, devices = layout["partitions"], [disk(name, SIZE_BYTES // 512)]
     write_trace(work / "trace", [Request("fs", 8, device=name)], layout=parts, devices=devices)
-    systems = [FileSystem(name, (str(folder),))]
+    systems = [file_system(device, folder)]
     stack, found = Stack([Node(name, "7,0", SIZE_BYTES // 512)]), walk(systems, limit_s=60.0)
     rows = join_walks(found, found, systems=systems)
     table = table_of(stack, systems, rows=rows, paths=found.paths(), disks=[name])
@@ -180,7 +185,7 @@ def test_a_walk_is_cut_at_its_limits(point: tuple[str, Path]) -> None:
     for number in range(200):
         (folder / f"file{number}").write_bytes(bytes(4096))
     run("sync", "-f", str(folder))
-    systems = [FileSystem(Path(device).name, (str(folder),))]
+    systems = [file_system(device, folder)]
     found = walk(systems, limit_s=60.0)
     assert (len(found), found.is_cut) == (200, False)
     assert set(found.paths().to_pylist()) == {f"{folder}/file{number}" for number in range(200)}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,12 +14,12 @@ from tracekit.errors import InputError
 from tracekit.metadata import Device
 from tracekit.stack.devices import Node, Piece, Stack
 from tracekit.stack.file_map import given_table, join_walks, read_map, table_of, with_trace_times
-from tracekit.stack.file_walk import FileSystem, Walk
+from tracekit.stack.file_walk import FileSystem, Walk, walk
 
 BEGAN_NS = 10**18
 BEFORE_NS, AFTER_NS = BEGAN_NS - 10**9, BEGAN_NS + 10**9
 DISK = Stack([Node("sda", "8,0", 1 << 20)])
-SYSTEMS = [FileSystem("sda", ("/a",))]
+SYSTEMS = [FileSystem("sda", "8,0", ("/a",))]
 File = tuple[str, int, int, int, Sequence[tuple[int, int, int]]]
 """Name, inode, birth, change, and extents: place in the file, first sector and sectors."""
 
@@ -128,7 +129,7 @@ def test_names_go_down_the_stack_of_devices() -> None:
         (striped, [(64 + 44, 4, "/a/x", 0), (64 + 48, 8, "/a/x", 12)]),
     ):
         stack = Stack([Node("sda", "8,0", 1 << 20), Node("sdb", "8,16", 1 << 20), node])
-        systems = [FileSystem(node.name, ("/a",))]
+        systems = [FileSystem(node.name, node.numbers, ("/a",))]
         walk = walked(file)
         rows = join_walks(walk, walk, systems=systems)
         table = table_of(stack, systems, rows=rows, paths=walk.paths(), disks=["sda"])
@@ -226,3 +227,22 @@ def test_times_are_those_of_the_trace(map_file: Path) -> None:
     assert with_trace_times(table, 4_000).column("from_ns").to_pylist() == [None, 1_000]
     # AND without the time of the trace's start, what is known from some time on is not
     assert with_trace_times(table, None).column("path").to_pylist() == ["/x"]
+
+
+def test_a_file_system_that_is_not_mounted_any_more_was_not_looked_at(tmp_path: Path) -> None:
+    # GIVEN a file that was seen before, and a folder of another file system in its place
+    before = walked(OLD)
+    (tmp_path / "other").write_bytes(bytes(4096))
+    systems = [FileSystem("sda", "8,0", (str(tmp_path),))]
+    # WHEN it is looked at again
+    after = walk(systems, limit_s=60.0)
+    # THEN its file is not known, and the other's is none of it
+    assert (len(after), after.absent) == (0, {0})
+    assert rows_of(before, after) == [(80, 16, None, None, None, "unseen")]
+
+
+def test_a_look_can_be_saved() -> None:
+    before = walked(OLD, ("data", 2, BEFORE_NS, AFTER_NS, [(0, 160, 8), (8, 240, 8)]))
+    before.absent = {1}
+    data = msgspec.msgpack.encode(before.saved())
+    assert Walk.restored(msgspec.msgpack.decode(data)) == before

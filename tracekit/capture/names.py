@@ -1,17 +1,25 @@
-"""Names for the blocks of a capture: the files of mounted file systems, before and after it."""
+"""Names for the blocks of a capture: the files of mounted file systems, before and after it.
+
+What was seen before lies beside the records, so that whoever finishes them can look again: the
+capture itself, the process that writes a piece of it, or a recovery.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
 
 from tracekit.capture.command import failure_of
+from tracekit.capture.unfinished import Manifest
 from tracekit.layout import NameSummary
-from tracekit.stack.devices import Stack
-from tracekit.stack.file_map import join_walks, table_of
+from tracekit.stack.devices import Node, Stack
+from tracekit.stack.file_map import MAP_NAME, join_walks, table_of
 from tracekit.stack.file_walk import FileSystem, Walk, walk
 from tracekit.stack.host import read_host
 from tracekit.stack.mounts import Mount
@@ -19,79 +27,115 @@ from tracekit.store import write_table
 
 LOGICAL = ("btrfs", "zfs", "bcachefs")
 """File systems whose extents are places of their own, not of a device."""
+SEEN_NAME = "files.before"
+"""In a folder of records: what was seen before them, while no look after them is in it."""
+LEAST_LOOK_S, LOOK_PART = 1.0, 10
+"""The looks for the pieces of a capture take so much at most, or such a part of its time."""
 
 
-@dataclass
-class Names:
-    """What is known of the files on the traced disks."""
+class Before(msgspec.Struct):
+    """What is known of the files on the traced disks before it is captured."""
 
-    disks: Sequence[str]
-    limit_s: float
-    """For one look at all files."""
-    systems: list[FileSystem] = field(default_factory=list)
-    before: Walk | None = None
-    notes: list[str] = field(default_factory=list)
-    _stack: Stack | None = None
-    _summary: NameSummary | None = None
+    disks: list[str]
+    nodes: list[Node]
+    systems: list[FileSystem]
+    walk: dict[str, Any]
 
-    def begin(self, mounts: Sequence[Mount]) -> None:
-        """Look at the files before the capture; without a time limit do nothing."""
-        if not self.limit_s:
+
+def look_before(disks: Sequence[str], mounts: Sequence[Mount], *, limit_s: float) -> Looked:
+    """Look at the files before a capture, no longer than `limit_s`; 0: not at all."""
+    if not limit_s:
+        return Looked(None, [])
+    stack, _ = read_host(disks, mounts, reads_content=False)
+    systems, notes = _found(stack, mounts, disks)
+    seen = walk(systems, limit_s=limit_s)
+    nodes = [*stack.nodes.values()]
+    return Looked(Before([*disks], nodes, systems, seen.saved()), notes)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A look at the files before a capture."""
+
+    before: Before | None
+    notes: list[str]
+
+    def save_in(self, folder: Path) -> None:
+        """Write what was seen into the folder of the records; without space go without."""
+        if self.before is None:
             return
-        self._stack, _ = read_host(self.disks, mounts, reads_content=False)
-        self.systems = self._found(self._stack, mounts)
-        self.before = walk(self.systems, limit_s=self.limit_s)
-
-    def end(self, folder: Path, file_name: str) -> NameSummary | None:
-        """Look again, and write the map into a folder; return what it holds.
-
-        Where that fails, the capture goes without.
-        """
-        failure = failure_of(partial(self._end, folder / file_name))
-        if failure is not None:
-            (folder / file_name).unlink(missing_ok=True)
+        file = folder / SEEN_NAME
+        if failure := failure_of(lambda: file.write_bytes(msgspec.msgpack.encode(self.before))):
+            file.unlink(missing_ok=True)
             self.notes.append(f"no names of files: {failure}")
-        return self._summary
 
-    def _end(self, file: Path) -> None:
-        if self._stack is None or self.before is None:
-            return
-        after = walk(self.systems, limit_s=self.limit_s)
-        rows = join_walks(self.before, after, systems=self.systems)
-        table = table_of(
-            self._stack, self.systems, rows=rows, paths=after.paths(), disks=self.disks
+
+def look_after(folder: Path, manifest: Manifest) -> list[str]:
+    """Look again, where only the look before is in a folder of records; write the map beside it.
+
+    What it holds goes into the manifest; return what there is to say. Where it fails, the capture
+    goes without.
+    """
+    notes: list[str] = []
+    if manifest.summary.names is UNSET and (folder / SEEN_NAME).exists():
+        failure = failure_of(lambda: _look_after(folder, manifest, notes))
+        if failure is not None:
+            (folder / MAP_NAME).unlink(missing_ok=True)
+            notes.append(f"no names of files: {failure}")
+    return notes
+
+
+def _look_after(folder: Path, manifest: Manifest, notes: list[str]) -> None:
+    known = msgspec.msgpack.decode((folder / SEEN_NAME).read_bytes(), type=Before)
+    systems, before = known.systems, Walk.restored(known.walk)
+    after = walk(systems, limit_s=manifest.names_s)
+    rows = join_walks(before, after, systems=systems)
+    stack, paths = Stack(known.nodes), after.paths()
+    table = table_of(stack, systems, rows=rows, paths=paths, disks=known.disks)
+    write_table(folder / MAP_NAME, table)
+    if before.is_cut or after.is_cut:
+        notes.append(
+            f"names of files: cut off after {len(after):,} files, the others' blocks are not"
+            " known: give more time with --names"
         )
-        write_table(file, table)
-        is_cut = self.before.is_cut or after.is_cut
-        if is_cut:
-            self.notes.append(
-                f"names of files: cut off after {len(after):,} files, the others' blocks are not"
-                " known: give more time with --names"
-            )
-        self._summary = NameSummary(files=len(after), pieces=table.num_rows, is_cut=is_cut)
+    for number in sorted(after.absent):
+        device, points = systems[number].device, ", ".join(systems[number].points)
+        notes.append(f"names of files on {device} are not known: it is not mounted on {points} now")
+    is_cut = before.is_cut or after.is_cut or bool(after.absent)
+    files, pieces = len(after), table.num_rows
+    manifest.summary.names = NameSummary(files=files, pieces=pieces, is_cut=is_cut)
 
-    def _found(self, stack: Stack, mounts: Sequence[Mount]) -> list[FileSystem]:
-        """Return the mounted file systems on the disks; those in files of others are left out."""
-        names = {node.numbers: node.name for node in stack.nodes.values()}
-        points: dict[str, list[Mount]] = {}
-        for mount in mounts:
-            name = names.get(mount.device)
-            if name is not None and self._is_ours(stack, name) and os.path.isdir(mount.point):
-                points.setdefault(name, []).append(mount)
-            elif mount.filesystem in LOGICAL:
-                self._leave_out(stack, mount)
-        return [FileSystem(name, _chosen(found)) for name, found in points.items()]
 
-    def _is_ours(self, stack: Stack, name: str) -> bool:
-        below = stack.reach(name)
-        loops = [one for one in below if one in stack.nodes and stack.nodes[one].kind == "loop"]
-        return bool({*below} & {*self.disks}) and {*loops} <= {*self.disks}
+def _found(
+    stack: Stack, mounts: Sequence[Mount], disks: Sequence[str]
+) -> tuple[list[FileSystem], list[str]]:
+    """Return the mounted file systems on disks, and what is left out.
 
-    def _leave_out(self, stack: Stack, mount: Mount) -> None:
-        source = os.path.basename(os.path.realpath(mount.source))
-        note = f"names of files on {mount.filesystem} are not known: {mount.source}"
-        if source in stack.nodes and self._is_ours(stack, source) and note not in self.notes:
-            self.notes.append(note)
+    Those in files of others are left out.
+    """
+    nodes = {node.numbers: node for node in stack.nodes.values()}
+    points: dict[str, list[Mount]] = {}
+    notes: dict[str, None] = {}
+    for mount in mounts:
+        node = nodes.get(mount.device)
+        if node is not None and _is_on(disks, stack, node.name) and os.path.isdir(mount.point):
+            points.setdefault(mount.device, []).append(mount)
+        elif mount.filesystem in LOGICAL:
+            source = os.path.basename(os.path.realpath(mount.source))
+            if source in stack.nodes and _is_on(disks, stack, source):
+                why = f"names of files on {mount.filesystem} are not known: {mount.source}"
+                notes[why] = None
+    systems = [
+        FileSystem(nodes[numbers].name, numbers, _chosen(found))
+        for numbers, found in points.items()
+    ]
+    return systems, list(notes)
+
+
+def _is_on(disks: Sequence[str], stack: Stack, name: str) -> bool:
+    below = stack.reach(name)
+    loops = {one for one in below if one in stack.nodes and stack.nodes[one].kind == "loop"}
+    return bool({*below} & {*disks}) and loops <= {*disks}
 
 
 def _chosen(mounts: Sequence[Mount]) -> tuple[str, ...]:

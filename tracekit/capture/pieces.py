@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from tracekit.capture.blk_tracer import NAMES, BlkTracer
 from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
 from tracekit.capture.live import Watch
+from tracekit.capture.names import LEAST_LOOK_S, LOOK_PART, SEEN_NAME
 from tracekit.capture.unfinished import Manifest, add_to_index, name_for
 from tracekit.helper_programs import start_tracekit
 from tracekit.layout import DiskCounters
@@ -155,11 +156,16 @@ class Pieces:
         spool = segments[-1].paths[0].parent
         if (spool / NAMES).exists():
             shutil.copyfile(spool / NAMES, folder / NAMES)
+        if (spool / SEEN_NAME).exists():
+            (folder / SEEN_NAME).hardlink_to(spool / SEEN_NAME)
         if self._keeping.last_s is None:
             for path in (path for one in segments for path in one.paths):
                 path.unlink()
         counters = counters_of(self._disks, begin=segments[0].begin, end=end)
-        self._manifest_of(name, counters, _between(segments[0].lost, current.lost)).save_in(folder)
+        manifest = self._manifest_of(name, counters, _between(segments[0].lost, current.lost))
+        took_s = current.began_s - segments[0].began_s
+        manifest.names_s = min(manifest.names_s, max(LEAST_LOOK_S, took_s / LOOK_PART))
+        manifest.save_in(folder)
         # It is another process, so that this one has its time for the kernel's buffers.
         words, pipe = ("capture", "--recover", str(folder)), subprocess.PIPE
         options = {"stdout": pipe, "stderr": pipe, "text": True, "start_new_session": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from msgspec import to_builtins
 from tracekit.capture import blk_tracer, blktrace, bpf, programs
 from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, tracer_lock
+from tracekit.capture.names import look_after
 from tracekit.capture.recording import CaptureFiles, NothingRecordedError
 from tracekit.capture.tracefs import mounted_folder
 from tracekit.capture.unfinished import (
@@ -63,6 +64,8 @@ class Recovered:
     output: Path
     kept: CaptureFiles
     source: str
+    notes: tuple[str, ...] = ()
+    """What there is to say besides."""
 
     def __str__(self) -> str:
         """Say what it is."""
@@ -93,7 +96,8 @@ def _clean_up(state: Path, output: Path | None) -> list[str]:
     notes, folder = _release(state)
     if folder is not None:
         try:
-            notes.append(str(finish(folder, taken=output)))
+            done = finish(folder, taken=output)
+            notes += [str(done), *done.notes]
         except NothingRecordedError as error:
             notes.append(f"{folder}: {error}")
         except (OSError, TracekitError) as error:
@@ -156,8 +160,11 @@ def finish(folder: Path, *, output: Path | None = None, taken: Path | None = Non
         manifest = left.read()
         name = output or folder.with_name(folder.name.removesuffix(SUFFIX))
         target = output or free_name(name, taken=taken.absolute() if taken else None)
+        notes = look_after(left.path, manifest)
+        with suppress(OSError):  # a full disk: they are looked for again the next time
+            left.save(manifest)
         kept = left.finish(recorded_in(folder, manifest), manifest, output=target)
-    return Recovered(target, kept, manifest.summary.source)
+    return Recovered(target, kept, manifest.summary.source, tuple(notes))
 
 
 def recover(
@@ -181,6 +188,7 @@ def recover(
     for folder in chosen:
         try:
             found.append(finish(folder, output=output))
+            notes += found[-1].notes
         except NothingRecordedError as error:
             notes.append(f"{folder}: {error}")
     return found, notes

@@ -23,7 +23,7 @@ from tracekit.capture.disk_counters import SETTLE_S, CountersRead, counters_of, 
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
 from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout
 from tracekit.capture.live import LiveLine, Watch
-from tracekit.capture.names import Names
+from tracekit.capture.names import look_after, look_before
 from tracekit.capture.pieces import Keeping, Pieces
 from tracekit.capture.recording import CaptureFiles, NothingRecordedError
 from tracekit.capture.recovery import only_capture, recorded_in
@@ -39,7 +39,6 @@ from tracekit.capture.unfinished import (
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.invoking_user import User, popen_options
 from tracekit.layout import CaptureSummary, DiskCounters
-from tracekit.stack.file_map import MAP_NAME
 from tracekit.stack.mounts import Mount, read_mounts
 from tracekit.units import SECTOR_BYTES
 
@@ -142,11 +141,6 @@ class CaptureOptions:
     on_line: Callable[[str], None] | None = None
     """Gets a line a second of what happens."""
 
-    @property
-    def names_limit_s(self) -> float:
-        """How long to look at files: pieces have no map, as there is no end for each."""
-        return 0.0 if self.keeping.is_in_pieces else self.names_s
-
 
 @dataclass(frozen=True)
 class Captured:
@@ -192,8 +186,8 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
         content, mounts = options.work is None, read_mounts()
         layout = read_layout(disks, mounts, reads_content=content)
-        names = Names([disk.name for disk in disks], options.names_limit_s)
-        names.begin(mounts)
+        names = look_before([disk.name for disk in disks], mounts, limit_s=options.names_s)
+        names.save_in(unfinished.path)
         manifest = _manifest(output, disks, layout, source=source.name, options=options)
         with signals_held() as stop:
             run = Run(source, settings, options, stop, disks, unfinished, manifest)
@@ -202,10 +196,10 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         notes.extend(_complete(run, devices, mounts=mounts, reads_content=content))
         overhead = _overhead(run.ran, untraced_s)
         manifest.summary.overhead = overhead or UNSET
-        manifest.summary.names = names.end(unfinished.path, MAP_NAME) or UNSET
+        named = look_after(unfinished.path, manifest)
         kept = _written(recorded, run, output)
         notes.extend(run.pieces.finish() if run.pieces else [])
-    said, ran = (*notes, *choice.notes, *run.notes, *names.notes), run.ran
+    said, ran = (*notes, *choice.notes, *run.notes, *names.notes, *named), run.ran
     ended = (ran.exit_status if ran else None, stop.name)
     failure, runs_on = str(run.failure) if run.failure else None, ran.runs_on if ran else None
     return Captured(kept, run.duration_s, *ended, said, source.name, overhead, failure, runs_on)
@@ -252,6 +246,7 @@ def _manifest(
         began_ns=time.time_ns(),
         compress=options.compress,
         disks=[disk.name for disk in disks],
+        names_s=options.names_s,
         layout=layout,
         summary=CaptureSummary(source=source, command=list(options.command)),
         cgroups={str(number): path for number, path in paths_of_cgroups().items()},

@@ -54,6 +54,8 @@ class Manifest(Record, kw_only=True):
     summary: CaptureSummary
     cgroups: dict[str, str] = msgspec.field(default_factory=dict)
     """Paths of control groups when it began, by the kernel's id."""
+    names_s: float = 0.0
+    """How long to look at the files on the disks, before and after."""
     recorded: dict[str, Any] = msgspec.field(default_factory=dict)
     """What the source itself has to know of its records."""
 

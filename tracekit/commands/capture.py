@@ -68,8 +68,8 @@ CLASS = DevicesAndCommand
     ),
     slower=option("With --last: write it when a request takes longer.", metavar="TIME"),
     names=option(
-        "How long to look which files lie where, before and after; 0: not at all. It reads the"
-        " metadata of all files, which are in memory then.",
+        "How long to look which files lie where, before and after, also of each OUTPUT-0001; 0: not"
+        " at all. It reads the metadata of all files, which are in memory then.",
         metavar="TIME",
     ),
     files=None,

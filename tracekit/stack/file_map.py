@@ -85,6 +85,8 @@ def _joined(before: Walk | None, after: Walk, system: int) -> Rows:
         rows["place"] = np.where(there, new.place[has] + starts - new.first[has], 0)
     past = np.where(had >= 0, old.file[had], -1) if len(old.file) else np.full(len(had), -1)
     names = _states(before, after, rows["file"], past=past)
+    if after.is_cut or system in after.absent:
+        names[names == STATES.index("deleted")] = STATES.index("unseen")
     names[had_shared | has_shared] = STATES.index("shared")
     rows["state"] = names
     is_new = there & (names == STATES.index("new"))
@@ -116,7 +118,7 @@ def _states(before: Walk | None, after: Walk, file: Integers, *, past: Integers)
     set_where("same", has & had & (now == file))
     set_where("renamed", has & (now == file) & np.append(renamed, False)[past])
     set_where("moved", ~has & had)
-    set_where("unseen" if after.is_cut else "deleted", ~has & had & (now < 0))
+    set_where("deleted", ~has & had & (now < 0))
     return names
 
 

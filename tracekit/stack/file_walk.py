@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +31,8 @@ class FileSystem:
 
     device: str
     """Name of the kernel."""
+    numbers: str
+    """Its `major,minor`: what is mounted at the points later may be another one."""
     points: tuple[str, ...]
 
 
@@ -42,6 +44,8 @@ class Walk:
     """Unix time."""
     is_cut: bool = False
     """There are more files than are here."""
+    absent: set[int] = field(default_factory=set)
+    """File systems, by their places in the list, that were not mounted at one of their points."""
     folders: list[str] = field(default_factory=list)
     folder: array[int] = field(default_factory=lambda: array("i"))
     names: bytearray = field(default_factory=bytearray)
@@ -78,6 +82,24 @@ class Walk:
         """Return the extents: file, place in it, first sector, sectors."""
         return tuple(np.array(self.extents, np.int64).reshape(-1, 4).T)
 
+    def saved(self) -> dict[str, Any]:
+        """Return its fields as what can be written into a file."""
+        fields = vars(self).items()
+        return {
+            name: bytes(value) if isinstance(value, array | bytearray) else value
+            for name, value in fields
+        }
+
+    @classmethod
+    def restored(cls, fields: Mapping[str, Any]) -> Walk:
+        """Return what was saved."""
+        found = cls()
+        for name, empty in vars(found).items():
+            value = fields[name]
+            is_array = isinstance(empty, array)
+            setattr(found, name, array(empty.typecode, value) if is_array else type(empty)(value))
+        return found
+
 
 def walk(systems: Sequence[FileSystem], *, limit_s: float, most_files: int = MOST_FILES) -> Walk:
     """Return the files of file systems; what cannot be looked at is left out.
@@ -89,9 +111,20 @@ def walk(systems: Sequence[FileSystem], *, limit_s: float, most_files: int = MOS
     linked: set[tuple[int, int]] = set()
     for number, system in enumerate(systems):
         for point in system.points:
+            if _numbers_at(point) != system.numbers:
+                found.absent.add(number)
+                continue
             with suppress(OSError):
                 _walk_point(found, number, point, linked=linked, until_s=until_s, most=most_files)
     return found
+
+
+def _numbers_at(point: str) -> str | None:
+    try:
+        device = os.stat(point).st_dev
+    except OSError:
+        return None
+    return f"{os.major(device)},{os.minor(device)}"
 
 
 def _walk_point(
