@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ class BlkTracer:
         self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
         self.seen: Seen | None = None
         """Gets a copy of each CPU's records as they come."""
+        self.has_space: Callable[[int], None] = lambda _allocated_bytes: None
+        """Raises TracekitError where the files of so many bytes of records have no space."""
         self._tracefs = tracefs_folder()
         self._folder = spool
         self._names: dict[int, str] = {}
@@ -97,10 +99,20 @@ class BlkTracer:
     def cut(self) -> list[Path]:
         """Let what comes next go into new files; return those that are whole."""
         self._cuts += 1
-        whole = [spool.close() for spool in self._spools.values()]
-        for cpu in self._pipes:
-            self._spools[cpu] = Spool(self._folder / f"cpu{cpu}.{self._cuts:06}")
+        new: dict[int, Spool] = {}
+        try:
+            for cpu in self._pipes:
+                path = self._folder / f"cpu{cpu}.{self._cuts:06}"
+                new[cpu] = Spool(path, self._check_space)
+        except OSError:
+            for spool in new.values():
+                spool.close()
+            raise
+        whole, self._spools = [spool.close() for spool in self._spools.values()], new
         return whole
+
+    def _check_space(self) -> None:
+        self.has_space(sum(spool.allocated_bytes for spool in self._spools.values()))
 
     def drain(self) -> int:
         """Move what the kernel's buffers hold to the spool files; return the bytes moved.

@@ -103,7 +103,12 @@ class Pieces:
     @property
     def kept_bytes(self) -> int:
         """The size of what is kept in this recording now."""
-        return self._current_bytes + sum(one.size_bytes for one in self._segments)
+        return self._current_bytes + self.whole_bytes
+
+    @property
+    def whole_bytes(self) -> int:
+        """The size of the segments before the current one."""
+        return sum(one.size_bytes for one in self._segments)
 
     def look(self, moved_bytes: int) -> None:
         """After records were moved: cut, drop or write what it is time for."""

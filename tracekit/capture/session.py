@@ -403,13 +403,18 @@ class Run:
         lost = None
         if isinstance(source, blk_tracer.BlkTracer):
             source.seen = watch.see if watch else None
+            source.has_space = self._check_space
             lost = source.losses
         elif isinstance(source, bpf.Bpf):
             source.seen = watch.add if watch else None
             lost = source.losses
         else:
             watch = None
-        facts = source.start()
+        try:
+            facts = source.start()
+        except OSError:  # no space, not even for the first records
+            self.unfinished.forget()
+            raise
         self.manifest.recorded = facts
         if isinstance(source, blk_tracer.BlkTracer) and keeping.is_in_pieces:
             output = self.unfinished.path.with_name(self.manifest.output)
@@ -479,6 +484,10 @@ class Run:
             self.notes.append(f"recording ended at --max-size, after {kept_bytes:,} bytes")
             self._end()
             self._let_go()
+
+    def _check_space(self, allocated_bytes: int) -> None:
+        """Raise TracekitError where there is no space for the files of what is being taken."""
+        self._has_space(allocated_bytes + (self.pieces.whole_bytes if self.pieces else 0))
 
     def _end(self) -> Written:
         """Stop recording, once; return what is recorded."""

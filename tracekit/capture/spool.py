@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tracekit.capture.recording import (
@@ -16,6 +16,7 @@ from tracekit.capture.recording import (
     PDU_LENGTH,
     PDU_LENGTH_AT,
 )
+from tracekit.errors import TracekitError
 
 READ_BYTES = 1 << 16
 """More than the kernel gives at once, so that a reading ends with a whole record."""
@@ -32,9 +33,14 @@ class Spool:
     Its blocks are allocated before anything is taken, so that a full disk costs no record either.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Make the file."""
+    def __init__(self, path: Path, on_growth: Callable[[], None] = lambda: None) -> None:
+        """Make the file with its first blocks.
+
+        `on_growth` is called after each allocation but the first, and may raise TracekitError: then
+        nothing more is taken, and what was allocated is given back.
+        """
         self.path = path
+        self._on_growth = on_growth
         self.size = 0
         """Bytes of records; what is behind them are zeros until it is closed."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -42,6 +48,18 @@ class Spool:
         self._base = self._end = 0
         self._view = memoryview(b"")
         self._map: mmap.mmap | None = None
+        try:
+            self._allocate((2 * READ_BYTES, READ_BYTES))
+            self._remap()
+        except OSError:
+            os.close(self._file)
+            path.unlink()
+            raise
+
+    @property
+    def allocated_bytes(self) -> int:
+        """What the file takes until it is closed."""
+        return self._end
 
     def fill(self, pipe: int, seen: Seen | None = None) -> int:
         """Take all that a pipe holds; return how many bytes. `seen` gets a copy of them."""
@@ -75,15 +93,28 @@ class Spool:
             seen(bytes(self._view[begin - self._base : self.size - self._base]))
 
     def _extend(self) -> None:
-        for step in STEPS_BYTES:
+        end = self._end
+        self._allocate(STEPS_BYTES)
+        try:
+            self._on_growth()
+        except TracekitError:
+            os.ftruncate(self._file, end)
+            self._end = end
+            raise
+        self._remap()
+
+    def _allocate(self, steps: Sequence[int]) -> None:
+        for step in steps:
             try:
                 os.posix_fallocate(self._file, self._end, step)
             except OSError as error:
-                if error.errno not in FULL or step == STEPS_BYTES[-1]:
+                if error.errno not in FULL or step == steps[-1]:
                     raise
                 continue
             self._end += step
-            break
+            return
+
+    def _remap(self) -> None:
         self._unmap()
         self._base = self.size // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         self._map = mmap.mmap(self._file, self._end - self._base, offset=self._base)
