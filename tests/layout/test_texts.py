@@ -174,6 +174,34 @@ def test_texts_of_another_host_make_a_layout(tmp_path: Path) -> None:
     refused(invoke("layout", *words(tmp_path), "-o", output))
 
 
+def test_a_volume_is_known_by_its_path(tmp_path: Path) -> None:
+    # GIVEN a host without udev: lsblk does not say what is on a volume, blkid does by its path
+    volume = {"name": "a--b-c", "kname": "dm-0", "maj:min": "253:0", "size": 16 << 20}
+    disk = {"name": "sda", "maj:min": "8:0", "size": 32 << 20, "type": "disk", "children": [volume]}
+    texts = {
+        "lsblk": json.dumps({"blockdevices": [disk]}),
+        "table": "a--b-c: 0 32768 linear 8:0 2048\n",
+        "blkid": '/dev/a-b/c: UUID="e-1" BLOCK_SIZE="4096" TYPE="ext4"\n',
+        "dumpe2fs": TEXTS["dumpe2fs"],
+        "dm-0=debugfs": "Inode: 8   Type: regular\nEXTENTS:\n(0-15):64-79\n",
+    }
+    options: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        device, equals, file = name.rpartition("=")
+        (tmp_path / file).write_text(text)
+        options[file] = ["--text", f"{device}{equals}{tmp_path / file}"]
+    # THEN its journal is in its place
+    output = tmp_path / "layout.json"
+    invoke("layout", *(word for one in options.values() for word in one), "-o", output)
+    found = [(one.name, one.start_sector, one.sectors) for one in read_layout(output).partitions]
+    assert ("a--b-c journal", 2048 + 512, 128) in found
+    # AND without blkid it is said what is missing
+    del options["blkid"]
+    without = invoke("layout", *(word for one in options.values() for word in one))
+    said = "dm-0: its journal is left out: add `blkid`, which says what it is"
+    assert said in without.stderr
+
+
 @pytest.mark.parametrize(
     ("left_out", "doubt"),
     [

@@ -24,6 +24,8 @@ READABLE = (
 )
 _XFS_FEATURE = re.compile(r"\b(crc|finobt|rmapbt|reflink)=(\d)")
 _LVM_DEVICE = re.compile(r"(?P<name>[^,(]+)\((?P<extent>\d+)\)")
+_LVM_LABEL = re.compile(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
+"""Volume group and volume, whose own hyphens are doubled."""
 _PAIR = re.compile(r'(\w+)="([^"]*)"')
 _SFDISK = re.compile(
     r"^(?P<node>/\S+)\s*:\s*start=\s*(?P<start>\d+),\s*size=\s*(?P<size>\d+)(?P<rest>.*)"
@@ -292,12 +294,9 @@ class _Names:
             if node.label:
                 self._names[f"/dev/mapper/{node.label}"] = node.name
                 self._names.setdefault(f"/dev/{node.label}", node.name)
-        for row in found.volumes:
-            volume = row["lv_name"].strip("[]")
-            label = f"{row['vg_name'].replace('-', '--')}-{volume.replace('-', '--')}"
-            known = self._names.get(f"/dev/mapper/{label}")
-            if known:
-                self._names[f"/dev/{row['vg_name']}/{volume}"] = known
+                if volume := _LVM_LABEL.fullmatch(node.label):
+                    group, name = (part.replace("--", "-") for part in volume.groups())
+                    self._names.setdefault(f"/dev/{group}/{name}", node.name)
 
     def __getitem__(self, path: str) -> str | None:
         return self._names.get(path if path.startswith("/") else f"/dev/{path}")
@@ -391,7 +390,10 @@ def _add_journals(found: Gathered, contents: Contents, names: _Names) -> None:
         name = names[device]
         signature = contents.signatures.get(name or "")
         if name is None or signature is None:
-            found.doubts.append(f"{device}: its journal is left out, no text has this device")
+            why = (
+                "no text has this device" if name is None else "add `blkid`, which says what it is"
+            )
+            found.doubts.append(f"{device}: its journal is left out: {why}")
             continue
         size = (block or found.block_bytes.get(signature.uuid, 4096)) // SECTOR_BYTES
         extents = tuple((first * size, count * size) for first, count in runs)
