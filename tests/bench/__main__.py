@@ -26,6 +26,7 @@ BENCHES: dict[str, dict[str, Any]] = {
     "file_capture": {"lines": 20_000},
     "unseen": {"runs": 1},
     "capture_faults": {"runs": 1},
+    "file_names": {"files": 20},
     "capture_losses": {"requests": 1_000, "rounds": 1},
     "hotness": {"requests": 50_000, "rounds": 1},
     "analyze": {"requests": 20_000, "rounds": 1},

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.bench.capturing import DISK_MIB, job
 from tests.bench.harness import MEMORY, Bench, needs, needs_root, tracekit
 from tests.capture.faults import FAULTS, fault
-from tests.capture.machine import small_disk
+from tests.capture.machine import small_disk, tracer_turn
 from tests.replay.disk import image, loop
 from tracekit.readers.blktrace import parse
 
@@ -22,7 +22,8 @@ def bench_capture_faults(out: Bench, *, runs: int = 60, seed: int = 1) -> None:
     with tempfile.TemporaryDirectory(dir=out.folder) as work, small_disk(Path(work)) as disk:
         for number in range(runs):
             name = [*FAULTS][number % len(FAULTS)]
-            found = fault(name, disk, Path(work) / f"case-{number}", seed=seed + number)
+            with tracer_turn():  # others wait for theirs between two faults
+                found = fault(name, disk, Path(work) / f"case-{number}", seed=seed + number)
             total += Counter(hurt=found.hurt, lost=found.lost, left=found.left)
             kinds.setdefault(name, []).append(found.kept)
             if found.hurt or found.lost or found.left:
