@@ -13,7 +13,6 @@ from tests.capture.machine import TRACER, Disk
 from tracekit.capture.spool import READ_BYTES, Spool
 from tracekit.capture.unfinished import space_check
 from tracekit.errors import TracekitError
-from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
 SMALL_BYTES = 2 << 20
@@ -82,8 +81,7 @@ def test_a_nearly_full_disk_after_a_pause(disk: Disk, small: Path, tmp_path: Pat
     # WHEN it goes on, and would take more at once than its disk has space for
     running.send_signal(signal.SIGCONT)
     _, messages = running.communicate(timeout=machine.TIMEOUT_S)
-    # THEN the command runs to its end, and a part is kept that can be read
+    # THEN the command runs to its end, and a part is kept: perhaps of one CPU alone
     assert "all until then is kept" in messages
     assert [path.name for path in small.iterdir()] == ["trace"], messages
-    folder, _ = parse([small / "trace"], tmp_path / "parsed")
-    assert folder.content["counts"]["requests"] > 100
+    assert machine.read_layout(small / "trace")["capture"]["records"] > 100
