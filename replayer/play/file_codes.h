@@ -23,9 +23,12 @@ enum file_operation {
   FILE_MMAP,
   FILE_MUNMAP,
   FILE_MSYNC,
-  FILE_SYNC
+  FILE_SYNC,
+  FILE_CHMOD,
+  FILE_CHOWN,
+  FILE_UTIMENS
 };
-#define FILE_OPERATIONS 21U
+#define FILE_OPERATIONS 24U
 
 enum file_flag {
   FILE_IS_DIRECT = 1,

@@ -205,6 +205,42 @@ static int64_t look(const struct file_context *context, const struct file_record
   return fd < 0 ? -EBADF : result(fstat(fd, &status));
 }
 
+static int64_t give_file_mode(int fd, const struct file_record *record) {
+  (void)record;
+  return result(fchmod(fd, FILE_MODE));
+}
+
+static int64_t give_directory_mode(int fd, const struct file_record *record) {
+  (void)record;
+  return result(fchmod(fd, DIRECTORY_MODE));
+}
+
+/* The mode with which it was made, so that what follows can be opened as before. */
+static int64_t change_mode(const struct file_context *context, const struct file_record *record) {
+  bool is_directory =
+      record->file != FILE_NONE && context->paths->kinds[record->file] == FILE_DIRECTORY;
+  return with_file(context, record, O_RDONLY, is_directory ? give_directory_mode : give_file_mode);
+}
+
+/* Owner -1 and group -1 stay what they are; the inode is written all the same. */
+static int64_t change_owner(const struct file_context *context, const struct file_record *record) {
+  const uid_t same_user = (uid_t)-1;
+  const gid_t same_group = (gid_t)-1;
+  if (record->handle == FILE_NONE)
+    return result(fchownat(context->run_fd, context->paths->text[record->file], same_user,
+                           same_group, AT_SYMLINK_NOFOLLOW));
+  int fd = handle_table_fd(context->handles, record->handle);
+  return fd < 0 ? -EBADF : result(fchown(fd, same_user, same_group));
+}
+
+static int64_t change_times(const struct file_context *context, const struct file_record *record) {
+  if (record->handle == FILE_NONE)
+    return result(
+        utimensat(context->run_fd, context->paths->text[record->file], NULL, AT_SYMLINK_NOFOLLOW));
+  int fd = handle_table_fd(context->handles, record->handle);
+  return fd < 0 ? -EBADF : result(futimens(fd, NULL));
+}
+
 /* Every path begins in the directory of the run, where no operation makes a symbolic link. */
 static int64_t on_path(const struct file_context *context, const struct file_record *record) {
   const char *path = record->file == FILE_NONE ? "" : context->paths->text[record->file];
@@ -227,6 +263,12 @@ static int64_t on_path(const struct file_context *context, const struct file_rec
     return with_file(context, record, O_RDONLY | O_DIRECTORY, list_entries);
   case FILE_TRUNCATE:
     return with_file(context, record, O_WRONLY, cut);
+  case FILE_CHMOD:
+    return change_mode(context, record);
+  case FILE_CHOWN:
+    return change_owner(context, record);
+  case FILE_UTIMENS:
+    return change_times(context, record);
   default:
     return result(syncfs(run));
   }
@@ -248,6 +290,9 @@ int64_t file_operation_perform(const struct file_context *context, const struct 
   case FILE_READDIR:
   case FILE_TRUNCATE:
   case FILE_SYNC:
+  case FILE_CHMOD:
+  case FILE_CHOWN:
+  case FILE_UTIMENS:
     return on_path(context, record);
   default:
     return on_handle(context, record, sink);

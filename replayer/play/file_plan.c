@@ -4,7 +4,7 @@ const char *file_operation_name(enum file_operation operation) {
   static const char *const names[FILE_OPERATIONS] = {
       "open",      "create", "close",  "read",   "write", "fsync", "fdatasync", "sync_file_range",
       "stat",      "rename", "link",   "unlink", "mkdir", "rmdir", "readdir",   "truncate",
-      "fallocate", "mmap",   "munmap", "msync",  "sync"};
+      "fallocate", "mmap",   "munmap", "msync",  "sync",  "chmod", "chown",     "utimens"};
   return names[operation];
 }
 

@@ -28,7 +28,8 @@ static const uint8_t needs[FILE_OPERATIONS] = {
     [FILE_READDIR] = BY_EITHER,   [FILE_TRUNCATE] = BY_EITHER,
     [FILE_FALLOCATE] = BY_HANDLE, [FILE_MMAP] = BY_HANDLE,
     [FILE_MUNMAP] = BY_HANDLE,    [FILE_MSYNC] = BY_HANDLE,
-    [FILE_SYNC] = BY_NOTHING,
+    [FILE_SYNC] = BY_NOTHING,     [FILE_CHMOD] = BY_EITHER,
+    [FILE_CHOWN] = BY_EITHER,     [FILE_UTIMENS] = BY_EITHER,
 };
 
 /* A name is what could lead out of the directory of the run, so it is checked first. */

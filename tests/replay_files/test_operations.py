@@ -1,10 +1,14 @@
 """Each operation does on the file system what the plan says."""
 
 import errno
+import os
 import re
 import resource
 import shutil
+import stat
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +41,10 @@ LIFE: list[Operation] = [
     do("link", "new/b", other="x"),
     do("unlink", "x"),
     do("sync"),
+    *[do(name, "d/old") for name in ("chmod", "chown", "utimens")],
+    do("chmod", "d"),
+    do("open", "d/old", handle=1),
+    *[do(name, "d/old", handle=1) for name in ("chmod", "chown", "utimens")],
 ]
 
 
@@ -60,10 +68,37 @@ def test_every_operation_of_a_file(replay: Replay, tmp_path: Path) -> None:
     assert (place / "d/old").read_bytes() == content(1, 0, 1234)
     assert not (place / "gone").exists()
     assert not (place / "x").exists()
+    # AND what could be opened still can
+    modes = [stat.S_IMODE((place / name).stat().st_mode) for name in ("d/old", "d")]
+    assert modes == [0o644, 0o755]
     # AND the results are those of the calls: two entries in d, and "." and ".."
-    results = [0, 0, 5000, 1100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0]
+    results = [0, 0, 5000, 1100, *[0] * 10, 4, *[0] * 13]
     assert ran.rows()["result"].tolist() == results
     assert ran.of("read")["short"] == 1
+
+
+def test_metadata_of_what_a_link_leads_to_stay(replay: Replay, tmp_path: Path) -> None:
+    # GIVEN a name that is a link out of the directory when the plan comes to it
+    precious = tmp_path / "precious"
+    precious.write_text("")
+    precious.chmod(0o600)
+    os.utime(precious, (1, 1))
+
+    def put_link() -> None:
+        while not (tmp_path / KEPT / "begun").exists():
+            time.sleep(0.01)
+        (tmp_path / KEPT / "away").symlink_to(precious)
+
+    late = [do(name, "away", start_ns=10**9) for name in ("chmod", "chown", "utimens")]
+    other = threading.Thread(target=put_link)
+    other.start()
+    # WHEN it is replayed
+    ran = replay([[do("create", "begun", handle=0), *late]], pace="trace", keep=True)
+    other.join()
+    # THEN what it leads to is as it was
+    assert ran.rows()["result"].tolist() == [0, -errno.ELOOP, 0, 0]
+    status = precious.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_mtime) == (0o600, 1)
 
 
 def test_what_goes_by_position_and_to_the_end(replay: Replay, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ AT_POSITION = 0xFFFFFFFFFFFFFFFF  # offset of a transfer that goes on where the 
 OPERATIONS = (
     "open", "create", "close", "read", "write", "fsync", "fdatasync", "sync_file_range", "stat",
     "rename", "link", "unlink", "mkdir", "rmdir", "readdir", "truncate", "fallocate", "mmap",
-    "munmap", "msync", "sync",
+    "munmap", "msync", "sync", "chmod", "chown", "utimens",
 )  # fmt: skip
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
 DIRECT, SYNC, APPEND, EXCLUSIVE, TRUNCATE, READ, WRITE, UNTIMED = (1 << bit for bit in range(8))
