@@ -357,6 +357,7 @@ ADVICE = {
     "sampled_accesses": "take shares of all samples only: of neighbours in time nothing is known",
     "traced_times": "take durations of short calls for upper bounds; think time is longer, too",
     "unseen_operations": "reads and writes by io_uring and libaio are not in the trace",
+    "cloned_ranges": "take their rows for changes of metadata; a replay copies the bytes",
     "left_out_calls": "nothing if they are few: no file operation stands for them",
     "unknown_offsets": "capture from the start of the program, with --below its files",
     "unfinished_calls": "expected when threads end or the capture was ended early",

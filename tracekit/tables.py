@@ -187,7 +187,8 @@ FILE_EXTENTS = _stored(f"""
 FILE_OPERATION_NAMES = (
     *("open", "create", "close", "read", "write", "fsync", "fdatasync", "sync_file_range"),
     *("stat", "rename", "link", "unlink", "mkdir", "rmdir", "readdir", "truncate", "fallocate"),
-    *("mmap", "munmap", "msync", "sync"),
+    *("mmap", "munmap", "msync", "sync", "chmod", "chown", "utimens", "symlink"),
+    *("setxattr", "getxattr", "listxattr", "removexattr"),
 )
 """In the order of the native enum."""
 
@@ -212,8 +213,8 @@ FILE_OPERATIONS = _stored(f"""
     handle int64?: one an open file description, which dup and fork share
     offset_bytes int64?: place in the file, also of reads and writes at the handle's own
         position
-    length_bytes int64?: bytes asked for, new size of truncate; null for calls with several
-        buffers
+    length_bytes int64?: bytes asked for, new size of truncate, size of an attribute's value or
+        of the buffer for it; null for calls with several buffers
     done_bytes int64?: bytes that were moved
     is_direct bool: past the page cache (O_DIRECT)
     is_sync bool: durable at return (O_SYNC, O_DSYNC, MS_SYNC)

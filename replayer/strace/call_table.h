@@ -20,7 +20,12 @@ enum form {
   FORM_PLACED = 256, /* of a transfer: with an offset */
   FORM_VECTOR = 512, /* of a transfer: parts, whose lengths are not printed */
   FORM_SEND = 1024,  /* of copy: sendfile */
+  FORM_VALUE = 2048, /* of metadata: a name, a buffer and its size */
+  FORM_LIST = 4096,  /* of metadata: a buffer and its size */
 };
+
+#define FORM_BITS 16 /* of `detail`; above them stands the operation of a call on metadata */
+#define OF_OPERATION(operation, form) ((operation) << FORM_BITS | (form))
 
 /* Handles a call that returned. Returns 0 or -ENOMEM; -EINVAL when it cannot be understood. */
 typedef int (*handler)(struct step *step);
@@ -52,7 +57,11 @@ int on_stat(struct step *step);
 int on_two_names(struct step *step);
 int on_remove(struct step *step);
 int on_mkdir(struct step *step);
+int on_mknod(struct step *step);
 int on_symlink(struct step *step);
+int on_metadata(struct step *step);
+int on_ioctl(struct step *step);
+int on_submit(struct step *step);
 int on_map(struct step *step);
 int on_unmap(struct step *step);
 int on_clone(struct step *step);

@@ -29,6 +29,8 @@ struct tk_calls_stats {
   int64_t abandoned;        /* calls that never returned: the thread ended in them */
   int64_t left_out;         /* calls that no operation stands for, by name: tk_calls_word */
   int64_t adopted;          /* descriptors that were used and never seen opened */
+  int64_t cloned;           /* ranges of files that share the blocks of others since (FICLONE) */
+  int64_t submitted;        /* operations handed to io_uring and libaio, which have no row */
   int64_t unplaced;         /* reads and writes whose offset is not known */
   int64_t guessed_creates;  /* files taken for new ones, which nothing confirms */
   int64_t backwards;        /* lines with a time before the line before */

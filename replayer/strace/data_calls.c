@@ -153,6 +153,70 @@ int on_copy(struct step *step) {
   return read_number(step, &length) ? copy(step, places, offsets, length) : -EINVAL;
 }
 
+/* Reads source and places of FICLONERANGE. */
+static int read_range(struct step *step, int32_t *source, int64_t offsets[2], int64_t *length) {
+  if (!cursor_find(&step->at, "src_fd="))
+    return step->call.error ? -ENOENT : -EINVAL;
+  int status = read_handle(step, source);
+  bool is_whole = cursor_find(&step->at, "src_offset=") && read_number(step, &offsets[0]) &&
+                  cursor_find(&step->at, "src_length=") && read_number(step, length) &&
+                  cursor_find(&step->at, "dest_offset=") && read_number(step, &offsets[1]);
+  return status ? status : is_whole ? 0 : -EINVAL;
+}
+
+/* A clone is a copy whose bytes are shared: it has the rows of a copy, and is counted. */
+static int clone_range(struct step *step, int32_t target, bool is_range) {
+  struct tk_calls *calls = step->calls;
+  int32_t places[2] = {-1, target};
+  int64_t offsets[2] = {0, 0};
+  int64_t length = 0;
+  int status =
+      is_range ? read_range(step, &places[0], offsets, &length) : read_handle(step, &places[0]);
+  if (status)
+    return status == -ENOENT ? 0 : status; /* the structure could not be read */
+
+  /* A length of 0 is as much as the source has. */
+  int32_t source = places[0] < 0 ? -1 : calls->handles.handles[places[0]].node;
+  if (length == 0 && source >= 0 && calls->files.nodes[source].bytes >= offsets[0])
+    length = calls->files.nodes[source].bytes - offsets[0];
+  else if (length == 0)
+    length = NOTHING;
+  if (step->call.error == 0) {
+    struct node *node = &calls->files.nodes[calls->handles.handles[target].node];
+    node->is_changed = true;
+    node->bytes = length == NOTHING ? -1 : node->bytes;
+    step->call.value = length;
+    calls->stats.cloned++;
+  }
+  return copy(step, places, offsets, length);
+}
+
+/* Requests that change files and have no row, for want of a place for what they do. */
+static const struct {
+  int64_t number;
+  const char *name;
+} counted[] = {
+    {FIDEDUPERANGE, "ioctl FIDEDUPERANGE"},
+    {FS_IOC_SETFLAGS, "ioctl FS_IOC_SETFLAGS"},
+    {FS_IOC_FSSETXATTR, "ioctl FS_IOC_FSSETXATTR"},
+};
+
+int on_ioctl(struct step *step) {
+  int32_t place;
+  int64_t request;
+  int status = read_handle(step, &place);
+  if (status || place < 0)
+    return status;
+  if (!read_number(step, &request))
+    return -EINVAL;
+  if (request == FICLONE || request == FICLONERANGE)
+    return clone_range(step, place, request == FICLONERANGE);
+  for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+    if (request == counted[i].number)
+      return leave_out(step->calls, (struct view){counted[i].name, strlen(counted[i].name)});
+  return 0;
+}
+
 int on_seek(struct step *step) {
   int32_t place;
   int64_t distance;

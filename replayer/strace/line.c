@@ -143,6 +143,7 @@ static const struct {
     {"EOVERFLOW", EOVERFLOW},
     {"EPERM", EPERM},
     {"EPIPE", EPIPE},
+    {"ERANGE", ERANGE},
     {"EROFS", EROFS},
     {"ESPIPE", ESPIPE},
     {"ESRCH", ESRCH},

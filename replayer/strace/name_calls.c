@@ -148,9 +148,32 @@ int on_mkdir(struct step *step) {
   return add_row(step->calls, row);
 }
 
-/* A symbolic link has no row: what it leads to is named by its own path in every other row. That
- * its name is no plain file is kept, so that a replay leaves out what is done to the link itself.
- */
+/* A plain file is made as an open makes it, without a descriptor; of devices and pipes the name is
+ * kept for what it is. */
+int on_mknod(struct step *step) {
+  struct files *files = &step->calls->files;
+  int64_t mode;
+  int32_t number = read_file(step, step->detail & FORM_AT);
+  if (number < 0)
+    return number;
+  if (!read_number(step, &mode))
+    return -EINVAL;
+  bool is_plain = S_ISREG(mode) || (mode & S_IFMT) == 0;
+  if (step->call.value == 0) {
+    if (files_made(files, number) < 0)
+      return -ENOMEM;
+    files->files[number].kind = is_plain ? KIND_FILE : KIND_OTHER;
+  }
+  if (!is_plain)
+    return leave_out(step->calls, step->name);
+  struct tk_operation row = row_of(step, OP_CREATE);
+  row.file = number;
+  row.flags = FLAG_EXCLUSIVE;
+  return add_row(step->calls, row);
+}
+
+/* What a symbolic link leads to is named by its own path in every other row. That its name is no
+ * plain file is kept, so that a replay leaves out the link and what is done to it. */
 int on_symlink(struct step *step) {
   struct files *files = &step->calls->files;
   cursor_skip(&step->at); /* the target, as it was written */
@@ -162,5 +185,7 @@ int on_symlink(struct step *step) {
       return -ENOMEM;
     files->files[number].kind = KIND_OTHER;
   }
-  return leave_out(step->calls, step->name);
+  struct tk_operation row = row_of(step, OP_SYMLINK);
+  row.file = number;
+  return add_row(step->calls, row);
 }

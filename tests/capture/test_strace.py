@@ -238,7 +238,7 @@ def test_mappings_are_known_by_their_addresses(tmp_path: Path) -> None:
     ]
 
 
-def test_a_symbolic_link_is_counted_and_no_plain_file(tmp_path: Path) -> None:
+def test_a_symbolic_link_has_a_row_and_is_no_plain_file(tmp_path: Path) -> None:
     # GIVEN a link that is made, renamed and removed, and one that could not be made
     text = lines(
         'symlink("some where/a", "/w/l") = 0 <0.000000001>',
@@ -251,17 +251,124 @@ def test_a_symbolic_link_is_counted_and_no_plain_file(tmp_path: Path) -> None:
     )
     # WHEN it is decoded
     rows, found = decode_text(tmp_path, text)
-    # THEN its names are known for what they are, and its making is counted
-    assert found.left_out == {"symlink": 1, "symlinkat": 2}
-    named = [(row["operation"], row["path"], row["other"]) for row in rows if row["end_ns"]]
-    assert named == [
-        ("open", "/w/a", None),
-        ("rename", "/w/l", "/w/m"),
-        ("unlink", "/w/m", None),
-        ("unlink", "/w/n", None),
+    # THEN its making is a row, and its names are known for what they are
+    assert found.left_out == {}
+    named = [(row["operation"], row["path"], row["other"], row["error"]) for row in rows]
+    assert named[:7] == [
+        ("symlink", "/w/l", None, 0),
+        ("symlink", "/w/k", None, 17),
+        ("open", "/w/a", None, 0),
+        ("rename", "/w/l", "/w/m", 0),
+        ("unlink", "/w/m", None, 0),
+        ("symlink", "/w/n", None, 0),
+        ("unlink", "/w/n", None, 0),
     ]
     kinds = {path: kind for path, (kind, _, _) in sizes_of(tmp_path).items()}
-    assert kinds == {"/w/a": "file", "/w/l": "other", "/w/m": "other", "/w/n": "other"}
+    links = {"/w/l": "other", "/w/m": "other", "/w/n": "other"}
+    assert kinds == {"/w/a": "file", "/w/k": "file", **links}
+    assert found.stats["bad_lines"] == 0
+
+
+METADATA_CALLS = (
+    opened("a", 0o102),
+    'chmod("a", 0600) = 0 <0.000000001>',
+    "fchmod(3</w/a>, 0644) = 0 <0.000000001>",
+    'fchmodat(5</w/d>, "b", 0640) = -1 ENOENT (No such file or directory) <0.000000001>',
+    'fchownat(3</w/a>, "", 0, 0, 0x1000) = 0 <0.000000001>',
+    'lchown("/w/c", -1, -1) = -1 EPERM (Operation not permitted) <0.000000001>',
+    "utimensat(3</w/a>, NULL, [...], 0) = 0 <0.000000001>",
+    'utimensat(-100</w>, "a", NULL, 0) = 0 <0.000000001>',
+    "utimensat(-100</w>, NULL, NULL, 0) = -1 EFAULT (Bad address) <0.000000001>",
+    'setxattr("a", ""..., ""..., 5, 0) = 0 <0.000000001>',
+    'fgetxattr(3</w/a>, ""..., 0x7f54, 128) = -1 ENODATA (No data available) <0.000000001>',
+    'lgetxattr("a", ""..., ""..., 128) = 5 <0.000000001>',
+    'getxattr("a", ""..., NULL, 0) = 5 <0.000000001>',
+    'flistxattr(3</w/a>, ""..., 3) = -1 ERANGE (Numerical result out of range) <0.000000001>',
+    'listxattr("a", ""..., 256) = 7 <0.000000001>',
+    'removexattr("a", ""...) = 0 <0.000000001>',
+    "fchmod(9, 0644) = -1 EBADF (Bad file descriptor) <0.000000001>",
+)
+
+
+def test_calls_on_metadata_have_rows(tmp_path: Path) -> None:
+    # GIVEN each form: by path, by a folder and a path, by a descriptor, and by one without a path
+    text = lines(*METADATA_CALLS)
+    # WHEN it is decoded
+    rows, found = decode_text(tmp_path, text)
+    # THEN each is a row with its file, its handle, and the bytes of attributes
+    names = ("operation", "path", "handle", "length_bytes", "done_bytes", "error")
+    assert some(rows[1:], *names) == [
+        ("chmod", "/w/a", None, None, None, 0),
+        ("chmod", "/w/a", 0, None, None, 0),
+        ("chmod", "/w/d/b", None, None, None, 2),
+        ("chown", "/w/a", 0, None, None, 0),
+        ("chown", "/w/c", None, None, None, 1),
+        ("utimens", "/w/a", 0, None, None, 0),
+        ("utimens", "/w/a", None, None, None, 0),
+        ("setxattr", "/w/a", None, 5, 5, 0),
+        ("getxattr", "/w/a", 0, 128, None, 61),
+        ("getxattr", "/w/a", None, 128, 5, 0),
+        ("getxattr", "/w/a", None, 0, 0, 0),
+        ("listxattr", "/w/a", 0, 3, None, 34),
+        ("listxattr", "/w/a", None, 256, 7, 0),
+        ("removexattr", "/w/a", None, None, None, 0),
+    ]
+    assert (found.stats["bad_lines"], found.left_out) == (0, {})
+    assert sizes_of(tmp_path)["/w/d/b"] == ("file", None, "absent")
+
+
+def test_a_plain_file_that_mknod_makes_is_a_create(tmp_path: Path) -> None:
+    # GIVEN what tar does for a file with attributes, and a pipe with a name
+    text = lines(
+        'mknodat(-100</w>, "a", 0100600) = 0 <0.000000001>',
+        opened("a", 0o101),
+        'mknod("p", 010644) = 0 <0.000000001>',
+        'mknod("a", 0100600) = -1 EEXIST (File exists) <0.000000001>',
+        'unlink("p") = 0 <0.000000001>',
+    )
+    rows, found = decode_text(tmp_path, text)
+    # THEN the file is made by a row without a handle, and the pipe is counted
+    names = ("operation", "path", "handle", "is_exclusive", "error")
+    assert some(rows[:4], *names) == [
+        ("create", "/w/a", None, True, 0),
+        ("open", "/w/a", 0, False, 0),
+        ("create", "/w/a", None, True, 17),
+        ("unlink", "/w/p", None, False, 0),
+    ]
+    assert found.left_out == {"mknod": 1}
+    assert {path: kind for path, (kind, _, _) in sizes_of(tmp_path).items()}["/w/p"] == "other"
+
+
+def test_a_clone_is_a_copy_of_a_range(tmp_path: Path) -> None:
+    # GIVEN a file that is cloned whole and in part, and requests that have no row
+    text = lines(
+        opened("a", 0o102),
+        "fstat(3</w/a>, {st_mode=0100644, st_size=5000, ...}) = 0 <0.000000001>",
+        opened("b", 0o102, fd=4),
+        "ioctl(4</w/b>, 0x40049409, 3) = 0 <0.000000007>",
+        "ioctl(4</w/b>, 0x4020940d, {src_fd=3</w/a>, src_offset=4096, src_length=0,"
+        " dest_offset=8192}) = 0 <0.000000001>",
+        "ioctl(4</w/b>, 0x40049409, 3) = -1 EOPNOTSUPP (Not supported) <0.000000001>",
+        "ioctl(4</w/b>, 0x4020940d, 0x1) = -1 EFAULT (Bad address) <0.000000001>",
+        "ioctl(4</w/b>, 0x5401, 0x7f) = -1 ENOTTY (Inappropriate ioctl) <0.000000001>",
+        "ioctl(4</w/b>, 0x40086602, 0x7f) = 0 <0.000000001>",
+        "io_uring_enter(5, 8, 1, 0x1, NULL, 8) = 8 <0.000000001>",
+        "io_uring_enter(5, 2, 1, 0x1, NULL, 8) = -1 EBUSY (Busy) <0.000000001>",
+    )
+    rows, found = decode_text(tmp_path, text)
+    # THEN its rows are those of a copy, the second a part of the first
+    names = ("operation", "path", "offset_bytes", "length_bytes", "done_bytes", "error", "end_ns")
+    assert some(rows[3:9], *names) == [
+        ("read", "/w/a", 0, 5000, 5000, 0, 3007),
+        ("write", "/w/b", 0, 5000, 5000, 0, None),
+        ("read", "/w/a", 4096, 904, 904, 0, 4001),
+        ("write", "/w/b", 8192, 904, 904, 0, None),
+        ("read", "/w/a", 0, 5000, None, 95, 5001),
+        ("write", "/w/b", 0, 5000, None, 95, None),
+    ]
+    # AND they and what has no row are counted
+    assert (found.stats["cloned"], found.stats["submitted"]) == (2, 8)
+    assert found.left_out == {"ioctl FS_IOC_SETFLAGS": 1, "io_uring_enter": 2}
     assert found.stats["bad_lines"] == 0
 
 

@@ -202,12 +202,17 @@ FOLLOWED = (
     *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat"),
     *("mkdir", "mkdirat", "rmdir", "mmap", "munmap", "msync"),
     *("clone", "clone3", "fork", "vfork", "execve", "execveat", "exit", "exit_group"),
-    *("chdir", "fchdir", "prctl"),
+    *("chdir", "fchdir", "prctl", "symlink", "symlinkat", "mknod", "mknodat", "ioctl"),
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
+    *("utime", "utimes", "futimesat", "utimensat"),
+    *("setxattr", "lsetxattr", "fsetxattr", "getxattr", "lgetxattr", "fgetxattr"),
+    *("listxattr", "llistxattr", "flistxattr", "removexattr", "lremovexattr", "fremovexattr"),
 )
 # What moves bytes or names in ways that no row can stand for: reported by name and number.
 COUNTED = (
     *("io_uring_setup", "io_uring_enter", "io_submit", "open_by_handle_at", "chroot"),
-    *("pivot_root", "symlink", "symlinkat", "mknod", "mknodat", "vmsplice", "tee"),
+    *("pivot_root", "vmsplice", "tee"),
+    *("setxattrat", "getxattrat", "listxattrat", "removexattrat", "file_setattr"),
 )
 # Numbers instead of names of flags (-X raw) are short and need no table; -s 0 keeps what is read
 # and written out of the text; -y names what is behind descriptors that were never seen opened.
@@ -320,6 +325,7 @@ class FileCapture:
     """Why not all is recorded that the command did."""
 
 
+COUNTS = ("calls", "joined", "filtered", "adopted", "cloned", "submitted")
 LOSSES = ("bad_lines", "orphan_ends", "unfinished", "abandoned", "backwards", "forced")
 
 
@@ -333,7 +339,7 @@ def trace_info(found: FileCapture, options: FileOptions) -> TraceInfo:
         "files": decoded.files,
         "operations": dict(decoded.operations),
         "sizes": dict(decoded.sizes),
-        **{name: stats[name] for name in ("calls", "joined", "filtered", "adopted")},
+        **{name: stats[name] for name in COUNTS},
         "left_out": decoded.left_out,
     }
     duration_ns = stats["last_ns"] - base_ns
@@ -409,6 +415,8 @@ def _warnings(found: FileCapture) -> list[metadata.TraceWarning]:
     stats, cost, left_out = found.decoded.stats, found.cost or Cost(0, 0), found.decoded.left_out
     calls = ", ".join(f"{name} {count:,}" for name, count in left_out.items())
     unreal = [name for name in left_out if name.startswith("io_") and "setup" not in name]
+    submitted = f"the command handed {stats['submitted']:,} operations to {' and '.join(unreal)}"
+    cloned = f"{stats['cloned']:,} copies share their bytes (FICLONE): their rows moved none"
     bad, unplaced = stats["bad_lines"], stats["unplaced"]
     unfinished = stats["unfinished"] + stats["abandoned"]
     slower = (
@@ -419,7 +427,8 @@ def _warnings(found: FileCapture) -> list[metadata.TraceWarning]:
     doubts = [
         ("traced_times", found.cost, slower),
         ("bad_lines", bad, f"{bad:,} lines cannot be understood"),
-        ("unseen_operations", unreal, f"the command used {', '.join(unreal)}"),
+        ("unseen_operations", unreal, submitted),
+        ("cloned_ranges", stats["cloned"], cloned),
         ("left_out_calls", calls, f"calls without a row: {calls}"),
         ("unknown_offsets", unplaced, places),
         ("unfinished_calls", unfinished, f"{unfinished:,} calls did not return"),

@@ -215,6 +215,8 @@ HANDLE_FLAGS = file_plan.DIRECT | file_plan.SYNC | file_plan.APPEND
 OPEN_FLAGS = HANDLE_FLAGS | file_plan.TRUNCATE | UNTIMED
 UNSEEN = ("mmap", "munmap", "msync")
 """What is touched in a mapping is not in the trace."""
+NO_CODE = -1
+"""Of operations that no plan has: their rows name no attribute and no target of a link."""
 REPEATABLE_ERRORS = (0, errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY)
 
 
@@ -256,6 +258,7 @@ def _chosen(batch: Any, tree: Tree, skipped: dict[str, int]) -> Rows:
     rows["flags"] |= np.where(closed_itself, UNTIMED, 0)
     reasons = {
         "mapped memory is not seen": np.isin(rows["operation"], [CODES[n] for n in UNSEEN]),
+        "extended attributes and symbolic links are not replayed": rows["operation"] == NO_CODE,
         "an error that another machine need not give": ~np.isin(rows["error"], REPEATABLE_ERRORS),
         "no plain file": bad_file | bad_other,
     }
@@ -263,11 +266,11 @@ def _chosen(batch: Any, tree: Tree, skipped: dict[str, int]) -> Rows:
 
 
 def _codes(column: Any) -> Integers:
-    """Return the plan's codes of a dictionary column of operations."""
+    """Return the plan's codes of a dictionary column of operations, NO_CODE for what has none."""
     unknown = sorted(set(column.dictionary.to_pylist()) - set(FILE_OPERATION_NAMES))
     if unknown:
         raise InputError(f"file_operations has the operation {unknown[0]!r}", hint="capture again")
-    return codes(column, lambda word: CODES.get(word or "", 0))
+    return codes(column, lambda word: CODES.get(word or "", NO_CODE))
 
 
 def _numbers(column: Any, tree: Tree) -> tuple[Integers, Flags]:
