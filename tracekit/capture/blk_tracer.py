@@ -11,7 +11,7 @@ from typing import Any
 
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recording import Recording
-from tracekit.capture.spool import Seen, Spool, cut_zeros
+from tracekit.capture.spool import READ_BYTES, Seen, Spool, cut_zeros
 from tracekit.capture.tracefs import (
     CGROUP_OPTION,
     buffer_counters,
@@ -69,7 +69,7 @@ class BlkTracer:
         self._files = ExitStack()
         self._pipes: dict[int, int] = {}
         self._spools: dict[int, Spool] = {}
-        self._cuts = 0
+        self._cuts = self._unasked_bytes = 0
         self._before: dict[str, int] = {}
         self.facts: dict[str, Any] = {}
         """What is to be known of the records beside them."""
@@ -111,8 +111,13 @@ class BlkTracer:
         whole, self._spools = [spool.close() for spool in self._spools.values()], new
         return whole
 
+    def _allocated_bytes(self) -> int:
+        return sum(spool.allocated_bytes for spool in self._spools.values())
+
     def _check_space(self) -> None:
-        self.has_space(sum(spool.allocated_bytes for spool in self._spools.values()))
+        """Raise TracekitError where there is no space, each CPU's last records included."""
+        if (allocated_bytes := self._allocated_bytes()) > self._unasked_bytes:
+            self.has_space(allocated_bytes + len(self._spools) * READ_BYTES)
 
     def drain(self) -> int:
         """Move what the kernel's buffers hold to the spool files; return the bytes moved.
@@ -153,9 +158,12 @@ class BlkTracer:
         for disk in self._disks:
             with suppress(OSError):  # it went away, and what is recorded is kept
                 (disk / "trace/enable").write_text("0")
-        with suppress(OSError, TracekitError):  # what cannot be moved is counted
-            while sum(spool.fill(self._pipes[cpu]) for cpu, spool in self._spools.items()):
-                pass
+        # Where one CPU has no more space the others go on; what cannot be moved is counted.
+        self._unasked_bytes = self._allocated_bytes() + len(self._spools) * READ_BYTES
+        for cpu, spool in self._spools.items():
+            with suppress(OSError, TracekitError):
+                while spool.fill(self._pipes[cpu]):
+                    pass
         with suppress(OSError):
             self._note_names()
         for spool in self._spools.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from tracekit.capture.recording import (
@@ -22,6 +22,7 @@ READ_BYTES = 1 << 16
 """More than the kernel gives at once, so that a reading ends with a whole record."""
 STEPS_BYTES = (4 << 20, 4 * READ_BYTES, READ_BYTES)
 """How much is allocated at once: less where a disk has no more."""
+FIRST_BYTES = 2 * READ_BYTES
 TOUCHED_BYTES = 2 * mmap.PAGESIZE
 FULL = (errno.ENOSPC, errno.EDQUOT)
 Seen = Callable[[bytes], None]
@@ -49,7 +50,8 @@ class Spool:
         self._view = memoryview(b"")
         self._map: mmap.mmap | None = None
         try:
-            self._allocate((2 * READ_BYTES, READ_BYTES))
+            os.posix_fallocate(self._file, 0, FIRST_BYTES)
+            self._end = FIRST_BYTES
             self._remap()
         except OSError:
             os.close(self._file)
@@ -93,26 +95,26 @@ class Spool:
             seen(bytes(self._view[begin - self._base : self.size - self._base]))
 
     def _extend(self) -> None:
+        for step in STEPS_BYTES:
+            try:
+                self._grow(step)
+                break
+            except (OSError, TracekitError) as error:
+                is_full = isinstance(error, TracekitError) or error.errno in FULL
+                if not is_full or step == STEPS_BYTES[-1]:
+                    raise
+        self._remap()
+
+    def _grow(self, step: int) -> None:
         end = self._end
-        self._allocate(STEPS_BYTES)
+        os.posix_fallocate(self._file, end, step)
+        self._end += step
         try:
             self._on_growth()
         except TracekitError:
             os.ftruncate(self._file, end)
             self._end = end
             raise
-        self._remap()
-
-    def _allocate(self, steps: Sequence[int]) -> None:
-        for step in steps:
-            try:
-                os.posix_fallocate(self._file, self._end, step)
-            except OSError as error:
-                if error.errno not in FULL or step == steps[-1]:
-                    raise
-                continue
-            self._end += step
-            return
 
     def _remap(self) -> None:
         self._unmap()
