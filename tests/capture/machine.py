@@ -33,6 +33,7 @@ SETTINGS = (
 )
 TIMEOUT_S = 20.0
 NOTIFY = 0x400
+MESSAGE = 2
 """Of a record that is no event of the kernel."""
 NONE = ("true",)
 """A command that does nothing."""
@@ -252,3 +253,8 @@ def records_of(data: bytes) -> list[Record]:
         found.append(Record(sequence, time_ns, *place, pid, cpu, payload))
         at += 48 + extra
     return found
+
+
+def without_messages(records: list[Record]) -> list[Record]:
+    """Leave out what was added to say control groups."""
+    return [one for one in records if not (one.category & NOTIFY and one.action == MESSAGE)]

@@ -18,7 +18,7 @@ from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
 from tracekit.report.page import SECTIONS, report
 from tracekit.report.section import Missing
-from tracekit.report.sections import locality
+from tracekit.report.sections import locality, traffic
 from tracekit.report.sections.front import reproduce, warnings
 from tracekit.store import TraceFolder
 
@@ -74,9 +74,9 @@ def test_the_text_of_the_page_is_the_golden_one(page: str) -> None:
 
 def test_the_sections_are_those_of_the_contents_the_answer_first(page: str) -> None:
     sections = re.findall(r'<section id="(\w+)"', page[page.index("<body>") :])
-    # Whose the blocks are is not known here: tests/names has a page that shows it.
-    named = locality.files_of_blocks.__name__
-    assert sections == [build.__name__ for build in SECTIONS if build.__name__ != named]
+    # Whose blocks and requests these are is not known here.
+    unknown = (locality.files_of_blocks, traffic.cgroups)
+    assert sections == [build.__name__ for build in SECTIONS if build not in unknown]
     assert re.findall(r'<li><a href="#(\w+)">', page) == sections
     assert page.index("<h1>") < page.index("<h2>")
 
