@@ -2,6 +2,8 @@
 
 import os
 import pwd
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,9 +134,22 @@ def test_the_lab_goes_on_as_who_used_sudo(sudo: Path, monkeypatch: pytest.Monkey
     assert owners(sudo / "cache") == {(OTHER, OTHER)}
 
 
+ALONE = """
+import sys
+from tracekit import cli, invoking_user
+invoking_user.MODULES = (sys.argv.pop(1),)
+cli.main()
+"""
+
+
 @pytest.mark.usefixtures("sudo")
-def test_the_lab_of_root_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_of_root_alone(tmp_path: Path) -> None:
     # GIVEN a program that is installed where only root can read it
-    monkeypatch.setattr("tracekit.invoking_user.MODULES", (str(tmp_path / "module.py"),))
-    answer = forked(lambda: invoke("lab", "run", "--", "true").exception)
-    assert answer == f"{tmp_path}/module.py cannot be read by user {OTHER}, who used sudo"
+    words = [str(tmp_path / "module.py"), "lab", "run", "--", "true"]
+    # WHEN it is to give up its rights, in a process without the threads of this one
+    ran = subprocess.run(
+        [sys.executable, "-c", ALONE, *words], capture_output=True, text=True, check=False
+    )
+    # THEN it says so
+    message = f"{tmp_path}/module.py cannot be read by user {OTHER}, who used sudo"
+    assert (ran.returncode, message in " ".join(ran.stderr.split())) == (1, True), ran.stderr
