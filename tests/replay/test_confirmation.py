@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_made_long_enough_is_not_left(replay: Replay, targ
 
     ran = replay([record(READ, 1 << 20, 8)], target=target, preexec_fn=limit)
     # THEN it is refused, and the file is gone
-    ran.refused("cannot make it as long as the plan needs", "File too large")
+    ran.refused("the plan needs a longer file than this process may write", "ulimit -f")
     assert not target.exists()
 
 
