@@ -1,6 +1,8 @@
 """The control group of a request: in the kernel's form, and as the captures of tracekit say it."""
 
+import shutil
 import struct
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +107,30 @@ def test_a_file_of_a_capture_says_the_same_in_messages(tmp_path: Path, version: 
         found += b"" if data[head:end].startswith(b"cgroup ") else data[:end]
         data = data[end:]
     assert found == without
+
+
+@pytest.mark.skipif(shutil.which("blkparse") is None, reason="needs blkparse")
+def test_blkparse_merges_the_files_of_cpus_with_their_messages(tmp_path: Path) -> None:
+    # GIVEN files of two CPUs on which three groups take turns, three events at a time
+    rng = np.random.default_rng(1)
+    files: list[list[Event]] = [[], []]
+    expected = {}
+    for at in range(900):
+        cpu, group = int(rng.integers(2)), (42, 43, 7)[rng.integers(3)]
+        line = f"{at // 3 * 10} Q W {8 * at}+8 cpu={cpu} dev=7,1 cgroup={group}"
+        files[cpu].append(event(line))
+        expected[8 * at] = f"#{group}"
+    for cpu, events in enumerate(files):
+        raw = tmp_path / f"raw{cpu}"
+        raw.write_bytes(b"".join(one.pack(0) for one in events))
+        with (tmp_path / f"x.blktrace.{cpu}").open("wb") as target:
+            write_cpu_file(target, [raw], cpu=cpu, notes=[])
+    # WHEN blkparse makes one stream of them
+    command = ["blkparse", "-i", "x", "-d", "merged", "-O"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    # THEN each request has its group still
+    decoded = decode((tmp_path / "merged").read_bytes())
+    assert {row["sector"]: row["cgroup"] for row in decoded.rows} == expected
 
 
 @pytest.mark.parametrize(
