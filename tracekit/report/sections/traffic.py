@@ -302,15 +302,15 @@ def processes(evidence: Evidence) -> Parts:
     return {"figure": drawn}
 
 
-def by_name(table: pd.DataFrame, kind: str, *, value: str = "request_count") -> pd.DataFrame:
-    """Return one row a process or cgroup, the busiest first, and one column of values a role."""
+def by_name(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return one row a process or cgroup, the busiest first, and one column of requests a role."""
     names = [NOT_KNOWN if fmt.is_missing(name) else fmt.printable(name) for name in table[kind]]
     return (
         table.assign(name=names)
         .pivot_table(
             index=[f"{kind}_rank", "name"],
             columns="role",
-            values=value,
+            values="request_count",
             aggfunc="sum",
             fill_value=0,
         )
