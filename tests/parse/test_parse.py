@@ -83,6 +83,29 @@ def test_a_folder_of_a_version_without_control_groups_can_be_used(tmp_path: Path
     assert other["cgroup"].null_count == other.num_rows == table.num_rows
 
 
+def test_control_groups_have_a_table_and_a_section(tmp_path: Path) -> None:
+    # GIVEN a capture of two control groups, one of which has markup for a path
+    place = tmp_path / "capture"
+    place.mkdir()
+    lines = (f"{10 * at} Q W {8 * at}+8 cgroup={5 + at % 2}" for at in range(20))
+    (place / "a.blktrace.0").write_bytes(pack("\n".join(lines)))
+    (place / "layout.json").write_text(json.dumps(LAYOUT | {"cgroups": {"5": "/<b>5</b>"}}))
+    folder, _ = parse([place], tmp_path / "trace")
+    # WHEN it is analyzed and reported by default
+    for command in ("classify", "analyze"):
+        succeed(command, folder.path)
+    succeed("report", folder.path, "-o", tmp_path / "report.html")
+    # THEN the groups have their table and their section, and the path is text
+    table = pq.read_table(folder.table("findings/cgroups")).to_pylist()
+    assert [(row["cgroup"], row["request_count"]) for row in table] == [
+        ("#6", 10),
+        ("/<b>5</b>", 10),
+    ]
+    page = (tmp_path / "report.html").read_text()
+    assert '<section id="cgroups"' in page
+    assert "<b>5</b>" not in page
+
+
 @pytest.mark.parametrize("name", sorted(COMPRESSORS))
 def test_compression_is_known_by_content(tmp_path: Path, name: str) -> None:
     # GIVEN a compressed file whose name does not say so
