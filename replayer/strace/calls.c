@@ -7,85 +7,36 @@
 #include <unistd.h>
 
 #include "strace/follow.h"
+#include "strace/reader.h"
+#include "strace/records.h"
 
 #define LINES_AT_ONCE 65536
-#define READ_BYTES ((size_t)1 << 18)
 
-/* Lines of an open file; all zero but for `fd` is a reader at its file's place. */
-struct reader {
-  int fd;
-  bool is_at_end;
-  char *text;
-  size_t from, to, capacity; /* of `text`: what was read and not yet given */
-  int64_t bytes;             /* given so far */
-};
-
+/* Makes rows of a text or of a recording. */
 struct decoder {
   struct tk_calls calls; /* the first, so that a pointer to it is one to the decoder */
   struct reader reader;
+  struct records records; /* where the file is no text */
   bool is_at_end;
 };
 
 static struct decoder *decoder_of(struct tk_calls *calls) { return (struct decoder *)calls; }
 
-static int fill(struct reader *reader) {
-  if (reader->from) {
-    memmove(reader->text, reader->text + reader->from, reader->to - reader->from);
-    reader->to -= reader->from;
-    reader->from = 0;
-  }
-
-  /* A line may be longer than the buffer, which then grows. */
-  if (reader->capacity - reader->to < READ_BYTES) {
-    size_t capacity = (reader->to + READ_BYTES) * 2;
-    char *text = realloc(reader->text, capacity);
-    if (!text)
-      return -ENOMEM;
-    reader->text = text;
-    reader->capacity = capacity;
-  }
-  ssize_t got;
-  do
-    got = read(reader->fd, reader->text + reader->to, READ_BYTES);
-  while (got < 0 && errno == EINTR);
-  if (got < 0)
-    return -errno;
-  reader->is_at_end = got == 0;
-  reader->to += (size_t)got;
-  return 0;
+/* Takes in what the whole recording says. */
+static int survey(struct decoder *decoder) {
+  struct records_summary summary = {0};
+  struct tk_calls *calls = &decoder->calls;
+  int status = records_survey(&decoder->records, &decoder->reader, &calls->parents, &summary);
+  calls->is_by_end = true;
+  calls->stats.base_ns = summary.first_ns;
+  calls->stats.last_ns = summary.last_ns;
+  calls->stats.lost = summary.lost;
+  calls->stats.unseen = summary.unseen;
+  calls->stats.foreign = summary.foreign;
+  calls->stats.endless = !summary.has_end;
+  return status;
 }
 
-/* Gives the next line without its end; a last line without an end is cut and is given. The view
- * is valid until the next call. Returns 1, 0 at the end, -errno. */
-static int reader_line(struct reader *reader, struct view *out) {
-  size_t looked_at = 0;
-  for (;;) {
-    size_t held = reader->to - reader->from;
-    const char *text = held ? reader->text + reader->from : NULL;
-    const char *end = held > looked_at ? memchr(text + looked_at, '\n', held - looked_at) : NULL;
-    if (end || (reader->is_at_end && held)) {
-      size_t length = end ? (size_t)(end - text) : held;
-      *out = (struct view){text, length};
-      reader->from += length + (end != NULL);
-      reader->bytes += (int64_t)length + (end != NULL);
-      return 1;
-    }
-    if (reader->is_at_end)
-      return 0;
-    looked_at = held;
-    int status = fill(reader);
-    if (status)
-      return status;
-  }
-}
-
-/* Frees the memory; the file stays open. */
-static void reader_clear(struct reader *reader) {
-  free(reader->text);
-  *reader = (struct reader){.fd = reader->fd};
-}
-
-/* Reads the whole file for its parents, and goes back to its beginning. */
 static int find_parents(struct decoder *decoder) {
   struct view line;
   int status;
@@ -94,10 +45,26 @@ static int find_parents(struct decoder *decoder) {
     if (noted)
       return noted;
   }
+  return status;
+}
+
+/* Reads the whole file for what must be known before, and goes back to its beginning. */
+static int look_ahead(struct decoder *decoder) {
+  int status = records_open(&decoder->records, &decoder->reader);
+  if (status)
+    return status;
+  status = decoder->records.is_there ? survey(decoder) : find_parents(decoder);
   if (status == 0 && lseek(decoder->reader.fd, 0, SEEK_SET) < 0)
     status = -errno;
   reader_clear(&decoder->reader);
+  if (status == 0 && decoder->records.is_there)
+    status = records_open(&decoder->records, &decoder->reader);
   return status;
+}
+
+static int next_line(struct decoder *decoder, struct view *out) {
+  return decoder->records.is_there ? records_line(&decoder->records, &decoder->reader, out)
+                                   : reader_line(&decoder->reader, out);
 }
 
 static int prepare(struct decoder *decoder, const struct tk_calls_options *options) {
@@ -109,7 +76,7 @@ static int prepare(struct decoder *decoder, const struct tk_calls_options *optio
   if (options->is_snapshot && options->below)
     calls->files.below = strdup(options->below);
   bool is_whole = calls->folder && (calls->below || !options->below) && calls->inherited;
-  return is_whole ? find_parents(decoder) : -ENOMEM;
+  return is_whole ? look_ahead(decoder) : -ENOMEM;
 }
 
 int tk_calls_open(int32_t fd, const struct tk_calls_options *options, struct tk_calls **out) {
@@ -150,7 +117,7 @@ int tk_calls_inherit(struct tk_calls *calls, int32_t fd, const char *path, int64
 static int read_lines(struct decoder *decoder) {
   for (int i = 0; i < LINES_AT_ONCE; i++) {
     struct view line;
-    int status = reader_line(&decoder->reader, &line);
+    int status = next_line(decoder, &line);
     if (status == 0) {
       decoder->is_at_end = true;
       for (uint32_t place = 0; place < decoder->calls.tasks.count; place++)
@@ -169,8 +136,9 @@ int64_t tk_calls_next(struct tk_calls *calls, struct tk_operation *out, int64_t 
   struct decoder *decoder = decoder_of(calls);
   for (;;) {
     const struct tk_calls_stats *stats = &calls->stats;
-    int64_t oldest = tasks_oldest_head(&calls->tasks, stats->last_ns) - stats->base_ns;
-    int64_t until = decoder->is_at_end ? INT64_MAX : oldest;
+    int64_t oldest = calls->is_by_end ? records_oldest(&decoder->records)
+                                      : tasks_oldest_head(&calls->tasks, stats->last_ns);
+    int64_t until = decoder->is_at_end ? INT64_MAX : oldest - stats->base_ns;
     int64_t count = window_take(&calls->window, until, out, capacity, &calls->stats.forced);
     if (count || decoder->is_at_end)
       return count;
@@ -225,6 +193,7 @@ void tk_calls_close(struct tk_calls *calls) {
     return;
   struct decoder *decoder = decoder_of(calls);
   reader_clear(&decoder->reader);
+  records_clear(&decoder->records);
   thread_parents_clear(&calls->parents);
   tasks_clear(&calls->tasks);
   descriptors_free(calls->inherited);

@@ -1,7 +1,8 @@
 /* The decoder of strace's output: an open file in, rows of file operations and files out.
  *
- * The text is what `strace -f -y -s 0 -X raw` writes with nanoseconds (tracekit/capture/files.py
- * has the whole command). A decoder is used by one thread at a time. Nothing is printed; the
+ * The text is what `strace -f -y -s 0 -X raw` writes with nanoseconds (tracekit/capture/strace.py
+ * has the whole command). A recording of tracekit-bpf (capture/file_record.h) is followed as the
+ * text that it stands for. A decoder is used by one thread at a time. Nothing is printed; the
  * process never exits. */
 #ifndef TRACEKIT_STRACE_CALLS_H
 #define TRACEKIT_STRACE_CALLS_H
@@ -36,6 +37,10 @@ struct tk_calls_stats {
   int64_t backwards;        /* lines with a time before the line before */
   int64_t forced;           /* rows that left before an older call had ended */
   int64_t orphan_threads;   /* threads that no call made */
+  int64_t lost;             /* of a recording: calls and events for which there was no space */
+  int64_t unseen;           /* of a recording: at most so many that the kernel did not show */
+  int64_t foreign;          /* of a recording: calls of 32-bit programs, at least */
+  int64_t endless;          /* 1: a recording that was cut: more may be lost than is counted */
   int64_t base_ns, last_ns; /* unix time of the first line and of the last */
 };
 
@@ -55,7 +60,7 @@ struct tk_calls_file {
 };
 
 /* Makes a decoder of a descriptor at its first byte that can be read twice, and that stays the
- * caller's. Returns 0, -ENOMEM, or the errno of a failed read. */
+ * caller's. Returns 0, -ENOMEM, -EBADMSG for a damaged recording, or the errno of a failed read. */
 TK_EXPORT int tk_calls_open(int32_t fd, const struct tk_calls_options *options,
                             struct tk_calls **out);
 

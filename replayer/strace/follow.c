@@ -84,12 +84,23 @@ static struct task *find_task(struct tk_calls *calls, uint32_t tid) {
   return new_task(calls, tid);
 }
 
+/* Takes in the first part of a call that is interrupted by other lines. */
+static int follow_head(struct task *task, const struct line *line) {
+  struct cursor at = {line->body.text, line->body.text + line->body.length};
+  struct described closed;
+  bool is_close = line->name.length == 5 && memcmp(line->name.text, "close", 5) == 0;
+  if (is_close && cursor_described(&at, &closed))
+    begin_close(task, closed.fd);
+  task->is_head_row = may_be_row(line);
+  return task_keep_head(task, line->body, line->time_ns);
+}
+
 /* Closes what an ended thread was the last to have open. */
 static int end_task(struct tk_calls *calls, struct task *task, int64_t time_ns) {
   struct task ended = *task;
   struct step step = {.calls = calls, .task = &ended, .start_ns = time_ns, .end_ns = NOTHING};
   struct descriptors *left = tasks_end(&calls->tasks, task);
-  int status = 0;
+  int status = ended.closing.handle ? drop_handle(&step, ended.closing.handle - 1) : 0;
   for (int64_t fd = 0; left && fd < left->capacity && !status; fd++)
     status = close_descriptor(&step, left, fd);
   descriptors_free(left);
@@ -122,8 +133,10 @@ static int follow_resumed(struct tk_calls *calls, struct task *task, const struc
   return follow_call(calls, task, line, body, task->head_ns);
 }
 
-static int take_time(struct tk_calls *calls, struct line *line) {
+static void take_time(struct tk_calls *calls, struct line *line) {
   struct tk_calls_stats *stats = &calls->stats;
+  if (calls->is_by_end)
+    return;
   if (stats->base_ns == 0)
     stats->base_ns = stats->last_ns = line->time_ns;
   if (line->time_ns < stats->last_ns) {
@@ -131,7 +144,6 @@ static int take_time(struct tk_calls *calls, struct line *line) {
     line->time_ns = stats->last_ns;
   }
   stats->last_ns = line->time_ns;
-  return 0;
 }
 
 int follow_line(struct tk_calls *calls, struct view text) {
@@ -159,6 +171,5 @@ int follow_line(struct tk_calls *calls, struct view text) {
     return follow_resumed(calls, task, &line);
   if (line.kind == LINE_CALL)
     return follow_call(calls, task, &line, line.body, line.time_ns);
-  task->is_head_row = may_be_row(&line);
-  return task_keep_head(task, line.body, line.time_ns);
+  return follow_head(task, &line);
 }

@@ -154,8 +154,13 @@ static const struct {
     {"EXDEV", EXDEV},
 };
 
-/* Returns the errno of a name such as ENOENT, or EIO for one that no file system call gives. */
+/* Returns the errno of a name such as ENOENT, or of E and a number as a recording has it, or EIO
+ * for one that no file system call gives. */
 static int32_t error_number(struct view name) {
+  struct cursor number = {name.text + 1, name.text + name.length};
+  int64_t value = 0;
+  if (name.length > 1 && cursor_number(&number, &value) && number.at == number.end)
+    return value > 0 && value < INT32_MAX ? (int32_t)value : EIO;
   for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
     if (strlen(errors[i].name) == name.length &&
         memcmp(errors[i].name, name.text, name.length) == 0)

@@ -90,9 +90,13 @@ int on_close(struct step *step) {
   struct described described;
   if (!cursor_described(&step->at, &described))
     return -EINVAL;
-  if (step->call.error == EBADF)
+  struct slot taken = step->task->closing;
+  step->task->closing = (struct slot){0};
+  if (step->call.error == EBADF && !taken.handle)
     return 0;
   step->call.error = 0; /* after any error of close the descriptor is gone */
+  if (taken.handle)
+    return drop_handle(step, taken.handle - 1);
   return close_descriptor(step, step->task->descriptors, described.fd);
 }
 

@@ -92,12 +92,15 @@ bool read_number(struct step *step, int64_t *out) {
   return is_number;
 }
 
-int close_descriptor(const struct step *step, struct descriptors *descriptors, int64_t fd) {
+void begin_close(struct task *task, int64_t fd) {
+  if (descriptors_get(task->descriptors, fd) < 0)
+    return;
+  task->closing = task->descriptors->slots[fd];
+  task->descriptors->slots[fd] = (struct slot){0};
+}
+
+int drop_handle(const struct step *step, int32_t place) {
   struct tk_calls *calls = step->calls;
-  int32_t place = descriptors_get(descriptors, fd);
-  if (place < 0)
-    return 0;
-  descriptors->slots[fd] = (struct slot){0};
   if (!handles_drop(&calls->handles, place))
     return 0;
   const struct handle *handle = &calls->handles.handles[place];
@@ -106,6 +109,14 @@ int close_descriptor(const struct step *step, struct descriptors *descriptors, i
   row.handle = handle->id;
   row.flags = handle->flags;
   return add_row(calls, row);
+}
+
+int close_descriptor(const struct step *step, struct descriptors *descriptors, int64_t fd) {
+  int32_t place = descriptors_get(descriptors, fd);
+  if (place < 0)
+    return 0;
+  descriptors->slots[fd] = (struct slot){0};
+  return drop_handle(step, place);
 }
 
 int set_descriptor(struct step *step, int64_t fd, int32_t handle, bool is_closed_by_exec) {

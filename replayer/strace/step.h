@@ -28,6 +28,7 @@ struct tk_calls {
   int64_t left_out_counts[MOST_LEFT_OUT];
   struct window window;
   struct tk_calls_stats stats;
+  bool is_by_end; /* lines come in the order of their ends, and the times of the stats are known */
   char *folder, *below;
   char bad_line[TK_CALLS_TEXT];
 };
@@ -69,6 +70,13 @@ int32_t described_file(struct tk_calls *calls, struct view path);
 /* Sets what handle a descriptor leads to, after what it led to before was closed unseen. Returns 0,
  * -EINVAL for no number of a descriptor, -ENOMEM. */
 int set_descriptor(struct step *step, int64_t fd, int32_t handle, bool is_closed_by_exec);
+
+/* Takes away what a descriptor led to at the beginning of a close, for drop_handle at its end. */
+void begin_close(struct task *task, int64_t fd);
+
+/* Drops one share of a handle; the row of a close is made when it was the last one. `end_ns` may be
+ * NOTHING. Returns 0 or -ENOMEM. */
+int drop_handle(const struct step *step, int32_t place);
 
 /* Takes a descriptor away; the row of a close is made when it was the last one of its handle.
  * `end_ns` may be NOTHING. Returns 0 or -ENOMEM. */

@@ -24,6 +24,7 @@ struct task {
   struct descriptors *descriptors;
   struct folder *folder;
   struct maps *maps;
+  struct slot closing; /* of a close whose first part was read: another thread may get its number */
   bool has_head, is_head_row; /* in a call whose first part was read; it may become a row */
   char *head;
   size_t head_length, head_capacity;

@@ -99,6 +99,32 @@ def test_rows_stand_in_the_order_of_their_starts(tmp_path: Path) -> None:
     assert found.stats["joined"] == 1
 
 
+def test_a_descriptor_that_is_being_closed_can_be_given_again(tmp_path: Path) -> None:
+    # GIVEN two threads: one's close is on its way while the other gets the same number
+    text = lines(
+        opened("a", 0o102),
+        THREAD,
+        wrote(10),
+        "close(3</w/a> <unfinished ...>",
+        (101, opened("b", 0o102)),
+        "<... close resumed>) = 0 <0.000000001>",
+        (101, wrote(7, "b")),
+        (101, "close(3</w/b>) = 0 <0.000000001>"),
+    )
+    # WHEN it is decoded
+    rows, found = decode_text(tmp_path, text)
+    # THEN the first file is closed, and the second one's place is known
+    assert some(rows, "operation", "path", "handle", "offset_bytes", "tid") == [
+        ("open", "/w/a", 0, None, 100),
+        ("write", "/w/a", 0, 0, 100),
+        ("close", "/w/a", 0, None, 100),
+        ("open", "/w/b", 1, None, 101),
+        ("write", "/w/b", 1, 0, 101),
+        ("close", "/w/b", 1, None, 101),
+    ]
+    assert found.stats["adopted"] == found.stats["unplaced"] == 0
+
+
 def test_exec_closes_and_names(tmp_path: Path) -> None:
     # GIVEN a program that opens two files, one to be closed by exec, and runs another from a thread
     text = lines(
@@ -397,7 +423,7 @@ def test_what_is_not_understood_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "wrote nothing"),
+        (b"", "no call was recorded"),
         (b"hello\nworld\n", "2 of 2 lines .* line 1: 'hello'"),
         (bytes(range(256)) * 40, "lines are not what strace prints"),
         (lines(opened("a", 0)).encode() + b"x\n" * 3, "3 of 4 lines .* line 2: 'x'"),

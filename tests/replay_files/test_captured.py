@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.capture.file_captures import NEEDS_STRACE, capture
+from tests.capture.file_captures import NEEDS_STRACE, SOURCES, capture
 from tests.command_line import invoke, refused, succeed
 from tests.replay.disk import call, image, mounted
 from tests.replay_files.captured import Row, read_plan, trace
-from tracekit.capture import files as file_capture
 from tracekit.errors import InputError, PartialError
 from tracekit.plans.file_plan import APPEND, AT_POSITION, EXCLUSIVE, SYNC, UNTIMED
 from tracekit.replay.captured import Uses, compile_files, lanes, waits
@@ -268,16 +267,17 @@ echo x > alias/file
 """
 
 
+@pytest.mark.parametrize("source", SOURCES)
 def test_what_is_done_through_links_is_replayed_and_links_are_left_out(
-    tmp_path: Path, work: Path, target: Path
+    tmp_path: Path, work: Path, target: Path, source: str
 ) -> None:
-    if reason := file_capture.probe():
-        pytest.skip(reason)
     # GIVEN a capture of a command that writes and reads through links, and renames and removes one
     place = tmp_path / "trace"
     tracekit = [sys.executable, "-m", "tracekit"]
-    words = ["capture", "--files", "--below", ".", "-o", str(place), "--", "sh", "-c", LINKS]
-    subprocess.run([*tracekit, *words], cwd=work, check=True, capture_output=True)
+    words = ["capture", "--files", "--source", source, "--below", ".", "-o", str(place)]
+    subprocess.run(
+        [*tracekit, *words, "--", "sh", "-c", LINKS], cwd=work, check=True, capture_output=True
+    )
     # WHEN it is replayed
     told = succeed("replay", place, "--files", target).stdout
     # THEN what was done to the link itself is left out and counted, and all the rest went as it did
