@@ -1,10 +1,15 @@
-/* tracekit-bpf: records the block requests of disks with a BPF program, until its input ends.
+/* tracekit-bpf: records with BPF programs, until its input ends.
  *
- *   tracekit-bpf OUTPUT RING_BYTES DISK...   each disk as a number, major << 20 | minor
- *   tracekit-bpf --probe                     loads and attaches it, and ends
+ *   tracekit-bpf OUTPUT RING_BYTES DISK...           the block requests of disks, each given as a
+ *                                                    number, major << 20 | minor
+ *   tracekit-bpf --files OUTPUT RING_BYTES PROCESS   the file system calls of the next child of a
+ *                                                    process and of all that come from it; ends
+ *                                                    with the last of them
+ *   tracekit-bpf --probe | --probe-files             loads and attaches the programs, and ends
  *
- * Answers a line once it records. OUTPUT is described in block_record.h. Exit status: 0, 1 after a
- * message on stderr that says what failed; what was written until then is whole records. */
+ * Answers a line once it records. OUTPUT is described in block_record.h and file_record.h. Exit
+ * status: 0, 1 after a message on stderr that says what failed; what was written until then is
+ * whole records. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/file_recorder.h"
 #include "capture/recorder.h"
 
 #define POLL_MS 100
@@ -62,10 +68,17 @@ static int record_until_end(struct recorder *recorder) {
   return status ? failed("what the kernel recorded cannot be written", status) : EXIT_SUCCESS;
 }
 
+static const char bad_ring[] = "the ring's bytes are no power of two from 65536";
+
+static int ring_from(const char *text, unsigned long *out) {
+  int status = number_from(text, MOST_RING, out);
+  return status || *out < LEAST_RING || (*out & (*out - 1)) ? -EINVAL : 0;
+}
+
 static int record(int count, char **words) {
   unsigned long ring = 0, disk = 0;
-  if (number_from(words[1], MOST_RING, &ring) || ring < LEAST_RING || (ring & (ring - 1)))
-    return failed("the ring's bytes are no power of two from 65536", -EINVAL);
+  if (ring_from(words[1], &ring))
+    return failed(bad_ring, -EINVAL);
   struct recorder *recorder = NULL;
   int status = recorder_open(&recorder, ring);
   if (status)
@@ -79,6 +92,61 @@ static int record(int count, char **words) {
   recorder_free(recorder);
   return code;
 }
+
+#ifdef TRACEKIT_FILES_OBJECT
+static int record_files_until_end(struct file_recorder *recorder, unsigned long process) {
+  int status = file_recorder_attach(recorder, (pid_t)process);
+  if (status)
+    return failed("the BPF programs cannot be attached", status);
+  if (puts("recording") < 0 || fflush(stdout))
+    return failed("the start cannot be answered", -errno);
+  while (status == 0 && !is_asked_to_end && !has_ended(STDIN_FILENO) &&
+         !file_recorder_is_over(recorder))
+    status = file_recorder_take(recorder, POLL_MS);
+  int ended = file_recorder_end(recorder);
+  status = status ? status : ended;
+  return status ? failed("what the kernel recorded cannot be written", status) : EXIT_SUCCESS;
+}
+
+static int record_files(char **words) {
+  unsigned long ring = 0, process = 0;
+  if (ring_from(words[1], &ring))
+    return failed(bad_ring, -EINVAL);
+  int status = number_from(words[2], INT32_MAX, &process);
+  if (status)
+    return failed(words[2], status);
+  struct file_recorder *recorder = NULL;
+  status = file_recorder_open(&recorder, ring);
+  if (status)
+    return failed("the BPF programs cannot be loaded", status);
+  status = file_recorder_write_to(recorder, words[0]);
+  int code = status ? failed(words[0], status) : record_files_until_end(recorder, process);
+  file_recorder_free(recorder);
+  return code;
+}
+
+static int probe_files(void) {
+  struct file_recorder *recorder = NULL;
+  int status = file_recorder_open(&recorder, LEAST_RING);
+  if (status)
+    return failed("the BPF programs cannot be loaded", status);
+  status = file_recorder_attach(recorder, getpid());
+  file_recorder_free(recorder);
+  return status ? failed("the BPF programs cannot be attached", status) : EXIT_SUCCESS;
+}
+#else
+static int without_files(void) {
+  fprintf(stderr, "file system calls are recorded on x86-64 only\n");
+  return EXIT_FAILURE;
+}
+
+static int record_files(char **words) {
+  (void)words;
+  return without_files();
+}
+
+static int probe_files(void) { return without_files(); }
+#endif
 
 static int probe(void) {
   struct recorder *recorder = NULL;
@@ -96,8 +164,13 @@ int main(int count, char **words) {
     return failed("signals", -errno);
   if (count == 2 && strcmp(words[1], "--probe") == 0)
     return probe();
+  if (count == 2 && strcmp(words[1], "--probe-files") == 0)
+    return probe_files();
+  if (count == 5 && strcmp(words[1], "--files") == 0)
+    return record_files(words + 2);
   if (count >= 4)
     return record(count - 1, words + 1);
-  fprintf(stderr, "usage: tracekit-bpf OUTPUT RING_BYTES DISK... | tracekit-bpf --probe\n");
+  fprintf(stderr, "usage: tracekit-bpf OUTPUT RING_BYTES DISK..."
+                  " | --files OUTPUT RING_BYTES PROCESS | --probe | --probe-files\n");
   return EXIT_FAILURE;
 }

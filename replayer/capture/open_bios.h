@@ -78,6 +78,10 @@ static __always_inline void begin_bio(struct block_record *record, struct bio *b
   record->cgroup = cgroup_of(bio);
 }
 
+static __always_inline void pass_on(struct block_record *record) {
+  pass_on_bytes(record, sizeof(*record), false);
+}
+
 static __always_inline struct block_record *find_bio(struct bio *bio) {
   __u64 key = (__u64)bio;
   return bpf_map_lookup_elem(&open_bios, &key);

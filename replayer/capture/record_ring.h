@@ -9,8 +9,6 @@
 #include <bpf/bpf_helpers.h>
 #include <stdbool.h>
 
-#include "block_record.h"
-
 #define WAKE_PART 4 /* of the ring: one of so many */
 
 struct {
@@ -31,13 +29,16 @@ static void count_lost(void) {
     ++*count;
 }
 
-static __always_inline void pass_on(struct block_record *record) {
+/* Passes bytes on, and counts them when the ring has no space. Returns whether it had. */
+static __always_inline bool pass_on_bytes(void *data, __u32 size, bool is_urgent) {
   /* The reader looks by itself, and is woken when much waits for it. */
   bool is_much = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) * WAKE_PART >=
                  bpf_ringbuf_query(&records, BPF_RB_RING_SIZE);
-  __u64 flags = is_much ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-  if (bpf_ringbuf_output(&records, record, sizeof(*record), flags) != 0)
-    count_lost();
+  __u64 flags = is_much || is_urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+  if (bpf_ringbuf_output(&records, data, size, flags) == 0)
+    return true;
+  count_lost();
+  return false;
 }
 
 #endif

@@ -1,20 +1,17 @@
 #include "capture/recorder.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/types.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "capture/block_record.h"
+#include "capture/kernel_programs.h"
 
 #define BUFFER_RECORDS 4096
-#define MOST_PROGRAMS 32
 
 /* The program as clang made it, held in this one. */
 extern const unsigned char tracekit_block_bpf[], tracekit_block_bpf_end[];
@@ -27,37 +24,23 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 
 struct recorder {
-  struct bpf_object *object;
-  struct ring_buffer *ring;
-  struct bpf_link *links[MOST_PROGRAMS];
-  size_t link_count;
-  struct block_record *buffer; /* of BUFFER_RECORDS */
-  size_t buffered;             /* records */
-  int file;                    /* -1: none */
-  int disks, lost, open_bios;  /* maps */
-  int cpus;
+  struct kernel_programs programs;
+  struct block_record *buffer;         /* of BUFFER_RECORDS */
+  size_t buffered;                     /* records */
+  int file;                            /* -1: none */
+  int failure;                         /* -errno of the write that failed */
+  int disks, open_bios;                /* maps */
   uint64_t lost_before, unseen_before; /* as last written */
 };
 
-static int write_whole(int file, const void *data, size_t size) {
-  const char *at = data;
-  while (size) {
-    ssize_t count = write(file, at, size);
-    if (count < 0 && errno != EINTR)
-      return -errno;
-    if (count > 0) {
-      at += count;
-      size -= (size_t)count;
-    }
-  }
-  return 0;
-}
-
-/* A record that a full disk cut in two ends the file: whole records come before it. */
+/* A record that a full disk cut in two ends the file: whole records come before it, and nothing
+ * behind it where there is space again. */
 static int flush_buffer(struct recorder *recorder) {
   size_t size = recorder->buffered * sizeof(*recorder->buffer);
   recorder->buffered = 0;
-  return write_whole(recorder->file, recorder->buffer, size);
+  if (recorder->failure == 0)
+    recorder->failure = write_whole(recorder->file, recorder->buffer, size);
+  return recorder->failure;
 }
 
 static int add(struct recorder *recorder, const struct block_record *record) {
@@ -78,26 +61,13 @@ int recorder_open(struct recorder **out, size_t ring_bytes) {
   recorder->file = -1;
   int status = -ENOMEM;
   recorder->buffer = calloc(BUFFER_RECORDS, sizeof(*recorder->buffer));
-  recorder->cpus = libbpf_num_possible_cpus();
-  if (!recorder->buffer || recorder->cpus < 1)
-    goto free_recorder;
-  size_t size = (size_t)(tracekit_block_bpf_end - tracekit_block_bpf);
-  recorder->object = bpf_object__open_mem(tracekit_block_bpf, size, NULL);
-  status = -errno;
-  if (!recorder->object)
-    goto free_recorder;
-  struct bpf_map *records = bpf_object__find_map_by_name(recorder->object, "records");
-  status = bpf_map__set_max_entries(records, (uint32_t)ring_bytes);
-  status = status ? status : bpf_object__load(recorder->object);
+  struct object_text text = {tracekit_block_bpf, tracekit_block_bpf_end};
+  if (recorder->buffer)
+    status = programs_open(&recorder->programs, text, ring_bytes, add_from_ring, recorder);
   if (status)
     goto free_recorder;
-  recorder->disks = bpf_object__find_map_fd_by_name(recorder->object, "disks");
-  recorder->lost = bpf_object__find_map_fd_by_name(recorder->object, "lost");
-  recorder->open_bios = bpf_object__find_map_fd_by_name(recorder->object, "open_bios");
-  recorder->ring = ring_buffer__new(bpf_map__fd(records), add_from_ring, recorder, NULL);
-  status = -errno;
-  if (!recorder->ring)
-    goto free_recorder;
+  recorder->disks = programs_map(&recorder->programs, "disks");
+  recorder->open_bios = programs_map(&recorder->programs, "open_bios");
   *out = recorder;
   return 0;
 
@@ -119,71 +89,15 @@ int recorder_write_to(struct recorder *recorder, const char *path) {
   _Static_assert(sizeof(fields) < sizeof(header), "the fields' names need more bytes");
   _Static_assert(BLOCK_COMM_BYTES == 16, "as the header has it");
   memcpy(header, fields, sizeof(fields));
-  recorder->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (recorder->file < 0)
-    return -errno;
-  return write_whole(recorder->file, header, sizeof(header));
+  recorder->file = create_file(path);
+  return recorder->file < 0 ? recorder->file : write_whole(recorder->file, header, sizeof(header));
 }
 
-int recorder_attach(struct recorder *recorder) {
-  struct bpf_program *program;
-  bpf_object__for_each_program(program, recorder->object) {
-    if (recorder->link_count == MOST_PROGRAMS)
-      return -E2BIG;
-    struct bpf_link *link = bpf_program__attach(program);
-    if (!link)
-      return -errno;
-    recorder->links[recorder->link_count++] = link;
-  }
-  return 0;
-}
-
-static void detach(struct recorder *recorder) {
-  while (recorder->link_count)
-    bpf_link__destroy(recorder->links[--recorder->link_count]);
-}
-
-/* Gives the records for which the ring had no room. */
-static int lost_records(struct recorder *recorder, uint64_t *sum) {
-  uint32_t zero = 0;
-  uint64_t *counts = calloc((size_t)recorder->cpus, sizeof(*counts));
-  if (!counts)
-    return -ENOMEM;
-  int status = bpf_map_lookup_elem(recorder->lost, &zero, counts) ? -errno : 0;
-  *sum = 0;
-  for (int cpu = 0; cpu < recorder->cpus && status == 0; cpu++)
-    *sum += counts[cpu];
-  free(counts);
-  return status;
-}
-
-static uint64_t left_out(const struct bpf_program *program) {
-  struct bpf_prog_info info = {0};
-  uint32_t size = sizeof(info);
-  int status = bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size);
-  return status ? 0 : info.recursion_misses;
-}
-
-/* Gives how many events of all disks nobody was run for at most: the kernel runs no program inside
- * of itself on a CPU. A program whose name ends so stands behind another, for what that was not run
- * for. */
-static uint64_t unseen_events(struct recorder *recorder) {
-  static const char second[] = "_again";
-  uint64_t sum = 0, before = 0;
-  struct bpf_program *program;
-  bpf_object__for_each_program(program, recorder->object) {
-    uint64_t count = left_out(program);
-    sum += count;
-    if (strstr(bpf_program__name(program), second)) /* The two together count the fewer. */
-      sum -= count > before ? count : before;
-    before = count;
-  }
-  return sum;
-}
+int recorder_attach(struct recorder *recorder) { return programs_attach(&recorder->programs); }
 
 static int add_losses(struct recorder *recorder) {
-  uint64_t lost = 0, unseen = unseen_events(recorder);
-  int status = lost_records(recorder, &lost);
+  uint64_t lost = 0, unseen = programs_unseen(&recorder->programs);
+  int status = programs_lost(&recorder->programs, &lost);
   if (status || (lost == recorder->lost_before && unseen == recorder->unseen_before))
     return status;
   recorder->lost_before = lost;
@@ -193,10 +107,8 @@ static int add_losses(struct recorder *recorder) {
 }
 
 int recorder_take(struct recorder *recorder, int wait_ms) {
-  int count = ring_buffer__poll(recorder->ring, wait_ms);
-  if (count >= 0 || count == -EINTR) /* not woken: what is there is taken all the same */
-    count = ring_buffer__consume(recorder->ring);
-  int status = count < 0 ? count : add_losses(recorder);
+  int status = programs_take(&recorder->programs, wait_ms);
+  status = status ? status : add_losses(recorder);
   return status ? status : flush_buffer(recorder);
 }
 
@@ -215,7 +127,7 @@ static int add_open(struct recorder *recorder) {
 }
 
 int recorder_end(struct recorder *recorder) {
-  detach(recorder);
+  programs_detach(&recorder->programs);
   int status = recorder_take(recorder, 0);
   status = status ? status : add_open(recorder);
   status = status ? status : flush_buffer(recorder);
@@ -225,9 +137,7 @@ int recorder_end(struct recorder *recorder) {
 void recorder_free(struct recorder *recorder) {
   if (!recorder)
     return;
-  detach(recorder);
-  ring_buffer__free(recorder->ring);
-  bpf_object__close(recorder->object);
+  programs_close(&recorder->programs);
   if (recorder->file >= 0)
     (void)close(recorder->file); /* What matters is synced. */
   free(recorder->buffer);

@@ -7,6 +7,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from tests.capture.machine import Disk, run_capture, small_disk
 from tests.capture.test_unseen import READS, mixed, reads
 from tests.replay.disk import image, loop
 from tracekit._native.calls import Calls, Start
-from tracekit.capture.files import decode
+from tracekit.capture.files import SOURCES, decode
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import tracefs_folder
@@ -139,18 +140,42 @@ PROGRAMS = {
 }
 
 
-def overhead(out: Bench, name: str, program: list[str]) -> None:
-    """Print what a program takes without and with the capture."""
+class FileRounds:
+    """Runs of one program, untraced and under each source of file operations."""
+
+    def __init__(self, folder: Path, program: list[str]) -> None:
+        self.folder, self.program = folder, program
+        self.calls: dict[str, int] = {}
+        self.lost: dict[str, int] = {}
+
+    def run(self, source: str) -> float:
+        """Return the seconds that the program took."""
+        if source == UNTRACED:
+            began_s = time.perf_counter()
+            subprocess.run(self.program, cwd=self.folder, capture_output=True, check=True)
+            return time.perf_counter() - began_s
+        words = ("--files", "--source", source, "--json", "--force", "-o", self.folder / "trace")
+        ran = run([TRACEKIT, "capture", *words, "--", *self.program], cwd=self.folder)
+        found = json.loads(ran.output)
+        self.calls[source] = found["counts"]["calls"]
+        self.lost[source] = self.lost.get(source, 0) + found["loss"]["dropped"]
+        return float(found["capture"]["overhead"]["traced_ns"]) / 1e9
+
+
+def overhead(out: Bench, name: str, program: list[str], *, rounds: int) -> None:
+    """Print what a program takes without a capture and with each source that works, by turns."""
     needs(program[0])
-    # What is read for the first time would make the untraced run the slower one.
-    subprocess.run(program, cwd=out.scratch, capture_output=True, check=True)
-    words = ("--files", "--untraced", "--json", "--force", "-o", out.scratch / "trace")
-    found = json.loads(run([TRACEKIT, "capture", *words, "--", *program], cwd=out.scratch).output)
-    cost, calls = found["capture"]["overhead"], found["counts"]["calls"]
-    untraced_s, traced_s = cost["untraced_ns"] / 1e9, cost["traced_ns"] / 1e9
-    more_us = (traced_s - untraced_s) * 1e6 / calls
-    figures = {"untraced_s": untraced_s, "traced_s": traced_s, "ratio": cost["ratio"]}
-    out.row(name, calls=calls, **figures, us_a_call=more_us)
+    runs = FileRounds(out.scratch, program)
+    # What is read for the first time would make the first run the slower one.
+    runs.run(UNTRACED)
+    working = [source for source, one in SOURCES.items() if one.probe() is None]
+    ways = {way: partial(runs.run, way) for way in (UNTRACED, *working)}
+    found = out.compare(name, ways, rounds=rounds, unit="s")
+    plain_s = statistics.median(found[UNTRACED])
+    for source in working:
+        calls, lost = runs.calls[source], runs.lost[source]
+        more_us = (statistics.median(found[source]) - plain_s) * 1e6 / calls
+        out.row(f"{name}: {source}", calls=calls, lost=lost, us_a_call=more_us)
 
 
 def write_text(file: Path, lines: int) -> None:
@@ -184,7 +209,7 @@ def python_loop(file: Path) -> None:
         assert sum(LINE.match(line.rstrip()) is not None for line in lines)
 
 
-def bench_file_capture(out: Bench, *, lines: int = 2_000_000) -> None:
+def bench_file_capture(out: Bench, *, lines: int = 2_000_000, rounds: int = 5) -> None:
     """Decode a text of strace: rows only, with both tables, in a loop; then capture programs."""
     file = out.input(f"strace-{lines}.txt", partial(write_text, lines=lines))
     ways = {
@@ -197,10 +222,9 @@ def bench_file_capture(out: Bench, *, lines: int = 2_000_000) -> None:
     }
     out.compare("strace's text", rates, rounds=1, unit="M lines/s")
     out.row("with tables", peak_mib=isolated(decode_tables, file, out.scratch)[1].peak_mib)
-    needs("strace")
     for name, program in PROGRAMS.items():
         with out.part(name):
-            overhead(out, name, program)
+            overhead(out, name, program, rounds=rounds)
 
 
 def capture_once(disk: Disk, source: str, command: list[str], folder: Path) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 from tests.capture.file_captures import NEEDS_STRACE, capture
 from tests.capture.strace_text import rows_of
 from tests.replay.disk import call, image, mounted, needs_root
-from tracekit.capture.files import FOLLOWED
+from tracekit.capture.strace import FOLLOWED
 
 pytestmark = NEEDS_STRACE
 OPERATION_OF = {
@@ -48,9 +48,9 @@ def counted(work: Path, *command: str) -> Counter[str]:
     return counts
 
 
-def captured(work: Path, *command: str) -> tuple[Counter[str], Path]:
+def captured(work: Path, *command: str, source: str) -> tuple[Counter[str], Path]:
     """Return how many rows a capture has, by operation."""
-    trace, _ = capture(work, *command)
+    trace, _ = capture(work, *command, source=source)
     operations = set(METADATA.values())
     rows = [row["operation"] for row in rows_of(trace)]
     return Counter(name for name in rows if name in operations), trace
@@ -87,7 +87,7 @@ EXPECTED = {
 
 @needs_root
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_rows_are_as_many_as_strace_counts(work: Path, name: str) -> None:
+def test_rows_are_as_many_as_strace_counts(work: Path, source: str, name: str) -> None:
     # GIVEN a tree with attributes and a link, and a program that strace counts in a copy of it
     if not shutil.which("tar"):
         pytest.skip("needs tar")
@@ -98,7 +98,7 @@ def test_rows_are_as_many_as_strace_counts(work: Path, name: str) -> None:
     command = ("sh", "-c", f"exec {PROGRAMS[name]}")
     expected = counted(copy, *command)
     # WHEN it is captured
-    found, trace = captured(work, *command)
+    found, trace = captured(work, *command, source=source)
     # THEN each call is a row, the ones that this program is for among them
     assert found == expected
     assert EXPECTED[name] - set(found) == set()
@@ -107,7 +107,7 @@ def test_rows_are_as_many_as_strace_counts(work: Path, name: str) -> None:
 
 
 @needs_root
-def test_a_clone_of_a_file_system_is_a_copy_and_is_reported(work: Path) -> None:
+def test_a_clone_of_a_file_system_is_a_copy_and_is_reported(work: Path, source: str) -> None:
     # GIVEN a file system that shares blocks between files
     if not shutil.which("mkfs.xfs"):
         pytest.skip("needs mkfs.xfs")
@@ -117,7 +117,7 @@ def test_a_clone_of_a_file_system_is_a_copy_and_is_reported(work: Path) -> None:
         (there / "a").write_bytes(bytes(1_000_000))
         # WHEN cp clones a file, and nothing else could copy it
         words = ("cp", "--reflink=always", str(there / "a"), str(there / "b"))
-        trace, _ = capture(work, *words, options=("--below", str(there)))
+        trace, _ = capture(work, *words, options=("--below", str(there)), source=source)
     # THEN it has the rows of a copy, and the trace says that no byte was moved
     rows = [
         (row["operation"], Path(row["path"]).name, row["offset_bytes"], row["done_bytes"])

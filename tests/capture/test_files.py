@@ -14,7 +14,6 @@ from tests.capture.file_captures import NEEDS_STRACE, capture
 from tests.capture.machine import rejection, start_capture, stop, wait_for
 from tests.capture.strace_text import rows_of, sizes_of, some
 
-pytestmark = NEEDS_STRACE
 # What the shells of version managers do would stand before the program's own operations.
 PYTHON = os.path.realpath(sys.executable)
 
@@ -92,12 +91,12 @@ EXPECTED: list[tuple[Any, ...]] = [
 
 
 @pytest.mark.parametrize("is_below", [True, False])
-def test_known_operations_are_all_there(work: Path, is_below: bool) -> None:
+def test_known_operations_are_all_there(work: Path, source: str, is_below: bool) -> None:
     # GIVEN a program that does a list of things, and a file that is there before
     (work / "log").write_bytes(bytes(1000))
     options = ("--below", str(work)) if is_below else ()
     # WHEN it is captured
-    trace, _ = capture(work, PYTHON, "-c", KNOWN, options=options)
+    trace, _ = capture(work, PYTHON, "-c", KNOWN, options=options, source=source)
     # THEN the rows of its files are that list
     names = {f"{work}/{name}": name for name in ("a", "b", "c", "log", "d", "d/e", "none")}
     rows = [
@@ -160,10 +159,10 @@ print(json.dumps(log))
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
-def test_offsets_are_those_of_the_kernel(work: Path, seed: str) -> None:
+def test_offsets_are_those_of_the_kernel(work: Path, source: str, seed: str) -> None:
     # GIVEN a program that asks the kernel for its position before each of 300 random operations
     (work / "a").write_bytes(bytes(3000))
-    trace, printed = capture(work, PYTHON, "-c", RANDOM, seed)
+    trace, printed = capture(work, PYTHON, "-c", RANDOM, seed, source=source)
     expected = json.loads(printed.splitlines()[0])
     # THEN reads and writes have these offsets and lengths
     rows = [
@@ -196,10 +195,10 @@ print(*(after[name] - before[name] for name in ("rchar", "wchar", "syscr", "sysc
 """
 
 
-def test_bytes_are_those_that_the_kernel_counts(work: Path) -> None:
+def test_bytes_are_those_that_the_kernel_counts(work: Path, source: str) -> None:
     # GIVEN a program that reads the kernel's counters of its own I/O
     (work / "b").write_bytes(bytes(10_000))
-    trace, printed = capture(work, PYTHON, "-c", COUNTED)
+    trace, printed = capture(work, PYTHON, "-c", COUNTED, source=source)
     counted = [int(word) for word in printed.split()[:4]]
     # THEN the rows between, and the first reading, come to the same bytes and calls
     rows = rows_of(trace)
@@ -212,7 +211,7 @@ def test_bytes_are_those_that_the_kernel_counts(work: Path) -> None:
     assert [*map(sum, done.values()), *map(len, done.values())] == counted
 
 
-def test_a_database_and_an_archiver(work: Path) -> None:
+def test_a_database_and_an_archiver(work: Path, source: str) -> None:
     # GIVEN programs of others with children, temporary files and mappings
     if not shutil.which("tar") or not shutil.which("gzip"):
         pytest.skip("needs tar and gzip")
@@ -220,7 +219,9 @@ def test_a_database_and_an_archiver(work: Path) -> None:
     code += "c.execute('create table t(a)')\n"
     code += "for i in range(20): c.execute('insert into t values (?)', (str(i) * 99,)); c.commit()"
     script = f'"{PYTHON}" -c "{code}" && tar czf ../out.tgz . && rm -f db'
-    trace, _ = capture(work, "sh", "-c", script, options=("--below", str(work.parent)))
+    trace, _ = capture(
+        work, "sh", "-c", script, options=("--below", str(work.parent)), source=source
+    )
     rows = rows_of(trace)
     info = json.loads((trace / "trace.json").read_text())
     # THEN everything was understood, and the archive is as large as what was written to it
@@ -234,10 +235,10 @@ def test_a_database_and_an_archiver(work: Path) -> None:
     assert [row["operation"] for row in rows if row["path"] == str(work / "db")][-1] == "unlink"
 
 
-def test_names_can_be_hidden(work: Path) -> None:
+def test_names_can_be_hidden(work: Path, source: str) -> None:
     # GIVEN a file and a folder with telling names
     script = "mkdir secret; echo x > secret/plan"
-    trace, _ = capture(work, "sh", "-c", script, options=("--hash-names",))
+    trace, _ = capture(work, "sh", "-c", script, options=("--hash-names",), source=source)
     # THEN no name is left, and what was equal is equal still
     paths = list(sizes_of(trace))
     rows = rows_of(trace)
@@ -248,6 +249,7 @@ def test_names_can_be_hidden(work: Path) -> None:
     assert {len(part) for path in paths for part in path.split("/")[1:]} == {16}
 
 
+@NEEDS_STRACE
 def test_overhead_is_measured(work: Path) -> None:
     command = ("dd", "if=/dev/zero", "of=out", "bs=512", "count=3000")
     trace, printed = capture(work, *command, options=("--untraced",))
@@ -259,11 +261,13 @@ def test_overhead_is_measured(work: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_a_whole_trace(work: Path, number: signal.Signals) -> None:
+def test_a_signal_leaves_a_whole_trace(work: Path, source: str, number: signal.Signals) -> None:
     # GIVEN a capture of a command that goes on for ever
     script = "while :; do echo x >> out; sleep 0.01; done"
     trace = work.parent / "trace"
-    running = start_capture("--files", "-o", trace, "--", "sh", "-c", script, cwd=work)
+    running = start_capture(
+        "--files", "--source", source, "-o", trace, "--", "sh", "-c", script, cwd=work
+    )
     wait_for((work / "out").exists)
     # WHEN it gets a signal
     code, _, messages = stop(running, number)
@@ -286,6 +290,7 @@ def test_a_signal_leaves_a_whole_trace(work: Path, number: signal.Signals) -> No
         ("--hash-names -o {0}/new /dev/loop0", "belongs to --files"),
         ("-o {0}/new", "which disk"),
         ("--files -o {0} --force -- true", "exists already"),
+        ("--files --source perf -o {0}/new -- true", "not with --files"),
     ],
 )
 def test_what_cannot_be_is_rejected(tmp_path: Path, words: str, message: str) -> None:
@@ -294,8 +299,8 @@ def test_what_cannot_be_is_rejected(tmp_path: Path, words: str, message: str) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_exit_code_of_the_command_is_reported(tmp_path: Path) -> None:
+def test_the_exit_code_of_the_command_is_reported(tmp_path: Path, source: str) -> None:
     trace = tmp_path / "trace"
-    code, text = rejection("--files", "-o", trace, "--", "sh", "-c", "exit 7")
+    code, text = rejection("--files", "--source", source, "-o", trace, "--", "sh", "-c", "exit 7")
     assert (code, "failed with status 7" in text) == (7, True)
     assert json.loads((trace / "trace.json").read_text())["capture"]["exit_status"] == 7

@@ -63,7 +63,7 @@ class Calls(Owned):
 
     kind = "tk_calls"
     made_by, freed_by = "open", "close"
-    failure = "strace's output cannot be decoded"
+    failure = "the recorded calls cannot be decoded"
 
     def __init__(self, fd: int, start: Start) -> None:
         options = struct(

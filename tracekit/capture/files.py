@@ -1,8 +1,10 @@
-"""One capture of file operations: strace runs the command, its text becomes the tables."""
+"""One capture of file operations: a source records the command's calls, which become tables."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
 import os
 import platform
 import secrets
@@ -12,8 +14,8 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +27,25 @@ from numpy.typing import NDArray
 from tracekit import metadata
 from tracekit._native.calls import APPEND, DIRECT, EXCLUSIVE, SYNC, TRUNCATE, Calls, Known, Start
 from tracekit.arrow import count_names, number_column, text_column, word_array
-from tracekit.capture.command import Ran, run, run_untraced, signals_held
+from tracekit.capture.bpf_files import BpfFiles
+from tracekit.capture.command import run_untraced
+from tracekit.capture.file_source import FileSource, Job, Recorded
 from tracekit.capture.kernel_state import opened
-from tracekit.capture.programs import probe_failure
-from tracekit.capture.recording import closed_to_others
-from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.helper_programs import (
-    find_helper,
-    helper_environment,
-    run_helper,
-    why_missing,
-    withheld,
+from tracekit.capture.recording import NothingRecordedError, closed_to_others
+from tracekit.capture.strace import Strace
+from tracekit.capture.unfinished import (
+    RAW_NAME,
+    START_NAME,
+    FileWork,
+    Manifest,
+    Unfinished,
+    boot_id,
+    new_unfinished,
 )
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.helper_programs import find_helper, run_helper
 from tracekit.invoking_user import User
+from tracekit.layout import CaptureSummary
 from tracekit.metadata import Record, TraceInfo
 from tracekit.store import new_folder, write_batches, write_info, write_table
 from tracekit.tables import EVIDENCE, FILE_KINDS, FILE_OPERATION_NAMES, FILE_OPERATIONS, FILES
@@ -132,7 +140,7 @@ def _decode_once(
 def _reject_bad(calls: Calls, stats: dict[str, int]) -> None:
     bad, lines = stats["bad_lines"], stats["lines"]
     if lines == 0:
-        raise InputError("strace wrote nothing", hint="the command was not started")
+        raise NothingRecordedError("no call was recorded", hint="the command was not started")
     # The last line is cut when strace is killed.
     if bad > max(1, lines * MOST_BAD_RATIO):
         raise InputError(
@@ -190,40 +198,10 @@ def _files(paths: list[bytes], facts: Any, hashes: Hashes | None) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=FILES)
 
 
-NAME = "strace"
-# What the decoder follows. `?` lets strace pass over calls that this machine does not have.
-FOLLOWED = (
-    *("open", "openat", "openat2", "creat", "close", "close_range", "dup", "dup2", "dup3", "fcntl"),
-    *("read", "pread64", "readv", "preadv", "preadv2"),
-    *("write", "pwrite64", "writev", "pwritev", "pwritev2"),
-    *("sendfile", "copy_file_range", "splice", "lseek", "ftruncate", "truncate", "fallocate"),
-    *("fsync", "fdatasync", "sync_file_range", "sync", "syncfs", "getdents", "getdents64"),
-    *("stat", "lstat", "fstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"),
-    *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat"),
-    *("mkdir", "mkdirat", "rmdir", "mmap", "munmap", "msync"),
-    *("clone", "clone3", "fork", "vfork", "execve", "execveat", "exit", "exit_group"),
-    *("chdir", "fchdir", "prctl", "symlink", "symlinkat", "mknod", "mknodat", "ioctl"),
-    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
-    *("utime", "utimes", "futimesat", "utimensat"),
-    *("setxattr", "lsetxattr", "fsetxattr", "getxattr", "lgetxattr", "fgetxattr"),
-    *("listxattr", "llistxattr", "flistxattr", "removexattr", "lremovexattr", "fremovexattr"),
-)
-# What moves bytes or names in ways that no row can stand for: reported by name and number.
-COUNTED = (
-    *("io_uring_setup", "io_uring_enter", "io_submit", "open_by_handle_at", "chroot"),
-    *("pivot_root", "vmsplice", "tee"),
-    *("setxattrat", "getxattrat", "listxattrat", "removexattrat", "file_setattr"),
-)
-# Numbers instead of names of flags (-X raw) are short and need no table; -s 0 keeps what is read
-# and written out of the text; -y names what is behind descriptors that were never seen opened.
-OPTIONS = (
-    *("-f", "-y", "-s", "0", "-X", "raw", "--seccomp-bpf", "--quiet=attach,personality"),
-    *("--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns"),
-    *("-e", "signal=none"),
-)
-PROBE_CALLS = 2000
-PROBE_S = 20.0
-REMEDY = "apt install strace (5.11 or newer)"
+SOURCES: dict[str, FileSource] = {one.name: one for one in (Strace(), BpfFiles())}
+"""In the order in which they are tried."""
+TRIALS = 20
+"""Times as many calls of a program that is not traced show what one takes."""
 
 
 @dataclass(frozen=True)
@@ -236,45 +214,39 @@ class Cost:
     """How much longer its own duration looks in the trace."""
 
 
-def command(output: Path, traced: Sequence[str], *, user: User | None = None) -> list[str]:
-    """Return the command that runs `traced` as the user and writes its calls to `output`."""
-    program = find_helper(NAME)
-    if program is None:
-        raise TracekitError(why_missing(NAME), hint=REMEDY)
-    calls = ",".join(f"?{name}" for name in (*FOLLOWED, *COUNTED))
-    words = [program, *OPTIONS, "-o", str(output), "-e", f"trace={calls}"]
-    if user is not None:
-        if user.name is None:
-            raise UsageError(
-                f"--files as user {user.uid}: strace knows users by name, and this one has none",
-                hint="give another --user, or --user root",
-            )
-        words.append(f"--user={user.name}")
-    variables = withheld() | (user.variables if user else {})
-    return [*words, *(f"--env={name}={text}" for name, text in variables.items()), "--", *traced]
+def choose(given: str | None) -> FileSource:
+    """Return the given source, or the first one that works here.
+
+    Raise UsageError for an unknown name, TracekitError with the reasons when none works.
+    """
+    if given is not None and given not in SOURCES:
+        raise UsageError(
+            f"--source {given}: not with --files", hint=f"known are {', '.join(SOURCES)}"
+        )
+    refused = {}
+    for source in SOURCES.values() if given is None else [SOURCES[given]]:
+        reason = source.probe()
+        if reason is None:
+            return source
+        refused[source.name] = reason
+    reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
+    hint = SOURCES[given or next(iter(SOURCES))].remedy
+    raise TracekitError(f"file operations cannot be captured: {reasons}", hint=hint)
 
 
-def probe() -> str | None:
-    """Return why strace cannot be used here, or None when it can."""
-    with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
-        try:
-            return probe_failure(command(Path(folder) / "text", ["true"]), within_s=PROBE_S)
-        except TracekitError as error:
-            return str(error)
-
-
-def tracing_cost() -> Cost | None:
+def tracing_cost(source: FileSource) -> Cost | None:
     """Measure what tracing a call costs; None where dd(1) is missing or cannot be traced."""
     if find_helper("dd") is None:
         return None
+    calls = source.probe_calls
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
-        text = Path(folder) / "text"
-        start_s = _seconds(command(text, _copy(1)))
-        traced_s = _seconds(command(text, _copy(PROBE_CALLS)))
-        plain_s = _seconds(_copy(20 * PROBE_CALLS)) - _seconds(_copy(1))
-        shown_ns = _mean_duration_ns(text)
-    plain_ns = max(plain_s, 0.0) * 1e9 / (40 * PROBE_CALLS)
-    call_ns = (traced_s - start_s) * 1e9 / (2 * PROBE_CALLS) - plain_ns
+        raw = Path(folder) / "raw"
+        start_s = source.trial_s(_copy(1), raw)
+        traced_s = source.trial_s(_copy(calls), raw)
+        plain_s = _seconds(_copy(TRIALS * calls)) - _seconds(_copy(1))
+        shown_ns = _mean_duration_ns(raw)
+    plain_ns = max(plain_s, 0.0) * 1e9 / (2 * TRIALS * calls)
+    call_ns = (traced_s - start_s) * 1e9 / (2 * calls) - plain_ns
     return Cost(max(round(call_ns), 0), max(round(shown_ns - plain_ns), 0))
 
 
@@ -288,9 +260,9 @@ def _seconds(program: Sequence[str]) -> float:
     return time.perf_counter() - began_s
 
 
-def _mean_duration_ns(text: Path) -> float:
-    """Return how long a read of /dev/zero took by the text."""
-    with opened(text) as fd, Calls(fd, Start("/", below="/dev/zero")) as calls:
+def _mean_duration_ns(raw: Path) -> float:
+    """Return how long a read of /dev/zero took by what was recorded."""
+    with opened(raw) as fd, Calls(fd, Start("/", below="/dev/zero")) as calls:
         durations = [rows["end_ns"] - rows["start_ns"] for rows in calls.batches()]
     return float(durations[0].mean()) if durations else 0.0
 
@@ -300,6 +272,8 @@ class FileOptions:
     """How to capture file operations."""
 
     command: tuple[str, ...]
+    source: str | None = None
+    """None: the first that works here."""
     below: Path | None = None
     """Keep operations on what is below this folder only."""
     hashes_names: bool = False
@@ -316,13 +290,28 @@ class FileCapture:
     """What a capture brought."""
 
     decoded: Decoded
-    duration_s: float
+    done: Recorded
     untraced_s: float | None
     cost: Cost | None
-    exit_status: int
-    stopped_by: str | None
-    failure: str | None = None
-    """Why not all is recorded that the command did."""
+    source: FileSource
+
+    @property
+    def duration_s(self) -> float:
+        """Return how long the command took, or what is recorded of it where nobody saw its end."""
+        stats, ran = self.decoded.stats, self.done.ran
+        return ran.command_s if ran else (stats["last_ns"] - stats["base_ns"]) / 1e9
+
+    @property
+    def exit_status(self) -> int | None:
+        """Return how the command ended, negative for a signal; None where nobody saw it."""
+        return self.done.ran.exit_status if self.done.ran else None
+
+
+def lost_calls(stats: Mapping[str, Any]) -> str:
+    """Say how many calls were lost, by the counts of a decoder."""
+    if stats["endless"]:
+        return f"at least {stats['lost']:,} calls lost, how many more is not known"
+    return f"{stats['lost']:,} calls lost"
 
 
 COUNTS = ("calls", "joined", "filtered", "adopted", "cloned", "submitted")
@@ -343,11 +332,14 @@ def trace_info(found: FileCapture, options: FileOptions) -> TraceInfo:
         "left_out": decoded.left_out,
     }
     duration_ns = stats["last_ns"] - base_ns
+    losses: dict[str, int] = {name: stats[name] for name in LOSSES} | {"dropped": stats["lost"]}
+    if stats["endless"]:
+        losses["is_counted"] = False
     return TraceInfo(
-        source=metadata.Source(format=NAME, kernel=platform.release()),
+        source=metadata.Source(format=found.source.name, kernel=platform.release()),
         clock=metadata.Clock(base_ns=base_ns, wall_ns=base_ns, duration_ns=duration_ns),
         counts=counts,
-        loss=convert({name: stats[name] for name in LOSSES}, metadata.Loss),
+        loss=convert(losses, metadata.Loss),
         capture=to_builtins(_summary(found, options)),
         inferences=_inferences(found),
         warnings=_warnings(found),
@@ -369,11 +361,12 @@ class Overhead(Record):
 class FileSummary(Record, kw_only=True):
     """`capture` of trace.json."""
 
-    source: str = NAME
+    source: str
     command: list[str]
     below: str | None
     hashed_names: bool
-    exit_status: int
+    exit_status: int | None
+    """None: the capture was killed, and nobody saw the end of the command."""
     stopped_by: str | None
     overhead: Overhead
 
@@ -389,11 +382,12 @@ def _summary(found: FileCapture, options: FileOptions) -> FileSummary:
         overhead.call_ns, overhead.duration_ns = cost.call_ns, cost.duration_ns
         overhead.expected_ns = cost.call_ns * found.decoded.stats["calls"]
     return FileSummary(
+        source=found.source.name,
         command=[] if hides else list(options.command),
         below=None if hides or options.below is None else str(options.below),
         hashed_names=hides,
         exit_status=found.exit_status,
-        stopped_by=found.stopped_by,
+        stopped_by=found.done.stopped_by,
         overhead=overhead,
     )
 
@@ -420,11 +414,22 @@ def _warnings(found: FileCapture) -> list[metadata.TraceWarning]:
     bad, unplaced = stats["bad_lines"], stats["unplaced"]
     unfinished = stats["unfinished"] + stats["abandoned"]
     slower = (
-        f"a call took about {cost.call_ns / 1e3:,.1f} us longer under strace, of which"
+        f"a call took about {cost.call_ns / 1e3:,.1f} us longer {found.source.how}, of which"
         f" {cost.duration_ns / 1e3:,.1f} us are in its duration"
     )
     places = f"the place of {unplaced:,} reads and writes is not known"
+    lost, unseen = stats["lost"], stats["unseen"]
+    dropped = f"the kernel had no space for {lost:,} calls, and did not show {unseen:,} at most"
+    if stats["endless"]:
+        dropped = (
+            f"how many calls were lost is not known: the recording was cut ({dropped} by then)"
+        )
+    failure = found.done.failure
+    foreign = f"at least {stats['foreign']:,} calls of 32-bit programs are not recorded"
     doubts = [
+        ("lost_records", lost or unseen or stats["endless"], dropped),
+        ("ended_early", failure, f"recording ended early: {failure}"),
+        ("foreign_calls", stats["foreign"], foreign),
         ("traced_times", found.cost, slower),
         ("bad_lines", bad, f"{bad:,} lines cannot be understood"),
         ("unseen_operations", unreal, submitted),
@@ -493,95 +498,163 @@ def standard_files() -> tuple[tuple[int, str, int, int], ...]:
 
 # The kernel's times of files are those of its last tick, 10 ms at the most.
 TICK_S = 0.02
-LEAST_FREE_BYTES = 4 << 20
-TEXT_PER_TABLE = 4
-"""The tables take less than this part of the text."""
+WHY_KILLED = "the capture was killed"
+AFTERWARDS = "what its command did then may be missing"
 
 
 def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
     """Run the command and record its file operations into the new trace folder `output`.
 
-    Raise UsageError for a bad command, folder or output, TracekitError where strace does not work.
+    What it records is kept in NAME.unfinished until then. Raise UsageError for a bad command,
+    folder or output, TracekitError where no source works.
     """
     if shutil.which(options.command[0]) is None:
         raise UsageError(f"{options.command[0]}: there is no such program")
     below = options.below
     if below is not None and not below.is_dir():
         raise UsageError(f"{below} is no folder", hint="give --below a folder that is there")
-    below = below.resolve() if below else None
-    reason = probe()
-    if reason is not None:
-        raise TracekitError(f"file operations cannot be captured: {reason}", hint=REMEDY)
-    cost = tracing_cost()
-    with new_folder(output, overwrite=options.overwrite) as part, closed_to_others(part):
-        untraced_s = None
-        if options.runs_untraced:
-            untraced_s = run_untraced(
-                options.command, user=options.user, is_stdout_ours=options.is_stdout_ours
-            )
-        known = files_below(below) if below else ()
-        began = Start(
-            folder=str(Path.cwd()),
-            below=str(below) if below else None,
-            start_ns=time.time_ns(),
-            known=known,
-            has_snapshot=below is not None,
-            inherited=standard_files(),
-        )
-        time.sleep(TICK_S)
-        text = part / "strace.txt"
-        ran, stopped_by, failure = _traced(options, text)
-        decoded = decode(text, part, start=began, hashes=Hashes() if options.hashes_names else None)
-        text.unlink()
-        found = FileCapture(
-            decoded, ran.command_s, untraced_s, cost, ran.exit_status, stopped_by, failure
-        )
-        write_info(part, trace_info(found, options))
+    source = choose(options.source)
+    cost = tracing_cost(source)
+    found: FileCapture | None = None
+    with new_unfinished(output) as left:
+        try:
+            with new_folder(output, overwrite=options.overwrite) as part, closed_to_others(part):
+                untraced_s = _untraced_s(options)
+                work = _Work(left, options, source, cost, untraced_s)
+                done = work.record(output)
+                with left.kept(done.ran.exit_code if done.ran else 0):
+                    found = work.write(part, done)
+        except TracekitError:
+            if found:  # somebody took its name, and it has another
+                left.remove()
+            raise
+        left.remove()
     return found
 
 
-def _traced(options: FileOptions, text: Path) -> tuple[Ran, str | None, str | None]:
-    """Run the command under strace; return how it ended.
-
-    Return also the signal that ended it early, and why the text is not whole.
-    """
-    limit = Limit(text)
-    with signals_held() as stop:
-        ran = run(
-            command(text, options.command, user=options.user),
-            stop,
-            popen={"env": helper_environment()},
-            is_stdout_ours=options.is_stdout_ours,
-            each=limit,
-        )
-        if limit.kept_bytes is not None:
-            os.truncate(text, limit.kept_bytes)
-    return ran, stop.name, limit.why
+def _untraced_s(options: FileOptions) -> float | None:
+    """Return how long the command takes without a source, where that is asked for."""
+    if not options.runs_untraced:
+        return None
+    return run_untraced(options.command, user=options.user, is_stdout_ours=options.is_stdout_ours)
 
 
-class Limit:
-    """Keeps strace's text from filling its disk: strace, on which the command depends, goes on."""
+@dataclass
+class _Work:
+    """A capture whose records are in its unfinished folder."""
 
-    def __init__(self, text: Path) -> None:
-        """Watch the disk of `text`."""
-        self._text = text
-        self.kept_bytes: int | None = None
-        """What is kept of the text, once the disk is nearly full."""
+    left: Unfinished
+    options: FileOptions
+    source: FileSource
+    cost: Cost | None
+    untraced_s: float | None
+    began: Start = field(default_factory=lambda: Start("/"))
 
     @property
-    def why(self) -> str | None:
-        """Why the text is not whole."""
-        if self.kept_bytes is None:
-            return None
-        return f"{self._text.parent.parent}: less than {LEAST_FREE_BYTES >> 20} MiB were left"
+    def raw(self) -> Path:
+        """What the source writes."""
+        return self.left.path / RAW_NAME
 
-    def __call__(self) -> None:
-        """Look, and free what came after the disk was nearly full."""
-        found = os.statvfs(self._text.parent)
-        size = self._text.stat().st_size if self._text.exists() else 0
-        wanted = max(LEAST_FREE_BYTES, size // TEXT_PER_TABLE)
-        if self.kept_bytes is None and found.f_bavail * found.f_frsize < wanted:
-            self.kept_bytes = size
-        if self.kept_bytes is not None and size > self.kept_bytes:
-            # What strace writes next lies behind a hole.
-            os.truncate(self._text, self.kept_bytes)
+    @property
+    def start(self) -> Path:
+        """What is known before the command begins."""
+        return self.left.path / START_NAME
+
+    def record(self, output: Path) -> Recorded:
+        """Run the command; what a kill leaves is to be finished by `finish_files`."""
+        below, options = self.options.below, self.options
+        self.began = _start(below.resolve() if below else None)
+        self.left.save(self._manifest(output))
+        self.start.write_text(json.dumps(to_builtins(self.began)))
+        time.sleep(TICK_S)
+        job = Job(options.command, options.user, options.is_stdout_ours)
+        try:
+            return self.source.record(job, self.raw)
+        except TracekitError:
+            self.left.forget()
+            raise
+
+    def _manifest(self, output: Path) -> Manifest:
+        options, untraced_s = self.options, self.untraced_s
+        return Manifest(
+            output=output.name,
+            pid=os.getpid(),
+            boot_id=boot_id(),
+            began_ns=time.time_ns(),
+            disks=[],
+            layout={},
+            summary=CaptureSummary(source=self.source.name, command=list(options.command)),
+            files=FileWork(
+                below=str(options.below) if options.below else None,
+                hashes_names=options.hashes_names,
+                untraced_ns=None if untraced_s is None else round(untraced_s * 1e9),
+                cost=(self.cost.call_ns, self.cost.duration_ns) if self.cost else None,
+            ),
+        )
+
+    @classmethod
+    def of(cls, left: Unfinished, *, manifest: Manifest, work: FileWork) -> _Work:
+        """Return what a killed capture left; raise NothingRecordedError where that is nothing."""
+        options = FileOptions(
+            command=tuple(manifest.summary.command),
+            below=Path(work.below) if work.below else None,
+            hashes_names=work.hashes_names,
+        )
+        cost = Cost(*work.cost) if work.cost else None
+        untraced_s = None if work.untraced_ns is None else work.untraced_ns / 1e9
+        found = cls(left, options, SOURCES[manifest.summary.source], cost, untraced_s)
+        try:
+            found.began = convert(json.loads(found.start.read_text()), Start)
+            is_written = _is_being_written(found.raw)
+        except (OSError, ValueError):  # the kill came before them
+            raise NothingRecordedError(f"{WHY_KILLED} before its command began") from None
+        if is_written:
+            raise UsageError(f"{found.raw} is still written to", hint="wait for its command's end")
+        return found
+
+    def write(self, part: Path, done: Recorded) -> FileCapture:
+        """Write the tables and trace.json into a folder."""
+        hashes = Hashes() if self.options.hashes_names else None
+        decoded = decode(self.raw, part, start=self.began, hashes=hashes)
+        found = FileCapture(decoded, done, self.untraced_s, self.cost, self.source)
+        write_info(part, trace_info(found, self.options))
+        return found
+
+
+def finish_files(left: Unfinished, output: Path, *, manifest: Manifest, work: FileWork) -> str:
+    """Make the trace folder `output` of what a killed capture left; return how much that is.
+
+    Raise UsageError while the command is still recorded, NothingRecordedError where it never was.
+    """
+    killed = _Work.of(left, manifest=manifest, work=work)
+    with left.kept(), new_folder(output) as part, closed_to_others(part):
+        stats = killed.write(
+            part, Recorded(None, None, f"{WHY_KILLED}, {AFTERWARDS}")
+        ).decoded.stats
+    left.remove()
+    return f"{stats['rows']:,} operations, {lost_calls(stats)}"
+
+
+def _is_being_written(file: Path) -> bool:
+    """Whether a process has the file open to write: strace goes on without its capture."""
+    with opened(file) as number:
+        try:
+            fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # a file system without leases
+        fcntl.fcntl(number, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def _start(below: Path | None) -> Start:
+    """Return what is known before the command begins."""
+    return Start(
+        folder=str(Path.cwd()),
+        below=str(below) if below else None,
+        start_ns=time.time_ns(),
+        known=files_below(below) if below else (),
+        has_snapshot=below is not None,
+        inherited=standard_files(),
+    )
