@@ -29,11 +29,11 @@ from tracekit import _native
 from tracekit._native.decode import Decoder
 from tracekit._native.players import checked_program
 from tracekit.arrow import int64_column, open_table
-from tracekit.capture import files as strace
-from tracekit.capture import recovery, unfinished
+from tracekit.capture import recovery, strace, unfinished
 from tracekit.capture.blktrace import why_not as why_not_blktrace
 from tracekit.capture.bpf import REMEDY as BPF_REMEDY
 from tracekit.capture.bpf import why_not as why_not_bpf
+from tracekit.capture.bpf_files import why_not as why_not_bpf_files
 from tracekit.capture.session import NAMES, choose
 from tracekit.capture.tracefs import mounted_folder, read_setting
 from tracekit.device.steps import Step, write_plan
@@ -449,7 +449,7 @@ def left_over() -> Finding:
     if (pid := recovery.running()) is not None:
         return Finding("ok", f"a capture runs: pid {pid}")
     left = [
-        f"{path} (of {', '.join(manifest.disks)}, by pid {manifest.pid})"
+        f"{path} (of {', '.join(manifest.disks) or 'file operations'}, by pid {manifest.pid})"
         for path, manifest in unfinished.left_over()
     ]
     if settings := recovery.settings_left():
@@ -475,6 +475,14 @@ def files() -> Finding:
     return Finding("ok", "traced the calls of `true`")
 
 
+def bpf_files() -> Finding:
+    """Load and attach the BPF programs of file operations, and leave at once."""
+    reason = why_not_bpf_files()
+    if reason is not None:
+        return Finding("missing", reason, BPF_REMEDY)
+    return Finding("ok", "loaded and attached to the system calls")
+
+
 def _source(name: str, options: str, probe: Callable[[], Finding], **needs: Any) -> Check:
     return Check(name, f"tracekit capture {options}", probe, **needs)
 
@@ -489,6 +497,7 @@ SOURCES = Group(
         _source("perf block events", "--source perf", perf, program="perf"),
         _source("BPF block events", "--source bpf", bpf, needs_root=True),
         _source("strace file operations", "--files", files, program="strace"),
+        _source("BPF file operations", "--files --source bpf", bpf_files, needs_root=True),
     ),
 )
 

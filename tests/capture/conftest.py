@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.capture.file_captures import SOURCES
 from tests.capture.machine import Disk, skip_unless_it_can_trace, small_disk, tracer_turn
 from tests.privileges.others import other_folder
 
@@ -28,6 +29,12 @@ def work(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(params=SOURCES)
+def source(request: pytest.FixtureRequest) -> str:
+    """Return a source of file operations."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ WRITES = 800
 FIRST = 16
 """Pages of the partition that are left as they are: the signature of its swap area."""
 SMALL_MIB = 2
+PERF_S = 1.0
+"""perf writes what it has four times in it."""
 
 
 @dataclass(frozen=True)
@@ -259,13 +261,15 @@ def by_pause(case: Case) -> Outcome:
 
 
 def by_killed_perf(case: Case) -> Outcome:
-    """Kill the program that records; what it had not written is lost, and that is said.
+    """Kill the program that records: what it had a second before is kept, and it is said.
 
     The program goes on until it is asked to end, so that the kill is amid the capture.
     """
     case = replace(case, options=("--source", "perf"), writes=1000 * WRITES)
     running = case.start()
     case.wait_a_while()
+    sure = case.done()
+    time.sleep(PERF_S)
     for pid in machine.processes("perf", "record", "-q"):
         if machine.parent_of(pid) == running.pid:
             os.kill(pid, signal.SIGKILL)
@@ -274,8 +278,10 @@ def by_killed_perf(case: Case) -> Outcome:
     running.send_signal(signal.SIGINT)
     code = running.wait(machine.TIMEOUT_S)
     said = "ended by itself" in (case.folder / "messages").read_text()
-    hurt = not case.ended_whole() or case.done() <= before + WRITES or not said
-    return Outcome("perf killed", hurt or code not in (1, 3, 42))
+    hurt = not case.ended_whole() or case.done() <= before + WRITES or not said or code != 42
+    there = set(case.places(case.output) if case.output.exists() else [])
+    lost = sum(place not in there for place in range(min(sure, WRITES)))
+    return Outcome("perf killed", hurt, lost, len(there))
 
 
 FAULTS: dict[str, Callable[[Case], Outcome]] = {

@@ -21,7 +21,7 @@ from tests.command_line import invoke
 from tests.recipes.three_roles import Sizes, mounted, three_role_disk
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import choose
-from tracekit.capture.tracefs import mounted_folder, online_cpus, read_setting, tracefs_folder
+from tracekit.capture.tracefs import online_cpus, read_setting, tracefs_folder
 from tracekit.errors import TracekitError
 
 CAPTURE = [sys.executable, "-m", "tracekit", "capture"]
@@ -142,9 +142,12 @@ def skip_unless_it_can_trace() -> None:
     for tool in ("losetup", "sfdisk", "partx", "mkfs.ext4", "mkswap"):
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}")
-    folder = mounted_folder()
-    if folder is None or "blk" not in (folder / "available_tracers").read_text().split():
-        pytest.skip("needs tracefs with the tracer blk")
+    try:
+        tracers = (tracefs_folder() / "available_tracers").read_text().split()
+    except TracekitError as error:
+        pytest.skip(f"needs tracefs: {error}")
+    if "blk" not in tracers:
+        pytest.skip("needs the kernel's tracer blk")
 
 
 def skip_unless_it_works(source: str, *disks: Disk) -> None:

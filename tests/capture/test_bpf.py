@@ -162,6 +162,14 @@ def test_events_are_in_the_order_of_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert [(one.time_ns, one.pid) for one in events[1]] == [(10, 5)]
 
 
+def test_a_flush_that_was_moved_before_the_disk_is_at_its_begin(tmp_path: Path) -> None:
+    rows = [request(10, 20, sector=2**64 - 18432), request(30, 40, sector=8, bytes=4096)]
+    written(tmp_path, recorded(*rows))
+    found = machine.records_of((tmp_path / "trace.blktrace.0").read_bytes())
+    queued = [one for one in found if not one.category & machine.NOTIFY and one.time_ns in (10, 30)]
+    assert [one.sector for one in queued] == [0, 8]
+
+
 def test_a_thread_has_the_name_of_the_time(tmp_path: Path) -> None:
     rows = [request(time, time + 5, comm=name) for time, name in ((10, b"sh"), (20, b"fio"))]
     written(tmp_path, recorded(*rows, request(30, 35, comm=b"fio")))

@@ -339,13 +339,17 @@ def is_removed(folder: Path, number: str) -> bool:
     return True
 
 
+@pytest.mark.xdist_group("kernel")
+@pytest.mark.parametrize("source", ["tracefs-blk", "bpf"])
 def test_requests_of_a_disk_without_a_queue_are_never_issued(
-    memory_disk: Disk, tmp_path: Path
+    memory_disk: Disk, tmp_path: Path, source: str
 ) -> None:
+    if source == "bpf" and (why := bpf.why_not()):
+        pytest.skip(f"bpf does not record block events here: {why}")
     load = ["dd", "if=/dev/zero", f"of={memory_disk.device}", "bs=4k", "count=100", "oflag=direct"]
     # WHEN a load on it is captured
     with machine.tracer_turn():
-        memory_disk.capture(tmp_path / "c", *TRACER, command=load)
+        memory_disk.capture(tmp_path / "c", "--source", source, command=load)
     # THEN the layout says that nothing schedules its requests
     assert machine.read_layout(tmp_path / "c")["devices"][0]["scheduler"] == "none"
     # AND all of them are in the trace, queued and completed

@@ -1,6 +1,7 @@
 """The control groups whose I/O a capture records, by the hierarchy of this machine."""
 
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,34 @@ import pytest
 from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import Disk
-from tracekit.capture import bpf
+from tracekit.capture import bpf, remote
 from tracekit.capture.cgroups import hierarchy
 from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
+SCRIPT = Path(remote.__file__).with_suffix(".sh")
+
+
+WHOLE = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
+PART = "31 23 0:27 /docker/4711 /sys/fs/cgroup/blkio ro - cgroup cgroup rw,blkio"
+SPACED = "32 23 0:28 / /mnt/groups\\040of\\040v1 rw shared:4 master:2 - cgroup cgroup rw,cpu,blkio"
+TABLES = {
+    "v2": (WHOLE, "/sys/fs/cgroup"),
+    "v1 before v2, whatever their order": (f"{WHOLE}\n{SPACED}", "/mnt/groups of v1"),
+    "a part of v1, as a container has it": (f"{PART}\n{WHOLE}", "/sys/fs/cgroup"),
+}
+
+
+@pytest.mark.parametrize(("table", "expected"), TABLES.values(), ids=TABLES)
+def test_the_hierarchy_that_counts_io_is_found_here_and_on_other_hosts(
+    tmp_path: Path, table: str, expected: str
+) -> None:
+    (tmp_path / "mountinfo").write_text(f"{table}\n")
+    assert hierarchy(tmp_path / "mountinfo") == Path(expected)
+    function = SCRIPT.read_text().partition("find_hierarchy() {")[2].partition("\n}\n")[0]
+    script = f"find_hierarchy() {{{function}\n}}\nfind_hierarchy {tmp_path}/mountinfo"
+    found = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True)
+    assert found.stdout == f"{expected}\n"
 
 
 @pytest.fixture

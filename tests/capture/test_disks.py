@@ -23,7 +23,7 @@ from tracekit.classify import ClassifyOptions, classify
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
 Pair = tuple[Disk, Disk]
 
 

@@ -1,9 +1,11 @@
 """However a capture ends, the machine is as it was before."""
 
+import json
 import os
 import pty
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +16,7 @@ import pytest
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tracekit.capture import programs
+from tracekit.capture.unfinished import MANIFEST
 from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
@@ -42,6 +45,27 @@ def test_a_signal_is_the_normal_end_without_a_command(disk: Disk, tmp_path: Path
     code, out, messages = machine.stop(started(disk, tmp_path / "trace"), signal.SIGINT)
     assert (code, messages) == (0, "")
     assert "0 lost" in out
+
+
+def test_one_that_cannot_be_recovered_stops_no_other(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN what two killed captures left, the first of a version to come
+    output, left = tmp_path / "trace", tmp_path / "trace.unfinished"
+    running = started(disk, output)
+    subprocess.run(disk.writer(5), check=True)
+    machine.wait_for((left / MANIFEST).exists)
+    machine.stop(running, signal.SIGKILL)
+    other = tmp_path / "other.unfinished"
+    shutil.copytree(left, other)
+    manifest = json.loads((other / MANIFEST).read_text())
+    manifest["summary"]["source"] = "of later"
+    (other / MANIFEST).write_text(json.dumps(manifest))
+    # WHEN both are recovered
+    done = machine.run_capture("--recover", other, left, code=3)
+    # THEN that one stays and is named, and the other is finished
+    assert f"{other}: of later recorded it" in done.stderr
+    assert other.exists()
+    assert f"recovered {machine.read_layout(output)['capture']['records']} records" in done.stdout
+    assert not left.exists()
 
 
 def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
@@ -137,6 +138,17 @@ def test_nothing_known(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "image"
     path.write_bytes(content)
     assert read_signature(path) is None
+
+
+@disks.needs_root
+@pytest.mark.root
+def test_a_disk_is_found_by_a_node_of_another_name(tmp_path: Path) -> None:
+    # GIVEN a node as device mapper makes them in /dev/mapper where no udev is
+    (tmp_path / "a").write_bytes(bytes(1 << 20))
+    with disks.loop(tmp_path / "a") as device:
+        node = tmp_path / "volume"
+        os.mknod(node, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
+        assert find_disk(str(node)) == find_disk(str(device)) == Path("/sys/block") / device.name
 
 
 @disks.needs_root

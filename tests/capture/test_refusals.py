@@ -9,6 +9,8 @@ import pytest
 
 from tests.capture import machine
 from tests.capture.machine import NONE, TRACER, Disk
+from tests.recipes.three_roles import mounted
+from tests.replay.disk import image, loop
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
@@ -124,6 +126,19 @@ def test_output_on_an_overlay_above_the_traced_disk(disk: Disk, tmp_path: Path) 
         subprocess.run(["umount", merged], check=True)
 
 
+@pytest.mark.usefixtures("disk")
+def test_output_on_a_file_system_whose_journal_is_on_the_traced_disk(tmp_path: Path) -> None:
+    # GIVEN an ext4 elsewhere with its journal on a disk
+    with loop(image(tmp_path / "fs.img")) as base, loop(image(tmp_path / "log.img")) as log:
+        make = ("mkfs.ext4", "-q", "-b", "4096")
+        subprocess.run([*make, "-O", "journal_dev", log], check=True)
+        subprocess.run([*make, "-J", f"device={log}", base], check=True)
+        with mounted(str(base), tmp_path / "fs") as point:
+            # THEN a capture of that disk is not written there
+            message = f"is on the traced disk {Path(log).name}"
+            check(Disk(str(log), point), point / "trace", code=2, message=message)
+
+
 def test_output_that_exists(disk: Disk, tmp_path: Path) -> None:
     code, text = machine.rejection(disk.device, "-o", tmp_path, "--", *NONE)
     assert (code, "exists already" in text) == (2, True)
@@ -151,7 +166,7 @@ def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     "option",
-    [("--source", "perf"), ("--compress", "xz"), ("--buffer", "32MiB")],
+    [("--compress", "xz"), ("--buffer", "32MiB")],
     ids=lambda one: one[0],
 )
 def test_options_of_block_events_with_files(tmp_path: Path, option: tuple[str, str]) -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.capture import machine
 from tests.capture.machine import (
     Disk,
+    parent_of,
     processes,
     rejection,
     run_capture,
@@ -31,11 +32,12 @@ from tests.capture.test_capture import QUEUED, WRITE, all_records
 from tests.replay.disk import image, loop
 from tracekit.capture.cgroups import paths_of_cgroups
 from tracekit.capture.kernel_state import opened
+from tracekit.capture.recovery import GAVE_BACK_REMOTE
 from tracekit.capture.remote import Frames
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
 
-pytestmark = [pytest.mark.root, pytest.mark.alone]
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
 SSH = """#!/bin/sh
 for last in "$@"; do :; done
 echo welcome
@@ -208,6 +210,29 @@ def test_a_killed_capture_gives_the_settings_back_and_is_recovered(
     # AND what arrived is recovered
     run_capture("--recover", spools)
     assert written_to_part(disk, output) == EXPECTED
+
+
+def test_the_next_capture_gives_back_what_a_killed_script_changed(
+    disk: Disk, host: str, output: Path
+) -> None:
+    # GIVEN a capture of the host, whose script is killed there with the guard of its settings
+    before = tracing_settings()
+    running = start_capture(disk.device, "--remote", host, "-o", output)
+    wait_until_tracing(disk)
+    [script] = scripts()
+    owner = int((script / "owner").read_text().split()[0])
+    numbers = [int(one.name) for one in Path("/proc").glob("[0-9]*")]
+    for number in (owner, *(one for one in numbers if parent_of(one) == owner)):
+        os.kill(number, signal.SIGKILL)
+    running.communicate(timeout=machine.TIMEOUT_S)
+    assert disk.is_traced()
+    # WHEN this machine captures
+    done = run_capture(disk.device, *machine.TRACER, "-o", output.with_name("next"), "--", "true")
+    # THEN the settings are as before
+    assert GAVE_BACK_REMOTE in done.stderr
+    assert tracing_settings() == before
+    assert not disk.is_traced()
+    assert not scripts()
 
 
 def wait_until_recording(output: Path) -> None:

@@ -24,9 +24,10 @@ from tracekit._native import program_path
 from tracekit.capture import blktrace, bpf, kernel_state
 from tracekit.capture.bpf import Bpf
 from tracekit.capture.layout import LAYOUT_VERSION, find_disk
-from tracekit.capture.programs import Perf, probe_perf
+from tracekit.capture.programs import Perf, Program, probe_perf
 from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
+from tracekit.errors import TracekitError
 from tracekit.layout import CaptureSummary
 from tracekit.readers.blktrace import parse
 from tracekit.readers.importing import import_trace
@@ -327,3 +328,18 @@ def test_a_trace_of_a_blktrace_that_lives_is_left_alone(
 def test_of_a_disk_that_went_away_nothing_is_to_be_ended() -> None:
     with pytest.raises(FileNotFoundError):
         kernel_state.tear_down("/dev/no-such-disk")
+
+
+def test_a_program_that_was_killed_is_not_said_to_have_failed(tmp_path: Path) -> None:
+    # GIVEN a program that somebody kills just before it is asked to end
+    program = Program("sleeper", tmp_path / "log", remedy="none")
+    program.start(["sh", "-c", "read x; echo yes; exec sleep 60"])
+    running = program.check()
+    running.kill()
+    running.wait()
+    # THEN it is said, as when that is seen before
+    with pytest.raises(TracekitError, match=r"^sleeper ended by itself: by SIGKILL$"):
+        program.stop()
+    with pytest.raises(TracekitError, match=r"^sleeper ended by itself: by SIGKILL$"):
+        program.check()
+    program.close()

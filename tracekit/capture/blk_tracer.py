@@ -25,6 +25,8 @@ from tracekit.errors import TracekitError
 NAMES = "names"
 REMEDY = "stop the other tracing, or write nop to current_tracer and 0 to trace/enable of the disk"
 NAME_INTERVAL_S = 0.25
+TURN_BYTES = READ_BYTES
+"""Taken of each CPU by turns."""
 _COUNTERS = ("entries", "overrun", "commit overrun", "dropped events", "read events")
 # Binary records without ftrace's own header; old records make way, so that the kernel marks the
 # place of a loss; no messages of others in between. `mono` is blktrace's clock: comparable
@@ -114,22 +116,31 @@ class BlkTracer:
     def _allocated_bytes(self) -> int:
         return sum(spool.allocated_bytes for spool in self._spools.values())
 
-    def _check_space(self) -> None:
-        """Raise TracekitError where there is no space, each CPU's last records included."""
+    def _check_space(self, step_bytes: int) -> None:
+        """Raise TracekitError where there is no space for each CPU to take as much once more."""
         if (allocated_bytes := self._allocated_bytes()) > self._unasked_bytes:
-            self.has_space(allocated_bytes + len(self._spools) * READ_BYTES)
+            self.has_space(allocated_bytes + len(self._spools) * step_bytes)
 
     def drain(self) -> int:
         """Move what the kernel's buffers hold to the spool files; return the bytes moved.
 
         Raise TracekitError where somebody else took the tracer.
         """
-        moved = sum(spool.fill(self._pipes[cpu], self.seen) for cpu, spool in self._spools.items())
+        moved = 0
+        waiting = [*self._spools]
+        while waiting:
+            taken = {cpu: self._take_turn(cpu, self.seen) for cpu in waiting}
+            moved += sum(taken.values())
+            waiting = [cpu for cpu in waiting if taken[cpu] >= TURN_BYTES]
         if time.monotonic() >= self._due_s:
             self._note_names()
             self._check()
             self._due_s = time.monotonic() + NAME_INTERVAL_S
         return moved
+
+    def _take_turn(self, cpu: int, seen: Seen | None = None) -> int:
+        """Take some of a CPU's records: where space is short, each CPU gets as much of it."""
+        return self._spools[cpu].fill(self._pipes[cpu], seen, most_bytes=TURN_BYTES)
 
     def _note_names(self) -> None:
         """Keep the names that the kernel has of processes; it forgets them."""
@@ -158,21 +169,30 @@ class BlkTracer:
         for disk in self._disks:
             with suppress(OSError):  # it went away, and what is recorded is kept
                 (disk / "trace/enable").write_text("0")
-        # Where one CPU has no more space the others go on; what cannot be moved is counted.
-        self._unasked_bytes = self._allocated_bytes() + len(self._spools) * READ_BYTES
-        for cpu, spool in self._spools.items():
-            with suppress(OSError, TracekitError):
-                while spool.fill(self._pipes[cpu]):
-                    pass
+        self._take_rest()
         with suppress(OSError):
             self._note_names()
         for spool in self._spools.values():
             spool.close()
         self.facts |= self.losses()
         # What stays in the kernel's buffers has no place in the record.
+        left = {cpu: buffer_counters(self._tracefs, cpu).get("entries", 0) for cpu in self._spools}
         self.facts["dropped"] += max(0, self._counters()["entries"])
+        self.facts["cut"] = sorted(cpu for cpu, entries in left.items() if entries > 0)
         self.facts["taken"] = self._since()["read events"]
         return recorded_in(self._folder, self.facts, is_live=True)
+
+    def _take_rest(self) -> None:
+        """Take what is left, by turns: where one CPU has no more space the others go on."""
+        self._unasked_bytes = self._allocated_bytes() + len(self._spools) * READ_BYTES
+        waiting = [*self._spools]
+        while waiting:
+            for cpu in [*waiting]:
+                moved = 0
+                with suppress(OSError, TracekitError):
+                    moved = self._take_turn(cpu)
+                if moved == 0:
+                    waiting.remove(cpu)
 
     def losses(self) -> dict[str, int]:
         """Return how many records the kernel has lost since recording began."""
@@ -239,6 +259,7 @@ def recorded_in(folder: Path, facts: Mapping[str, Any], *, is_live: bool) -> Rec
         dropped=facts.get("dropped", 0),
         clock_to_wall_ns=facts["clock_to_wall_ns"],
         taken=facts.get("taken"),
+        cut=frozenset(facts.get("cut", ())),
         is_live=is_live,
     )
 

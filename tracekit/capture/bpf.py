@@ -43,6 +43,10 @@ REMEDY = (
     " from 5.17 with /sys/kernel/btf/vmlinux"
 )
 BTF = Path("/sys/kernel/btf/vmlinux")
+NOT_BUILT = "built without BPF: clang, libbpf or libelf was missing"
+NO_BTF = f"the kernel does not describe its structures: {BTF} is missing"
+NOISE = "^libbpf: (load|prog)"
+"""Lines of the program's log that give no reason."""
 LEAST_RING_BYTES = 1 << 16
 MOST_RING_BYTES = 1 << 30
 
@@ -80,6 +84,7 @@ _COMPLETE = 8 | _OF_COMPLETE
 PAYLOAD_BYTES = 16
 _REST_BYTES = 8
 _NEVER_NS = 2**64 - 1
+_BEFORE_ALL = 1 << 63
 
 EVENT = np.dtype([("header", HEADER_7), ("payload", "V16"), ("cgroup", "u8")])
 """A record of blktrace with all that may follow it, and of a queue event its cgroup."""
@@ -120,12 +125,10 @@ def is_built() -> bool:
 def why_not() -> str | None:
     """Return why a BPF program cannot record block events here, or None when it can."""
     if not is_built():
-        return "built without BPF: clang, libbpf or libelf was missing"
+        return NOT_BUILT
     if not BTF.exists():
-        return f"the kernel does not describe its structures: {BTF} is missing"
-    return probe_failure(
-        [str(program_path(PROGRAM)), "--probe"], within_s=PROBE_S, noise="^libbpf: (load|prog)"
-    )
+        return NO_BTF
+    return probe_failure([str(program_path(PROGRAM)), "--probe"], within_s=PROBE_S, noise=NOISE)
 
 
 class Bpf(ProgramSource):
@@ -374,6 +377,8 @@ def _events(records: Table, time_ns: str, action: int, parts: Mapping[str, str])
     header = events["header"]
     header["time"], header["device"] = records[time_ns], records["device"]
     header["sector"], header["bytes"] = records[parts["sector"]], records[parts["bytes"]]
+    # Device mapper moves a flush, which has no place, as if it had: it may lie before the disk.
+    header["sector"][(header["bytes"] == 0) & (header["sector"] >= _BEFORE_ALL)] = 0
     header["cpu"], header["pid"] = records[parts["cpu"]], records["thread"]
     category = records[parts["category"]].astype("u4") << _CATEGORY
     header["action"] = category | np.uint32(action)

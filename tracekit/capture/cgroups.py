@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.stack.mounts import read_mounts
+
 MARK = 0x100
 """In an action of blktrace: the payload begins with the id of a cgroup."""
 ID_BYTES = 8
@@ -24,15 +26,12 @@ def hierarchy(mountinfo: Path | None = None) -> Path | None:
     That is `blkio` of cgroup v1 if it is mounted, otherwise v2.
     """
     second = None
-    for line in (mountinfo or PROC / "self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, options = after.split(" ", 2)
-        root, place = before.split(" ")[3:5]
-        if root != "/":
+    for mount in read_mounts(mountinfo or PROC / "self/mountinfo"):
+        if mount.root != "/":
             continue
-        if kind == "cgroup" and "blkio" in options.split(","):
-            return Path(place)
-        second = second or (Path(place) if kind == "cgroup2" else None)
+        if mount.filesystem == "cgroup" and "blkio" in mount.options.split(","):
+            return Path(mount.point)
+        second = second or (Path(mount.point) if mount.filesystem == "cgroup2" else None)
     return second
 
 

@@ -157,6 +157,8 @@ LET_GO: dict[str, Callable[[str], None]] = {"mount": unmount, "trace": tear_down
 
 
 STATE_FOLDER = Path("/run/tracekit")
+SCRIPT_FOLDERS = [f"{place}/tracekit-remote.*" for place in ("run", "dev/shm", "tmp")]
+"""Below the root: where the script of `capture --remote` keeps what it changed on this host."""
 
 
 class Settings:
@@ -248,6 +250,14 @@ class Settings:
         settings._leftover = found.leftover
         return settings
 
+    def take_over(self, script: Path) -> None:
+        """Take what a script in this folder changed before it was killed: `saved` names it."""
+        saved = script / "saved"
+        lines = saved.read_text().splitlines(keepends=True) if saved.exists() else []
+        # Each is written before the setting is changed, so one in mid-line was not changed yet.
+        pairs = (line.split() for line in lines if line.endswith("\n"))
+        self._changed += [(Path(path), value) for path, value in pairs]
+
     @property
     def left(self) -> Path | None:
         """The folder of a killed capture, where it still is what it was."""
@@ -258,6 +268,27 @@ class Settings:
         """What is changed and held, in words."""
         changed = [f"{path.parent.name}/{path.name}" for path, _ in self._changed]
         return [*changed, *(f"{kind} {what}" for kind, what in self._held)]
+
+
+def dead_scripts() -> list[Path]:
+    """Return the folders of scripts of `capture --remote` that were killed on this host."""
+    found = [one for pattern in SCRIPT_FOLDERS for one in Path("/").glob(pattern)]
+    return [one for one in found if _is_own(one) and not _is_owner_alive(one)]
+
+
+def _is_own(folder: Path) -> bool:
+    info = folder.lstat()
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+
+
+def _is_owner_alive(folder: Path) -> bool:
+    """Whether the process that made the folder runs, and not a later one of its number."""
+    try:
+        pid, began = (folder / "owner").read_text().split()
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return False
+    return status[0] != "Z" and status[19] == began
 
 
 def _write(path: Path, value: str) -> None:

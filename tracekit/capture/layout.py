@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
 from tracekit.stack.devices import Node, Stack, draw, entries_of
-from tracekit.stack.host import devices_of, read_host, read_nodes
+from tracekit.stack.host import devices_of, logs_of, read_host, read_nodes
 from tracekit.stack.mounts import Mount, read_mounts
 from tracekit.stack.texts import read_texts
 
@@ -22,16 +24,19 @@ def disks_below(path: Path, mounts: list[Mount]) -> set[str]:
 
     Partitions, stacked devices (dm, md), loop devices and overlays are followed down; a file system
     without a device of its own (btrfs) is followed by the source in the mount table if it is one.
+    An external journal or log is written to as well.
     """
     nodes = read_nodes(mounts)
     stack = Stack(nodes)
     names = {node.numbers: node.name for node in nodes}
     found = {one for name in devices_of(path, names, mounts=mounts) for one in stack.reach(name)}
+    found |= {one for name in logs_of(found, nodes, mounts=mounts) for one in stack.reach(name)}
     return {name for name in found if name in stack.nodes and stack.nodes[name].kind != "part"}
 
 
 LAYOUT_VERSION = 1
 BLOCK_FOLDER = Path("/sys/block")
+NUMBERS = Path("/sys/dev/block")
 
 
 def find_disk(device: str) -> Path:
@@ -39,7 +44,7 @@ def find_disk(device: str) -> Path:
 
     Raise UsageError for anything else; for a partition, name its disk.
     """
-    name = Path(device).resolve().name
+    name = _kernel_name(Path(device))
     disk, parent = BLOCK_FOLDER / name, Path("/sys/class/block") / name
     if disk.is_dir():
         return disk
@@ -49,6 +54,16 @@ def find_disk(device: str) -> Path:
         raise UsageError(f"{device} is a partition", hint=hint)
     hint = "lsblk lists the disks of this machine; a command stands behind --"
     raise UsageError(f"{device} is not a block device", hint=hint)
+
+
+def _kernel_name(device: Path) -> str:
+    """Return what the kernel calls a device: a node in /dev/mapper may have a name of its own."""
+    with suppress(OSError):
+        status = device.stat()
+        if stat.S_ISBLK(status.st_mode):
+            numbers = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+            return (NUMBERS / numbers).resolve(strict=True).name
+    return device.resolve().name
 
 
 def find_disks(devices: Sequence[str]) -> list[Path]:

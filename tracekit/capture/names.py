@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,16 @@ from msgspec import UNSET
 from tracekit.capture.command import failure_of
 from tracekit.capture.unfinished import Manifest
 from tracekit.layout import NameSummary
+from tracekit.stack import btrfs
 from tracekit.stack.devices import Node, Stack
 from tracekit.stack.file_map import MAP_NAME, join_walks, table_of
-from tracekit.stack.file_walk import FileSystem, Walk, walk
+from tracekit.stack.file_walk import FileSystem, Walk, numbers_at, walk
 from tracekit.stack.host import read_host
 from tracekit.stack.mounts import Mount
 from tracekit.store import write_table
 
-LOGICAL = ("btrfs", "zfs", "bcachefs")
-"""File systems whose extents are places of their own, not of a device."""
+LOGICAL = (btrfs.KIND, "zfs", "bcachefs")
+"""File systems whose extents are places of their own, not of a device; btrfs says of which."""
 SEEN_NAME = "files.before"
 """In a folder of records: what was seen before them, while no look after them is in it."""
 LEAST_LOOK_S, LOOK_PART = 1.0, 10
@@ -46,7 +48,8 @@ def look_before(disks: Sequence[str], mounts: Sequence[Mount], *, limit_s: float
     """Look at the files before a capture, no longer than `limit_s`; 0: not at all."""
     if not limit_s:
         return Looked(None, [])
-    stack, _ = read_host(disks, mounts, reads_content=False)
+    host, _ = read_host(disks, mounts, reads_content=False)
+    stack = Stack([*host.nodes.values(), *_logical_nodes(mounts)])
     systems, notes = _found(stack, mounts, disks)
     seen = walk(systems, limit_s=limit_s)
     nodes = [*stack.nodes.values()]
@@ -90,7 +93,14 @@ def _look_after(folder: Path, manifest: Manifest, notes: list[str]) -> None:
     systems, before = known.systems, Walk.restored(known.walk)
     after = walk(systems, limit_s=manifest.names_s)
     rows = join_walks(before, after, systems=systems)
-    stack, paths = Stack(known.nodes), after.paths()
+    roots = {one.device: one.points[0] for one in systems if one.trees}
+    nodes = [
+        btrfs.with_lasting(node, btrfs.file_system_node(node.numbers, roots[node.name]))
+        if node.name in roots
+        else node
+        for node in known.nodes
+    ]
+    stack, paths = Stack(nodes), after.paths()
     table = table_of(stack, systems, rows=rows, paths=paths, disks=known.disks)
     write_table(folder / MAP_NAME, table)
     if before.is_cut or after.is_cut:
@@ -120,22 +130,53 @@ def _found(
         node = nodes.get(mount.device)
         if node is not None and _is_on(disks, stack, node.name) and os.path.isdir(mount.point):
             points.setdefault(mount.device, []).append(mount)
+            if node.aside and node.kind == btrfs.KIND:
+                notes[f"names of files in RAID 5 or 6 are not known: {mount.source}"] = None
         elif mount.filesystem in LOGICAL:
             source = os.path.basename(os.path.realpath(mount.source))
             if source in stack.nodes and _is_on(disks, stack, source):
                 why = f"names of files on {mount.filesystem} are not known: {mount.source}"
                 notes[why] = None
-    systems = [
-        FileSystem(nodes[numbers].name, numbers, _chosen(found))
-        for numbers, found in points.items()
-    ]
-    return systems, list(notes)
+    return [_system(nodes[numbers], found) for numbers, found in points.items()], list(notes)
+
+
+def _logical_nodes(mounts: Sequence[Mount]) -> list[Node]:
+    """Return each mounted btrfs that says where its extents lie."""
+    found: dict[str, Node] = {}
+    for mount in mounts:
+        if mount.filesystem == btrfs.KIND and mount.device not in found:
+            with suppress(OSError):
+                found[mount.device] = btrfs.file_system_node(mount.device, mount.point)
+    return [*found.values()]
+
+
+def _system(node: Node, mounts: Sequence[Mount]) -> FileSystem:
+    if node.kind != btrfs.KIND:
+        return FileSystem(node.name, node.numbers, _chosen(mounts))
+    trees: dict[str, list[Mount]] = {}
+    for mount in sorted(mounts, key=lambda one: len(one.root)):
+        of_tree = trees.setdefault(numbers_at(mount.point) or "", [])
+        if not any(_is_below(mount.root, one.root) for one in of_tree):
+            of_tree.append(mount)
+    pairs = [(one.point, tree) for tree, of_tree in trees.items() if tree for one in of_tree]
+    points, numbers = (tuple(pair[at] for pair in pairs) for at in (0, 1))
+    return FileSystem(node.name, node.numbers, points, numbers)
+
+
+def _is_below(root: str, other: str) -> bool:
+    return f"{root}/".startswith(f"{other.rstrip('/')}/")
 
 
 def _is_on(disks: Sequence[str], stack: Stack, name: str) -> bool:
-    below = stack.reach(name)
-    loops = {one for one in below if one in stack.nodes and stack.nodes[one].kind == "loop"}
-    return bool({*below} & {*disks}) and loops <= {*disks}
+    """Whether a device lies on a disk otherwise than in a file, as behind another loop device."""
+    if name in disks:
+        return True
+    node = stack.nodes.get(name)
+    return (
+        node is not None
+        and node.kind != "loop"
+        and any(_is_on(disks, stack, below) for below in node.below)
+    )
 
 
 def _chosen(mounts: Sequence[Mount]) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,24 +75,28 @@ class Program:
         command: Sequence[str],
         *,
         pipes: bool = False,
-        variables: Mapping[str, str] | None = None,
+        output: BinaryIO | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start it, with pipes as its input and output or else without an input."""
+        """Start it, with pipes as its input and output or else without an input.
+
+        What it prints goes to `output` if that is given.
+        """
         with self.log.open("wb") as log:
             self._running = start_helper(
                 command,
-                variables=variables,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if pipes else log,
+                stdout=output or (subprocess.PIPE if pipes else log),
                 stderr=log,
                 umask=0o077,
                 process_group=0,
+                pass_fds=pass_fds,
             )
         return self._running
 
-    def start(self, command: Sequence[str], *, variables: Mapping[str, str] | None = None) -> None:
+    def start(self, command: Sequence[str]) -> None:
         """Start it and wait until it answers a line; raise TracekitError when it ends instead."""
-        running = self.launch(command, pipes=True, variables=variables)
+        running = self.launch(command, pipes=True)
         has_begun = False
         with suppress(BrokenPipeError):
             question = pipe_of(running.stdin)
@@ -107,6 +112,10 @@ class Program:
             raise self.failure(f"{self._name} ended by itself")
         return self._running
 
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._running is not None and self._running.poll() is None
+
     def stop(self) -> None:
         """End its input and wait until it has written the rest."""
         running = self._running
@@ -118,7 +127,8 @@ class Program:
         except subprocess.TimeoutExpired:
             raise self.failure(f"{self._name} did not end within {STOP_S:.0f} s") from None
         if status != 0:
-            raise self.failure(f"{self._name} ended with status {status}")
+            how = "by itself" if status < 0 else f"with status {status}"
+            raise self.failure(f"{self._name} ended {how}")
 
     def close(self) -> None:
         """End it, whatever state it is in; its events in the kernel go with it."""
@@ -219,15 +229,21 @@ def probe_failure(command: Sequence[str], *, within_s: float, noise: str = "") -
     return first_line(ran.stderr, noise=noise) if ran.returncode else None
 
 
-PERF_REMEDY = "install perf (Debian: linux-perf) of this kernel, run as root"
+PERF_REMEDY = "install perf (Debian: linux-perf) of this kernel, 5.10 or newer, run as root"
+WRITE_S, ANSWER_BYTES = 0.25, 64
 _PERF_LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d+)")
 
 
 def probe_perf() -> str | None:
     """Return why perf cannot record block events here, or None when it can."""
     with tempfile.TemporaryDirectory(prefix="tracekit-perf-") as folder:
-        what = ("-a", "-e", f"block:block_{EVENTS[0]}", "-o", f"{folder}/perf.data")
-        return probe_failure(["perf", "record", "-q", "-B", *what, "true"], within_s=PROBE_S)
+        what = ("-a", "-e", f"block:block_{EVENTS[0]}", "--control=fd:0")
+        command = ["perf", "record", "-q", "-B", *what, "-o", f"{folder}/perf.data", "true"]
+        return probe_failure(command, within_s=PROBE_S)
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class Perf(ProgramSource):
@@ -241,6 +257,8 @@ class Perf(ProgramSource):
         self._buffer_kib = buffer_kib
         program = Program("perf record", spool / "perf.log", remedy=PERF_REMEDY)
         super().__init__(program, spool / "perf.data")
+        self._asks = self._answers = -1
+        self._due_s = 0.0
 
     copies = 1.5
 
@@ -249,8 +267,44 @@ class Perf(ProgramSource):
         events = ",".join(f"block:block_{name}" for name in known_events())
         what = ("-a", "-k", "mono", "-m", f"{self._buffer_kib}K", "-e", events)
         command = ["perf", "record", "-q", "-B", *what, "--filter", self._filter]
-        self._program.start([*command, "-o", str(self._data), "--", "cat"])
+        theirs, self._asks = os.pipe()
+        self._answers, answers = os.pipe()
+        words = (f"--control=fd:{theirs},{answers}", "-o", "-", "--", "cat")
+        try:
+            with open(self._data, "xb", opener=_own) as data:
+                fds = (theirs, answers)
+                self._program.launch([*command, *words], pipes=True, output=data, pass_fds=fds)
+        finally:
+            os.close(theirs)
+            os.close(answers)
+        self._ask_to_write()
+        if not os.read(self._answers, ANSWER_BYTES):
+            raise self._program.failure("perf record did not begin")
+        os.set_blocking(self._answers, False)
+        self._ask_to_write()
         return {}
+
+    def _ask_to_write(self) -> None:
+        """Let perf write what it has: by itself it writes a buffer when that is half full."""
+        self._due_s = time.monotonic() + WRITE_S
+        os.write(self._asks, b"ping\n")
+
+    def drain(self) -> int:
+        """Return the bytes that perf wrote since the last call."""
+        moved = super().drain()
+        if time.monotonic() >= self._due_s:
+            with suppress(OSError):  # none yet, and then it is not asked again
+                os.read(self._answers, ANSWER_BYTES)
+                self._ask_to_write()
+        return moved
+
+    def close(self) -> None:
+        """End perf, whatever state it is in."""
+        super().close()
+        for number in (self._asks, self._answers):
+            if number >= 0:
+                os.close(number)
+        self._asks = self._answers = -1
 
     def stop(self) -> Script:
         """Stop recording; perf writes the rest. Raise TracekitError when it fails."""
@@ -304,11 +358,14 @@ class Script:
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Yield what perf script prints, whole lines at a time, and last what has no line end."""
-        command = ["perf", "script", "--ns", "--show-lost-events", "-i", str(self.data)]
+        command = ["perf", "script", "--ns", "--show-lost-events", "-i", "-"]
         plain = {"LC_ALL": "C"}
         with (
             self.log.open("wb") as log,
-            start_helper(command, variables=plain, stdout=subprocess.PIPE, stderr=log) as running,
+            self.data.open("rb") as recorded,
+            start_helper(
+                command, variables=plain, stdin=recorded, stdout=subprocess.PIPE, stderr=log
+            ) as running,
         ):
             rest = b""
             while data := pipe_of(running.stdout).read(CHUNK_BYTES):

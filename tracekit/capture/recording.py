@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -28,7 +28,7 @@ from tracekit.capture.cgroups import (
     paths_of_cgroups,
     with_messages,
 )
-from tracekit.errors import TracekitError
+from tracekit.errors import InputError
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
 
@@ -42,7 +42,7 @@ def closed_to_others(folder: Path) -> Iterator[None]:
     folder.chmod(mode)
 
 
-class NothingRecordedError(TracekitError):
+class NothingRecordedError(InputError):
     """A recording that was cut holds nothing."""
 
 
@@ -303,6 +303,8 @@ class CaptureFiles:
     """Events of all disks that the kernel did not show the source; which disk's is not known."""
     cgroups: frozenset[int] = frozenset()
     """Ids of the control groups in the records."""
+    whole_ns: int | None = None
+    """From when on, after the first record, records of some CPUs found no space; None: never."""
     disks_dropped: tuple[tuple[str, int], ...] = ()
     """What `dropped` is made of, disk and count, where the source has a buffer for each disk."""
 
@@ -362,7 +364,8 @@ class CaptureFolder:
 
         With `is_live` the kernel still is the one that recorded.
         """
-        losses = Losses(overrun=found.overrun, dropped=found.dropped)
+        whole_ns = UNSET if found.whole_ns is None else found.whole_ns
+        losses = Losses(found.overrun, found.dropped, whole_ns)
         counts = {key: getattr(found, key) for key in ("records", "own_requests", "foreign_bytes")}
         content = {
             **self.layout,
@@ -440,6 +443,8 @@ class Recording:
     """To be added to a record's time to get unix time."""
     taken: int | None = None
     """Records that were taken from the kernel; None: not known."""
+    cut: frozenset[int] = frozenset()
+    """CPUs whose last records found no space."""
     is_live: bool = True
     """Whether process ids still are those of the records."""
 
@@ -476,13 +481,18 @@ class Recording:
             overrun=max(self.overrun, found.lost),
             foreign_bytes=found.foreign_bytes,
             cgroups=frozenset(seen),
+            whole_ns=self._whole_ns(found),
         )
         return folder.finish(
-            written,
-            processes=processes,
-            is_live=self.is_live,
-            own_pid=folder.own_pid,
+            written, processes=processes, is_live=self.is_live, own_pid=folder.own_pid
         )
+
+    def _whole_ns(self, found: Survey) -> int | None:
+        """Return how long all CPUs' records found space, from the first one on; None: always."""
+        if not self.cut:
+            return None
+        last_ns = min(survey(self.spools[cpu]).last_ns for cpu in self.cut)
+        return max(0, last_ns - (found.first_ns or 0))
 
     def _names(self, pids: set[int], own_pid: int) -> dict[int, str]:
         """Return the name of each process in the records, as far as it can be known."""

@@ -14,9 +14,10 @@ from msgspec import to_builtins
 
 from tracekit.capture import blk_tracer, blktrace, bpf, programs
 from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
-from tracekit.capture.kernel_state import STATE_FOLDER, Settings, tracer_lock
+from tracekit.capture.files import finish_files
+from tracekit.capture.kernel_state import STATE_FOLDER, Settings, dead_scripts, tracer_lock
 from tracekit.capture.names import look_after
-from tracekit.capture.recording import CaptureFiles, NothingRecordedError
+from tracekit.capture.recording import NothingRecordedError
 from tracekit.capture.tracefs import mounted_folder
 from tracekit.capture.unfinished import (
     MANIFEST,
@@ -26,13 +27,16 @@ from tracekit.capture.unfinished import (
     Written,
     free_name,
     left_over,
+    name_for,
     opened_unfinished,
+    remove_blank,
 )
-from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.errors import InputError, TracekitError, UsageError, foreign_error
 from tracekit.layout import DiskCounters
 
 WHY_KILLED = "the capture was killed"
 GAVE_BACK = "gave back the kernel settings of a capture that was killed"
+GAVE_BACK_REMOTE = "gave back the kernel settings of a capture of this host by ssh that was killed"
 
 IN_FOLDER: dict[str, Callable[[Path], Written]] = {
     programs.Perf.name: programs.Perf.recorded_in,
@@ -62,15 +66,14 @@ class Recovered:
     """A capture that was finished later."""
 
     output: Path
-    kept: CaptureFiles
-    source: str
+    kept: str
+    """How much, and what is lost of it."""
     notes: tuple[str, ...] = ()
     """What there is to say besides."""
 
     def __str__(self) -> str:
         """Say what it is."""
-        lost = self.kept.overrun + self.kept.dropped
-        return f"recovered {self.kept.records:,} records, {lost:,} lost: {self.output}"
+        return f"recovered {self.kept}: {self.output}"
 
 
 @contextmanager
@@ -106,10 +109,20 @@ def _clean_up(state: Path, output: Path | None) -> list[str]:
 
 
 def _release(state: Path) -> tuple[list[str], Path | None]:
-    """Take what a killed capture left in the kernel, and give back what it changed.
+    """Take what killed captures left in the kernel, and give back what they changed.
 
-    Return what there is to say, and the folder with its records.
+    Return what there is to say, and the folder with the records of the one of this machine.
     """
+    notes, folder = _release_own(state)
+    for script in dead_scripts():
+        settings = Settings(state)
+        settings.take_over(script)
+        notes += [GAVE_BACK_REMOTE, *_restored(settings, state)]
+        shutil.rmtree(script)
+    return notes, folder
+
+
+def _release_own(state: Path) -> tuple[list[str], Path | None]:
     try:
         dead = Settings.of_dead_capture(state)
     except InputError as error:
@@ -128,13 +141,18 @@ def _release(state: Path) -> tuple[list[str], Path | None]:
     elif folder is not None:  # nothing was recorded
         shutil.rmtree(folder, ignore_errors=True)
         folder = None
+    return notes + _restored(dead, state), folder
+
+
+def _restored(settings: Settings, state: Path) -> list[str]:
+    """Give settings back; return what there is to say of those that could not be."""
     try:
-        dead.restore()
+        settings.restore()
     except TracekitError as error:
         # It was tried twice by now: what the kernel does not take must not stop every capture.
-        notes.append(f"except these, set them by hand: {error}")
         state.unlink()
-    return notes, folder
+        return [f"except these, set them by hand: {error}"]
+    return []
 
 
 def _take_rest(left: Unfinished, dead: Settings) -> None:
@@ -160,38 +178,70 @@ def finish(folder: Path, *, output: Path | None = None, taken: Path | None = Non
         manifest = left.read()
         name = output or folder.with_name(folder.name.removesuffix(SUFFIX))
         target = output or free_name(name, taken=taken.absolute() if taken else None)
+        if manifest.files is not None:
+            kept_files = finish_files(left, target, manifest=manifest, work=manifest.files)
+            return Recovered(target, kept_files)
         notes = look_after(left.path, manifest)
         with suppress(OSError):  # a full disk: they are looked for again the next time
             left.save(manifest)
         kept = left.finish(recorded_in(folder, manifest), manifest, output=target)
-    return Recovered(target, kept, manifest.summary.source, tuple(notes))
+    lost = kept.overrun + kept.dropped
+    return Recovered(target, f"{kept.records:,} records, {lost:,} lost", tuple(notes))
+
+
+def salvage(output: Path) -> list[str]:
+    """Finish what a killed capture of this name left, under another; return what there is to say.
+
+    Raise UsageError where that is not over.
+    """
+    folder = name_for(output)
+    if not folder.is_dir() or remove_blank(folder):
+        return []
+    try:
+        return [str(finish(folder, taken=output))]
+    except NothingRecordedError:
+        return []
 
 
 def recover(
     folders: Sequence[Path], output: Path | None = None
-) -> tuple[list[Recovered], list[str]]:
-    """Give back what a killed capture left in the kernel, and finish captures that were not.
+) -> tuple[list[Recovered], list[str], list[TracekitError]]:
+    """Give back what killed captures left in the kernel, and finish captures that were not.
 
-    Without `folders`, all that captures on this machine left. Return also what there is to say.
+    Without `folders`, all that captures on this machine left. Return also what there is to say, and
+    why some could not be finished, which keep what they have.
     """
-    notes: list[str] = []
-    tracefs = mounted_folder()
-    if tracefs is not None and os.geteuid() == 0 and running() is None:
-        with tracer_lock(tracefs, STATE_FOLDER) as state:
-            notes, folder = _release(state)
-        if folder is not None and not folders:
-            folders = [folder, *(path for path, _ in left_over() if path != folder)]
+    notes, folder = give_back_settings()
+    if folder is not None and not folders:
+        folders = [folder, *(path for path, _ in left_over() if path != folder)]
     chosen = list(folders) or [path for path, _ in left_over()]
     if output is not None and len(chosen) != 1:
         raise UsageError(f"--output is for one capture, not {len(chosen)}", hint="name the folder")
-    found = []
+    found: list[Recovered] = []
+    failures: list[TracekitError] = []
     for folder in chosen:
         try:
             found.append(finish(folder, output=output))
             notes += found[-1].notes
         except NothingRecordedError as error:
             notes.append(f"{folder}: {error}")
-    return found, notes
+        except OSError as error:
+            failures.append(foreign_error(error) or TracekitError(str(error)))
+        except TracekitError as error:
+            failures.append(error)
+    return found, notes, failures
+
+
+def give_back_settings() -> tuple[list[str], Path | None]:
+    """Give back what killed captures changed in the kernel, where this user may.
+
+    Return what there is to say, and the folder with the records of one of this machine.
+    """
+    tracefs = mounted_folder()
+    if tracefs is None or os.geteuid() != 0 or running() is not None:
+        return [], None
+    with tracer_lock(tracefs, STATE_FOLDER) as state:
+        return _release(state)
 
 
 def running() -> int | None:
@@ -204,8 +254,11 @@ def running() -> int | None:
 
 
 def settings_left() -> list[str]:
-    """Return the kernel settings that a killed capture left changed."""
+    """Return the kernel settings that killed captures left changed."""
     if running() is not None:
         return []
-    dead = Settings.of_dead_capture(STATE_FOLDER / "state.json")
-    return [] if dead is None else dead.shown
+    state = STATE_FOLDER / "state.json"
+    dead = Settings.of_dead_capture(state) or Settings(state)
+    for script in dead_scripts():
+        dead.take_over(script)
+    return dead.shown

@@ -219,10 +219,23 @@ send_facts() {
   send facts -
 }
 
-# Ids and paths of the control groups in which the kernel counts I/O.
+# Where the hierarchy is mounted, whole, in which the kernel counts I/O: blkio of v1, or v2.
+find_hierarchy() {
+  awk '$4 == "/" {
+    for (i = 7; i < NF && $i != "-"; i++);
+    if ($(i + 1) == "cgroup" && $(i + 3) ~ /(^|,)blkio(,|$)/ && first == "") first = $5
+    if ($(i + 1) == "cgroup2" && second == "") second = $5
+  }
+  END {
+    place = first == "" ? second : first
+    gsub(/\\040/, " ", place)
+    print place
+  }' "${1:-/proc/self/mountinfo}"
+}
+
+# Ids and paths of the control groups.
 send_cgroups() {
-  top=$(awk '$3 == "cgroup" && $4 ~ /(^|,)blkio(,|$)/ { print $2; exit }' /proc/mounts)
-  [ -n "$top" ] || top=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+  top=$(find_hierarchy)
   (cd "${top:?}" && find . -type d -exec ls -id {} +) >"$dir/frame" 2>/dev/null
   send cgroups -
 }

@@ -210,6 +210,9 @@ def _complete(
 ) -> list[str]:
     """Add to the manifest what is known at the end; return what there is to say of it."""
     before = run.manifest.layout
+    if run.options.work is not None:  # what it ran may hang, and so may whatever asks its devices
+        run.manifest.layout = before | {"counters": to_builtins(run.counters)}
+        return []
     layout, gone = read_again(before, run.disks, mounts=mounts, reads_content=reads_content)
     run.manifest.layout = layout | {"counters": to_builtins(run.counters)}
     named = zip(devices, run.disks, strict=True)

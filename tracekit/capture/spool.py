@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 from collections.abc import Callable
@@ -34,11 +35,13 @@ class Spool:
     Its blocks are allocated before anything is taken, so that a full disk costs no record either.
     """
 
-    def __init__(self, path: Path, on_growth: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, path: Path, on_growth: Callable[[int], None] = lambda _step_bytes: None
+    ) -> None:
         """Make the file with its first blocks.
 
-        `on_growth` is called after each allocation but the first, and may raise TracekitError: then
-        nothing more is taken, and what was allocated is given back.
+        `on_growth` is called after each allocation but the first, with its bytes, and may raise
+        TracekitError: then less is tried, or nothing more is taken, and it is given back.
         """
         self.path = path
         self._on_growth = on_growth
@@ -63,8 +66,11 @@ class Spool:
         """What the file takes until it is closed."""
         return self._end
 
-    def fill(self, pipe: int, seen: Seen | None = None) -> int:
-        """Take all that a pipe holds; return how many bytes. `seen` gets a copy of them."""
+    def fill(self, pipe: int, seen: Seen | None = None, *, most_bytes: float = math.inf) -> int:
+        """Take what a pipe holds; return how many bytes. `seen` gets a copy of them.
+
+        It ends after the reading with which it has `most_bytes`, and else when the pipe is empty.
+        """
         first = begin = self.size
         while True:
             if self._end - self.size < READ_BYTES:
@@ -72,10 +78,10 @@ class Spool:
                 begin = self.size
                 self._extend()
             got = self._read(pipe)
-            if got == 0:
+            self.size += got
+            if got == 0 or self.size - first >= most_bytes:
                 self._show(begin, seen)
                 return self.size - first
-            self.size += got
 
     def _read(self, pipe: int) -> int:
         at = self.size - self._base
@@ -110,7 +116,7 @@ class Spool:
         os.posix_fallocate(self._file, end, step)
         self._end += step
         try:
-            self._on_growth()
+            self._on_growth(step)
         except TracekitError:
             os.ftruncate(self._file, end)
             self._end = end

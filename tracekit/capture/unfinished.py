@@ -28,14 +28,28 @@ from tracekit.errors import PartialError, TracekitError, UsageError, foreign_err
 from tracekit.layout import CaptureSummary
 from tracekit.metadata import Record, read_object, validate
 from tracekit.stack.file_map import MAP_NAME
-from tracekit.store import new_folder, write_json
+from tracekit.store import left_behind, new_folder, write_json
 
 SUFFIX = ".unfinished"
 MANIFEST = "capture.json"
+RAW_NAME, START_NAME = "calls.raw", "start.json"
+"""Of file operations: what a source writes, and what was known before the command began."""
+FILES_MANIFEST = "file-capture.json"
+"""Of file operations: versions that do not know these leave the folder as it is."""
 INDEX = Path("/var/lib/tracekit/unfinished")
 RESERVE_BYTES = 16 << 20
 RESERVE_PART = 16
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class FileWork(Record, kw_only=True):
+    """What a capture of file operations was asked for, and what was measured before it."""
+
+    below: str | None
+    hashes_names: bool
+    untraced_ns: int | None
+    cost: tuple[int, int] | None
+    """Nanoseconds that a call takes longer, and that its duration looks longer."""
 
 
 class Manifest(Record, kw_only=True):
@@ -58,6 +72,8 @@ class Manifest(Record, kw_only=True):
     """How long to look at the files on the disks, before and after."""
     recorded: dict[str, Any] = msgspec.field(default_factory=dict)
     """What the source itself has to know of its records."""
+    files: FileWork | None = None
+    """Of a capture of file operations, which has no disks."""
 
     @property
     def is_of_this_boot(self) -> bool:
@@ -66,7 +82,13 @@ class Manifest(Record, kw_only=True):
 
     def save_in(self, folder: Path) -> None:
         """Write it into its folder, or replace it there."""
-        write_json(folder / MANIFEST, to_builtins(self))
+        write_json(folder / (FILES_MANIFEST if self.files else MANIFEST), to_builtins(self))
+
+
+def manifest_in(folder: Path) -> Path | None:
+    """Return the manifest in a folder, or None."""
+    files = (folder / name for name in (MANIFEST, FILES_MANIFEST))
+    return next((file for file in files if file.is_file()), None)
 
 
 class Written(Protocol):
@@ -94,12 +116,13 @@ class Unfinished:
     def read(self) -> Manifest:
         """Return the manifest; raise InputError where it is damaged."""
         hint = "the raw records beside it are what the kernel wrote"
-        file = self.path / MANIFEST
+        file = manifest_in(self.path) or self.path / MANIFEST
         return validate(read_object(file, hint=hint), Manifest, file=file, hint=hint)
 
     def forget(self) -> None:
         """Nothing was recorded: without a manifest the folder goes."""
-        (self.path / MANIFEST).unlink(missing_ok=True)
+        if file := manifest_in(self.path):
+            file.unlink()
 
     def close(self) -> None:
         """Let others have it."""
@@ -107,6 +130,8 @@ class Unfinished:
 
     def remove(self) -> None:
         """Delete it: what it held has its place, or there is nothing in it."""
+        with suppress(OSError):  # first, so that a kill leaves nothing to be finished twice
+            self.forget()
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             _write_index([path for path in listed() if path != self.path])
@@ -116,20 +141,30 @@ class Unfinished:
 
         Raise PartialError where that fails: then this folder stays, and can be finished later.
         """
+        with self.kept(), named_for(output), new_folder(output) as part, closed_to_others(part):
+            folder = CaptureFolder(
+                part,
+                output.name,
+                manifest.layout,
+                manifest.summary,
+                manifest.compress,
+                manifest.pid,
+                manifest.cgroups,
+            )
+            kept = recorded.write(folder)
+            if (self.path / MAP_NAME).exists():
+                shutil.copyfile(self.path / MAP_NAME, part / MAP_NAME)
+        self.remove()
+        return kept
+
+    @contextmanager
+    def kept(self, exit_code: int = 0) -> Iterator[None]:
+        """Keep the folder where the block cannot write its files, unless nothing was recorded.
+
+        Raise PartialError then; `exit_code` is that of the command.
+        """
         try:
-            with named_for(output), new_folder(output) as part, closed_to_others(part):
-                folder = CaptureFolder(
-                    part,
-                    output.name,
-                    manifest.layout,
-                    manifest.summary,
-                    manifest.compress,
-                    manifest.pid,
-                    manifest.cgroups,
-                )
-                kept = recorded.write(folder)
-                if (self.path / MAP_NAME).exists():
-                    shutil.copyfile(self.path / MAP_NAME, part / MAP_NAME)
+            yield
         except NothingRecordedError:
             self.forget()
             raise
@@ -139,9 +174,8 @@ class Unfinished:
                 f"{why}; all that was recorded is kept in {self.path}",
                 hint=f"free some space, then: tracekit capture --recover {self.path}, or with -o"
                 " NAME on another disk",
+                exit_code=exit_code or PartialError.exit_code,
             ) from None
-        self.remove()
-        return kept
 
 
 def name_for(output: Path) -> Path:
@@ -167,16 +201,32 @@ def new_unfinished(output: Path) -> Iterator[Unfinished]:
     try:
         yield found
     finally:
-        if not (path / MANIFEST).exists():
+        if manifest_in(path) is None:
             found.remove()
         found.close()
+
+
+def remove_blank(path: Path) -> bool:
+    """Remove a folder that was killed before it had a manifest, or after; False for others."""
+    if not path.is_dir() or manifest_in(path):
+        return False
+    found = _locked(path)
+    try:
+        for part in (*left_behind(path / FILES_MANIFEST), path / RAW_NAME, path / START_NAME):
+            part.unlink(missing_ok=True)
+        path.rmdir()
+    except OSError:
+        return False  # somebody else's
+    finally:
+        found.close()
+    return True
 
 
 @contextmanager
 def opened_unfinished(path: Path) -> Iterator[Unfinished]:
     """Open the folder of a capture that ended somehow; raise UsageError where it is none."""
     path = path.absolute()
-    if not (path / MANIFEST).is_file():
+    if manifest_in(path) is None:
         raise UsageError(f"{path} holds no unfinished capture", hint="give a NAME.unfinished")
     info = path.lstat()
     if info.st_uid != os.geteuid() or not stat.S_ISDIR(info.st_mode):

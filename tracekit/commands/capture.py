@@ -17,7 +17,7 @@ from tracekit.errors import UsageError
 
 OF_FILES = ("below", "hash_names", "force")
 OF_DISKS = (
-    *("source", "compress", "buffer", "duration", "max_size", "rotate", "last", "slower", "names"),
+    *("compress", "buffer", "duration", "max_size", "rotate", "last", "slower", "names"),
     "remote",
 )
 
@@ -53,7 +53,9 @@ CLASS = DevicesAndCommand
     user=options.USER,
     duration=option("Capture for so long: 90 (seconds), 90s, 500ms, 5min.", metavar="TIME"),
     source="How to record; bpf is a BPF program, tracefs-blk the kernel's tracer; of perf the text"
-    " is kept. [default: the first that works here]",
+    " is kept. With --files: strace, or bpf, which needs root, and x86-64, and costs the command"
+    " less."
+    " [default: the first that works here; with --files strace]",
     compress="Compress the record files.",
     buffer=option("Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE"),
     max_size=option("End the recording, not the command, at so many bytes.", metavar="SIZE"),
@@ -102,7 +104,7 @@ def capture(
         typer.Option(
             "--files",
             help="Record the file operations of the command and its children instead, into a"
-            " trace folder. Needs strace; no root.",
+            " trace folder. Needs strace and no root, or --source bpf.",
         ),
     ] = False,
     recover: Annotated[
@@ -128,6 +130,8 @@ def capture(
             raise UsageError("--files records one command", hint="give it behind --")
         _refuse(chosen, OF_DISKS, "is of block events", hint="leave it away with --files")
         recorded = tk.capture_files(words, **chosen, quiet=as_json)
+        for note in recorded.notes:
+            options.say(note, err=True)
         _print_files(recorded, chosen["output"], as_json=as_json)
         options.warn(recorded.trace)
         recorded.check()
@@ -153,8 +157,9 @@ def _recover(folders: list[str], chosen: Mapping[str, Any], *, as_json: bool) ->
     found = tk.recover(folders, chosen.get("output"))
     if as_json:
         typer.echo(json.dumps(found.summary, indent=2))
-        return
-    options.say(*(found.notes or ["nothing is left over"]))
+    elif found.notes or not found.failures:
+        options.say(*(found.notes or ["nothing is left over"]))
+    found.check()
 
 
 def _refuse(chosen: Mapping[str, Any], names: tuple[str, ...], why: str, *, hint: str) -> None:
@@ -169,9 +174,14 @@ def _print_files(found: tk.FileCapture, output: Path, *, as_json: bool) -> None:
         typer.echo(json.dumps(info, indent=2))
         return
     counts = info["counts"]
+    lost = ""
+    if info["loss"].get("is_counted") is False:
+        lost = f", at least {info['loss']['dropped']:,} calls lost, how many more is not known"
+    elif info["loss"]["dropped"]:
+        lost = f", {info['loss']['dropped']:,} calls lost"
     options.say(
         f"{counts['file_operations']:,} operations on {counts['files']:,} files in"
-        f" {found.duration_s:.1f} s"
+        f" {found.duration_s:.1f} s{lost}"
     )
     for name, rows in counts["operations"].items():
         options.say(f"  {name:<16}{rows:>12,}")
