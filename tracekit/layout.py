@@ -51,6 +51,8 @@ class Losses(Record):
 
     overrun: Count = 0
     dropped: Count = 0
+    whole_ns: Count | UnsetType = UNSET
+    """How long, from the first record on, each CPU's records found space; unset: always."""
 
 
 class NameSummary(Record):

@@ -3,17 +3,23 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.capture.machine import processes
 from tests.replay import disk as disks
+from tests.replay.failing import failing_file
 from tracekit.capture.layout import disks_below
 from tracekit.stack.devices import Stack, entries_of
-from tracekit.stack.host import read_host
-from tracekit.stack.mounts import read_mounts
+from tracekit.stack.host import devices_of, read_host
+from tracekit.stack.mounts import Mount, read_mounts
 
 pytestmark = [disks.needs_root, pytest.mark.root]
 MIB = 1 << 20
@@ -136,6 +142,50 @@ def test_an_overlay_writes_to_the_disk_of_its_upper_folder(
         tool("umount", union)
 
 
+def test_a_server_that_hangs_stops_nobody_else(tmp_path: Path) -> None:
+    # GIVEN a loop device over a file whose server has stopped
+    with failing_file(tmp_path / "fs") as file, disks.loop(file):
+        (server,) = processes(sys.executable, "-m", "tests.replay.failing", str(tmp_path / "fs"))
+        os.kill(server, signal.SIGSTOP)
+        time.sleep(1.5)  # for so long the kernel knows the file without it
+        try:
+            # THEN the devices of this host can be listed all the same
+            code = "from tracekit.stack import host, mounts; host.read_nodes(mounts.read_mounts())"
+            subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+        finally:
+            os.kill(server, signal.SIGCONT)
+
+
+MAKE = {
+    "btrfs": ("mkfs.btrfs", "-q", "-f", "-d", "single", "-m", "single", "{0}", "{1}"),
+    "ext4 journal": ("mkfs.ext4", "-q", "-b", "4096", "-J", "device={1}", "{0}"),
+    "xfs log": ("mkfs.xfs", "-q", "-f", "-l", "logdev={1},size=64m", "{0}"),
+}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_file_is_on_each_disk_that_its_file_system_writes_to(kind: str, tmp_path: Path) -> None:
+    if shutil.which(MAKE[kind][0]) is None:
+        pytest.skip(f"needs {MAKE[kind][0]}")
+    # GIVEN a file system with a second disk: for more data, for its journal or for its log
+    with ExitStack() as undo:
+        images = [disks.image(tmp_path / f"{name}.img", mib=400) for name in "ab"]
+        both = [str(undo.enter_context(disks.loop(one))) for one in images]
+        if kind == "ext4 journal":
+            tool("mkfs.ext4", "-q", "-b", "4096", "-O", "journal_dev", both[1])
+        tool(*(word.format(*both) for word in MAKE[kind]))
+        point = tmp_path / "point"
+        point.mkdir()
+        options = ("-o", f"logdev={both[1]}") if kind == "xfs log" else ()
+        tool("mount", *options, both[0], point)
+        try:
+            # THEN what is written there comes to both
+            found = disks_below(point, read_mounts())
+        finally:
+            tool("umount", point)
+    assert {Path(disk).name for disk in both} <= found
+
+
 @pytest.mark.parametrize("log", ["internal", "external"])
 def test_the_log_of_an_xfs(log: str, tmp_path: Path) -> None:
     # GIVEN an XFS with its log inside, or on a disk beside it
@@ -160,3 +210,13 @@ def test_the_log_of_an_xfs(log: str, tmp_path: Path) -> None:
         first = re.search(r"\((\d+)\)", converted)
         assert first is not None
         assert found == [[(int(first[1]), blocks * 8)], []]
+
+
+@pytest.mark.parametrize("kind", ["fuse", "fuse.sshfs", "nfs4", "9p"])
+def test_files_that_others_serve_are_not_looked_at(kind: str) -> None:
+    # GIVEN a file that its server would have to answer for: this one is not there
+    mounts = [Mount("0,1", "/", "ext4", "/dev/sda1"), Mount("0,70", "/far", kind, "host:")]
+    # THEN it is on no device of this machine, and nobody was asked; other files are looked at
+    assert devices_of(Path("/far/disk.img"), {}, mounts=mounts) == []
+    with pytest.raises(FileNotFoundError):
+        devices_of(Path("/farther/disk.img"), {}, mounts=mounts)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,6 +216,73 @@ def test_what_the_texts_leave_open_is_said(left_out: str, doubt: str, tmp_path: 
     found = invoke("layout", *words(tmp_path, left_out))
     assert found.exit_code == 0
     assert doubt in found.stderr
+
+
+DISK = {"name": "sda", "maj:min": "8:0", "size": 1 << 30, "type": "disk"}
+PART = {"name": "sda1", "maj:min": "8:1", "size": 64 << 20, "type": "part", "start": 2048}
+
+
+def of_parts(tmp_path: Path, *parts: dict[str, Any], more: str = "") -> list[str | Path]:
+    """Return the words for a layout of a disk with partitions, and of another text."""
+    (tmp_path / "lsblk").write_text(json.dumps({"blockdevices": [DISK | {"children": parts}]}))
+    (tmp_path / "more").write_text(more)
+    words: list[str | Path] = ["layout", "--text", tmp_path / "lsblk"]
+    return [*words, "--text", f"sda1={tmp_path / 'more'}"] if more else words
+
+
+@pytest.mark.parametrize(
+    ("part", "doubt"),
+    [
+        ({"fstype": "ext4", "uuid": "e"}, "whether sda1 (ext4) has a journal inside, and where"),
+        ({"fstype": None, "mountpoint": "/"}, "which file system sda1 holds is not known: add"),
+        ({"fstype": "vfat", "uuid": "v"}, ""),
+        ({"fstype": "xfs", "uuid": "x"}, "the log of sda1 (xfs) lies is not known: add `xfs_info"),
+    ],
+)
+def test_a_journal_that_no_text_tells_of_is_said(
+    tmp_path: Path, part: dict[str, Any], doubt: str
+) -> None:
+    # GIVEN a file system of which only lsblk tells
+    found = invoke(*of_parts(tmp_path, PART | part))
+    # THEN it is said that its journal's requests would count as the file system's
+    assert doubt in found.stderr
+    assert bool(found.stderr) == bool(doubt)
+
+
+def test_what_nobody_looked_at_is_not_said_to_be_empty(tmp_path: Path) -> None:
+    found = invoke(*of_parts(tmp_path, PART))
+    assert "unknown  no mount, and no text says what it holds" in found.stdout
+
+
+def test_a_partition_without_a_begin_is_refused(tmp_path: Path) -> None:
+    # GIVEN what lsblk -J -b prints, without -O
+    part = {name: value for name, value in PART.items() if name != "start"}
+    refused(invoke(*of_parts(tmp_path, part)), "where sda1 begins on sda", error=InputError)
+
+
+def test_the_size_of_blocks_is_that_of_the_journal(tmp_path: Path) -> None:
+    # GIVEN an ext4 of 1 KiB blocks, as small ones have, and no text of dumpe2fs
+    inode = "Inode: 8   Type: regular\nUser: 0 Size: 16384\nEXTENTS:\n(0-15):64-79\n"
+    words = of_parts(tmp_path, PART | {"fstype": "ext4", "uuid": "e"}, more=inode)
+    found = invoke(*words, "-o", tmp_path / "layout.json")
+    assert found.exit_code == 0
+    (journal,) = (
+        one for one in read_layout(tmp_path / "layout.json").partitions if one.role == "journal"
+    )
+    assert (journal.start_sector, journal.sectors) == (2048 + 128, 32)
+
+
+def test_paths_to_one_disk_are_each_the_disk(tmp_path: Path) -> None:
+    # GIVEN a disk by two paths, and what is mounted on their multipath device
+    top = {"name": "mpatha", "kname": "dm-0", "maj:min": "253:0", "size": 1 << 30, "type": "mpath"}
+    top |= {"fstype": "vfat", "uuid": "v", "mountpoint": "/mnt"}
+    paths = [DISK | {"name": name, "children": [top]} for name in ("sda", "sdb")]
+    (tmp_path / "lsblk").write_text(json.dumps({"blockdevices": paths}))
+    found = invoke("layout", "--text", tmp_path / "lsblk", "-o", tmp_path / "layout.json")
+    # THEN each path has it, and nothing is left open
+    assert found.stderr == ""
+    entries = read_layout(tmp_path / "layout.json").partitions
+    assert {one.device for one in entries if one.role == "fs"} == {"sda", "sdb"}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tracekit.model.database_logs import load_rules, with_logs
 from tracekit.stack.file_map import given_table
 from tracekit.store import write_table
 
+SECTORS = 64 << 11
 WAL, TABLE, COLD = "/srv/pg/pg_wal/0001", "/srv/pg/base/1", "/srv/pg/base/2"
 PIECES = [
     ("sda", 0, 32, WAL, 0),
@@ -28,8 +29,12 @@ def trace(tmp_path: Path) -> Path:
     """Return a trace of a database whose log is written most."""
     requests = [Request("fs", 8 * (number % 4)) for number in range(40)]
     requests += [Request("fs", 64 + 8 * (number % 4)) for number in range(8)]
-    layout = [partition("sda", 1, "fs", range(4096), mount="/srv")]
-    info = {"layout": layout, "devices": [disk("sda", 4096)], "counts": {"requests": len(requests)}}
+    layout = [partition("sda", 1, "fs", range(SECTORS), mount="/srv")]
+    info = {
+        "layout": layout,
+        "devices": [disk("sda", SECTORS)],
+        "counts": {"requests": len(requests)},
+    }
     info |= {"clock": {"base_ns": 0, "wall_ns": None, "duration_ns": 10**9}}
     folder = write_trace(tmp_path / "trace", requests, **info)
     table = with_logs(given_table(PIECES), load_rules())
@@ -38,7 +43,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def units(folder: Path, kind: str, *words: str) -> dict[str, dict[str, object]]:
-    succeed("recommend", folder, *WORDS, "--unit", kind, "--capacity", "16KiB", *words)
+    succeed("recommend", folder, *WORDS, "--unit", kind, "--capacity", "9MiB", *words)
     return {row["name"]: row for row in rows_of(folder / "simulations/units.parquet")}
 
 

@@ -25,7 +25,7 @@ from tracekit.stack.file_walk import FileSystem, walk
 from tracekit.stack.mounts import read_mounts
 from tracekit.store import write_table
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
 SIZE_BYTES = 320 << 20  # the least that mkfs.xfs takes is 300 MiB
 MAKE = {"ext4": ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0"), "xfs": ("mkfs.xfs", "-q")}
 WRITER = """

@@ -105,7 +105,7 @@ def test_a_recovered_capture_has_the_names_of_what_is_mounted(
     if not is_mounted:
         run("umount", str(point))
     try:
-        done = machine.run_capture("--recover")
+        done = machine.run_capture("--recover", tmp_path / "trace.unfinished")
     finally:
         if not is_mounted:
             run("mount", device, str(point))

@@ -21,6 +21,8 @@ MOST_FILES = 1_000_000
 MOST_EXTENTS = 4_000_000
 LOOKED_AT_EACH = 64
 """Files between two looks at the clock."""
+_TREE_SHIFT = 36
+"""Subvolumes have the same inodes: above this bit is whose it is."""
 _OPENS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOATIME
 Integers = NDArray[np.int64]
 
@@ -34,6 +36,8 @@ class FileSystem:
     numbers: str
     """Its `major,minor`: what is mounted at the points later may be another one."""
     points: tuple[str, ...]
+    trees: tuple[str, ...] = ()
+    """`major,minor` that files at each point have, where each subvolume has its own."""
 
 
 @dataclass
@@ -110,8 +114,9 @@ def walk(systems: Sequence[FileSystem], *, limit_s: float, most_files: int = MOS
     until_s = time.monotonic() + limit_s
     linked: set[tuple[int, int]] = set()
     for number, system in enumerate(systems):
-        for point in system.points:
-            if _numbers_at(point) != system.numbers:
+        trees = system.trees or (system.numbers,) * len(system.points)
+        for point, numbers in zip(system.points, trees, strict=True):
+            if numbers_at(point) != numbers:
                 found.absent.add(number)
                 continue
             with suppress(OSError):
@@ -119,7 +124,8 @@ def walk(systems: Sequence[FileSystem], *, limit_s: float, most_files: int = MOS
     return found
 
 
-def _numbers_at(point: str) -> str | None:
+def numbers_at(point: str) -> str | None:
+    """Return the `major,minor` that files at a point have; None where there is none."""
     try:
         device = os.stat(point).st_dev
     except OSError:
@@ -131,6 +137,7 @@ def _walk_point(
     found: Walk, system: int, point: str, *, linked: set[tuple[int, int]], until_s: float, most: int
 ) -> None:
     device = os.stat(point).st_dev
+    tree = 0 if os.major(device) else os.minor(device)
     waiting = [point.rstrip("/")]
     while waiting and not found.is_cut:
         path = waiting.pop()
@@ -144,7 +151,7 @@ def _walk_point(
                         waiting.append(f"{path}/{entry.name}")
                     elif entry.is_file(follow_symlinks=False):
                         with suppress(OSError), _opened(entry.name, folder=folder) as file:
-                            _add(found, system, entry.name, file=file, linked=linked)
+                            _add(found, system, entry.name, file=file, tree=tree, linked=linked)
                     is_late = count % LOOKED_AT_EACH == 0 and time.monotonic() > until_s
                     if is_late or len(found) >= most or len(found.extents) >= 4 * MOST_EXTENTS:
                         found.is_cut = True
@@ -160,10 +167,13 @@ def _opened(name: str, flags: int = 0, *, folder: int | None = None) -> Iterator
         os.close(number)
 
 
-def _add(found: Walk, system: int, name: str, *, file: int, linked: set[tuple[int, int]]) -> None:
+def _add(
+    found: Walk, system: int, name: str, *, file: int, tree: int, linked: set[tuple[int, int]]
+) -> None:
     """Add an open file, once if it has several names; one without a place on the device is not."""
     status = file_status(file)
-    key = (system, status.inode)
+    inode = status.inode + (tree << _TREE_SHIFT)
+    key = (system, inode)
     if not stat.S_ISREG(status.mode) or not status.blocks or key in linked:
         return
     number = len(found)
@@ -175,7 +185,7 @@ def _add(found: Walk, system: int, name: str, *, file: int, linked: set[tuple[in
     found.names += _text(name).encode()
     found.name_ends.append(len(found.names))
     found.system.append(system)
-    found.inode.append(status.inode)
+    found.inode.append(inode)
     found.born_ns.append(status.born_ns)
     found.changed_ns.append(status.changed_ns)
 

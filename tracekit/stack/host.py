@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,14 @@ from tracekit.stack.device_mapper import (
     thin_blocks,
 )
 from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
-from tracekit.stack.mounts import Mount, by_device, read_swaps
-from tracekit.stack.signatures import read_signature
+from tracekit.stack.mounts import Mount, by_device, read_mounts, read_swaps
+from tracekit.stack.signatures import Signature, read_signature
 from tracekit.units import SECTOR_BYTES
 
 CLASS = Path("/sys/class/block")
+BTRFS = Path("/sys/fs/btrfs")
+SERVED = ("9p", "afs", "ceph", "cifs", "fuse", "lustre", "nfs", "nfs4", "smb3", "virtiofs")
+"""File systems that another host or a program serves."""
 _THIN_BLOCK_BYTES = 4096
 Value = TypeVar("Value")
 
@@ -93,8 +96,8 @@ def read_nodes(mounts: Sequence[Mount] = ()) -> list[Node]:
     for node in nodes:
         slaves = [one.name for one in (CLASS / node.name / "slaves").glob("*")]
         if node.kind == "loop":
-            below = _unless_gone(partial(_backing_device, node.name, names, mounts))
-            node.aside = {below: UNORDERED} if below else {}
+            below = _unless_gone(partial(_backing_devices, node.name, names, mounts))
+            node.aside = dict.fromkeys(below or (), UNORDERED)
         elif node.kind != "part" and not node.pieces and not node.aside:
             node.aside = dict.fromkeys(sorted(slaves), UNORDERED)
     return nodes
@@ -104,9 +107,9 @@ def _backing_file(name: str) -> Path:
     return Path((CLASS / name / "loop/backing_file").read_text().strip())
 
 
-def _backing_device(name: str, names: dict[str, str], mounts: Sequence[Mount]) -> str | None:
-    """Return the device that the file of a loop device is on."""
-    return next(iter(devices_of(_backing_file(name), names, mounts=mounts)), None)
+def _backing_devices(name: str, names: dict[str, str], mounts: Sequence[Mount]) -> list[str]:
+    """Return the devices that the file of a loop device is on."""
+    return devices_of(_backing_file(name), names, mounts=mounts)
 
 
 def devices_of(
@@ -115,8 +118,11 @@ def devices_of(
     """Return the devices that a file is on: its file system's, or those of its mount's source.
 
     An overlay is followed to its upper folder, which is where it writes. `names` are the devices by
-    numbers.
+    numbers. A file of another host or program is on none, and is not looked at: whoever serves it
+    may not answer.
     """
+    if _is_served(path, mounts):
+        return []
     status = path.stat()
     number = status.st_rdev if path.is_block_device() else status.st_dev
     numbers = f"{os.major(number)},{os.minor(number)}"
@@ -124,14 +130,61 @@ def devices_of(
         return [names[numbers]] if numbers in names else []
     found: dict[str, None] = {}
     above = partial(devices_of, names=names, mounts=mounts, depth=depth + 1)
-    for mount in mounts:
+    for mount in _mounts_of(path, numbers, mounts):
         upper = mount.option("upperdir")
-        if mount.device == numbers and mount.filesystem == "overlay" and upper and depth < 8:
+        if mount.filesystem == "overlay" and upper and depth < 8:
             with suppress(OSError):
                 found |= dict.fromkeys(above(Path(upper)))
-        elif mount.device == numbers and Path(mount.source).is_block_device():
-            found |= dict.fromkeys(above(Path(mount.source)))
+        elif Path(mount.source).is_block_device():
+            found |= dict.fromkeys(_with_its_btrfs(above(Path(mount.source))))
     return list(found)
+
+
+def _is_served(path: Path, mounts: Sequence[Mount]) -> bool:
+    """Say whether another host or a program serves the file system that a path is in."""
+    above = [mount for mount in mounts or read_mounts() if path.is_relative_to(mount.point)]
+    kinds = [mount.filesystem for mount in sorted(above, key=lambda mount: len(mount.point))]
+    return bool(kinds) and kinds[-1].partition(".")[0] in SERVED
+
+
+def _mounts_of(path: Path, numbers: str, mounts: Sequence[Mount]) -> list[Mount]:
+    """Return the mounts with the numbers of a file; a file in a btrfs has those of a subvolume."""
+    found = [mount for mount in mounts if mount.device == numbers]
+    place = path.resolve()
+    above = [mount for mount in mounts if place.is_relative_to(mount.point)]
+    return found or sorted(above, key=lambda mount: len(mount.point))[-1:]
+
+
+def _with_its_btrfs(devices: list[str]) -> list[str]:
+    """Return devices and those of the same mounted btrfs: its mount names one of them."""
+    found = dict.fromkeys(devices)
+    for folder in BTRFS.glob("*/devices"):
+        names = [one.name for one in folder.iterdir()]
+        if not found.keys().isdisjoint(names):
+            found |= dict.fromkeys(sorted(names))
+    return list(found)
+
+
+def logs_of(
+    devices: Collection[str], nodes: Sequence[Node], *, mounts: Sequence[Mount]
+) -> list[str]:
+    """Return the devices that external journals and logs of mounted file systems are on."""
+    names = {node.numbers: node.name for node in nodes}
+    found: list[str] = []
+    for mount in mounts:
+        if names.get(mount.device) in devices and (log := mount.option("logdev")):
+            found += _unless_gone(partial(devices_of, Path(log), names, mounts=mounts)) or []
+    signatures = {name: _signature_of(name) for name in devices}
+    journals = {one.journal_uuid for one in signatures.values() if one and one.journal_uuid}
+    for node in nodes if journals else ():
+        one = _signature_of(node.name)
+        if one and one.kind == "jbd" and one.uuid in journals:
+            found.append(node.name)
+    return found
+
+
+def _signature_of(name: str) -> Signature | None:
+    return _unless_gone(partial(read_signature, device_path(name)))
 
 
 def read_host(

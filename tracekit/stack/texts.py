@@ -31,6 +31,7 @@ _SFDISK = re.compile(
     r"^(?P<node>/\S+)\s*:\s*start=\s*(?P<start>\d+),\s*size=\s*(?P<size>\d+)(?P<rest>.*)"
 )
 _FRAGMENT = re.compile(r"^ *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *(\d+):", re.MULTILINE)
+SOME = "a file system"
 _SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
 
 
@@ -231,10 +232,9 @@ def _debugfs(found: Gathered, text: str, device: str) -> None:
             "a text of debugfs names no device", hint="give it as DEVICE=FILE, such as sda2=journal"
         )
     rows = re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", text.partition("EXTENTS:")[2])
-    found.journals[device] = (
-        0,
-        [(int(first), int(last or first) - int(first) + 1) for first, last in rows],
-    )
+    runs = [(int(first), int(last or first) - int(first) + 1) for first, last in rows]
+    size, blocks = re.search(r"\bSize: (\d+)", text), sum(count for _, count in runs)
+    found.journals[device] = (int(size[1]) // blocks if size and blocks else 0, runs)
 
 
 def _xfs_info(found: Gathered, text: str, device: str) -> None:
@@ -317,13 +317,16 @@ def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
         name = names[mount.source]
         if name is not None and mount.point:
             known = contents.signatures.get(name)
-            kind = mount.filesystem or (known.kind if known else "a file system")
+            kind = mount.filesystem or (known.kind if known else SOME)
             contents.mounts.setdefault(name, replace(mount, filesystem=kind))
             _mount_all(contents, name, mount)
         log = names[mount.option("logdev") or ""]
         if log is not None:
             contents.logs_of[log] = mount.source
+    _doubt_journals(found, contents, names)
     _add_swaps(found, contents, names)
+    unread = found.nodes.keys() - contents.signatures.keys()
+    contents.unread = dict.fromkeys(unread, "no text says what it holds")
     stack = Stack([*found.nodes.values()])
     give_uses(stack, contents)
     return stack, contents, found.doubts
@@ -351,13 +354,25 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
             node.pieces = [Piece(0, node.sectors, below[0], offset)]
         elif node.kind == "lvm":
             _map_volume(found, node, names)
+        elif node.kind == "mpath":
+            node.pieces = [Piece(0, node.sectors, one, 0) for one in below]
+        elif node.kind == "part" and below and not node.pieces:
+            raise InputError(
+                f"lsblk does not say where {node.name} begins on {below[0]}",
+                hint="print it with lsblk -J -b -O, or add sfdisk -J DISK",
+            )
         if not node.pieces and not node.aside:
             node.aside = dict.fromkeys(below, UNORDERED)
+            remedy = "run `tracekit layout` there" if _is_md(node) else "add `dmsetup table`"
             if below:
                 found.doubts.append(
                     f"where the blocks of {node.title} lie on {', '.join(below)} is not known:"
-                    " add `dmsetup table`"
+                    f" {remedy}"
                 )
+
+
+def _is_md(node: Node) -> bool:
+    return node.kind.startswith("raid") or node.kind == "md"
 
 
 def _map_volume(found: Gathered, node: Node, names: _Names) -> None:
@@ -411,6 +426,28 @@ def _add_journals(found: Gathered, contents: Contents, names: _Names) -> None:
     for name, signature in contents.signatures.items():
         if signature and found.sources.get(signature.uuid) == "jbd":
             contents.signatures[name] = Signature("jbd", signature.uuid)
+
+
+def _doubt_journals(found: Gathered, contents: Contents, names: _Names) -> None:
+    """Say of which file systems no text tells the journal or log: its requests would be theirs."""
+    kinds = {name: mount.filesystem for name, mount in contents.mounts.items()}
+    kinds |= {name: known.kind for name, known in contents.signatures.items() if known}
+    outside = {names[one.source] for one in found.mounts if one.option("logdev")}
+    for name, kind in kinds.items():
+        known = contents.signatures.get(name)
+        if known and (known.journal_extents or known.journal_uuid):
+            continue
+        if kind in ("ext3", "ext4") and (known is None or known.uuid not in found.block_bytes):
+            found.doubts.append(
+                f"whether {name} ({kind}) has a journal inside, and where, is not known: add"
+                f" `dumpe2fs -h /dev/{name}`"
+            )
+        if kind == SOME:
+            found.doubts.append(f"which file system {name} holds is not known: add `findmnt -J`")
+        if kind == "xfs" and name not in outside:
+            found.doubts.append(
+                f"where the log of {name} (xfs) lies is not known: add `xfs_info /dev/{name}`"
+            )
 
 
 def _add_swaps(found: Gathered, contents: Contents, names: _Names) -> None:
