@@ -28,7 +28,7 @@ Levels = Literal["exclusive", "inclusive"]
 Amount = Literal["bytes", "requests"]
 Rounding = Literal["largest-remainder", "floor", "nearest", "ceiling"]
 MoveBy = Literal["latency", "bandwidth"]
-CaptureSource = Literal["blktrace", "tracefs-blk", "bpf", "perf"]
+CaptureSource = Literal["blktrace", "tracefs-blk", "bpf", "perf", "strace"]
 Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
     "blkparse", "blk", "perf", "ftrace", "octf", "vscsi1", "vscsi2", "oracleGeneral", "blkreplay",
@@ -36,6 +36,7 @@ ImportFormat = Literal[
     "biosnoop", "lackey", "perf-mem", "perf-mem-report", "gem5-packets", "gem5", "ramulator",
     "ramulator-cpu",
 ]  # fmt: skip
+Join = Literal["refuse", "sequence", "overlay"]
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]
 GenerateFormat = Literal["trace", "plan", "fio"]
 ResultFormat = Literal["table", "csv", "json", "parquet"]

@@ -82,8 +82,11 @@ def _parts(text: str, units: Mapping[str, int], message: str, example: str) -> t
 def parse_duration(text: str, *, option: str) -> int:
     """Return the nanoseconds that `text` means: 250us, 1.5s, 10min.
 
-    Raise UsageError, naming `option`, when it has no unit, is no time or is above 292 years.
+    0 needs no unit. Raise UsageError, naming `option`, when it has none else, is no time or is
+    above 292 years.
     """
+    if text == "0":
+        return 0
     message = f"{option}: '{text}' is not a time"
     number, unit = _parts(text, NS_PER_UNIT, message, "250us, 1.5s or 10min")
     # Exact, also where a float would round.

@@ -104,6 +104,9 @@ static void scan_flags(const char **at, uint64_t *category) {
     case 'F':
       *category |= CATEGORY_FUA;
       break;
+    case 'B': /* a barrier, of kernels before 2.6.37: all before it is durable, and then it is */
+      *category |= CATEGORY_FLUSH | CATEGORY_FUA;
+      break;
     case 'A':
       *category |= CATEGORY_AHEAD;
       break;

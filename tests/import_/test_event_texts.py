@@ -306,3 +306,19 @@ def test_choices_that_cannot_be(
 ) -> None:
     data = recorded("perf") if content == "perf" else content
     read.rejects(data, message, error=TracekitError, **options)
+
+
+def test_barriers_of_old_kernels(read: Importer) -> None:
+    # GIVEN writes with a B, which kernels to 2.6.36 had in place of preflush and FUA
+    lines = "".join(
+        f"  8,0 1 {3 * n + at} {n + at / 10:.9f} 7 {action} {rwbs} {n * 8} + 8 {end}\n"
+        for n, rwbs in enumerate(["WB", "WBS", "WBSM", "W"])
+        for at, (action, end) in enumerate([("Q", "[dd]"), ("D", "[dd]"), ("C", "[0]")])
+    )
+    # THEN they are barriers, and none is lost
+    made = read(lines)
+    got = requests(made).to_pydict()
+    assert got["is_preflush"] == got["is_fua"] == [True, True, True, False]
+    assert got["is_meta"] == [False, False, True, False]
+    assert None not in got["complete_ns"]
+    assert made.content["counts"]["bad_lines"] == 0

@@ -282,3 +282,16 @@ def test_ctrl_c_ends_a_parse_that_waits_for_its_pipe(tmp_path: Path) -> None:
 )
 def test_default_output_is_named_after_the_input(first: str, name: str) -> None:
     assert default_output([Path(first)]) == Path(name)
+
+
+def test_files_of_cpus_that_are_missing_are_named(tmp_path: Path) -> None:
+    # GIVEN files of some CPUs only, one of which had nothing to do
+    whole = capture(tmp_path / "capture")
+    one = next(path for path in whole.iterdir() if ".blktrace." in path.name)
+    for cpu, data in (("1", one.read_bytes()), ("2", b""), ("4", b"")):
+        (tmp_path / f"x.blktrace.{cpu}").write_bytes(data)
+    # THEN the others are named, but not those that nobody can know of
+    files = [tmp_path / f"x.blktrace.{cpu}" for cpu in (1, 2, 4)]
+    said = traces.warnings(parse(files, tmp_path / "out")[0])["absent_files"]
+    assert said.startswith("x.blktrace.0, x.blktrace.3 are not among the files")
+    assert "absent_files" not in traces.warnings(parse([whole], tmp_path / "whole")[0])

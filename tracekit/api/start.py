@@ -21,7 +21,7 @@ from tracekit.api.values import (
     Sizes,
     Texts,
 )
-from tracekit.errors import PartialError, UsageError
+from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress
 from tracekit.safe_open import read_given
 from tracekit.units import memory_mib, parse_duration
@@ -139,6 +139,8 @@ def read(
     delimiter: str = ",",
     unit: Texts | None = None,
     force_units: bool = False,
+    join: choices.Join = "refuse",
+    op: Texts | None = None,
     max_bad: float = 1.0,
     force: bool = False,
 ) -> Trace:
@@ -155,6 +157,7 @@ def read(
         locals(),
         form=format,
         units=values.texts(unit),
+        operations=values.texts(op),
         forces_units=force_units,
         most_bad_ratio=max_bad / 100,
         overwrite=force,
@@ -415,6 +418,11 @@ def _captured(captured: Captured, output: Path) -> Capture:
             " a BPF program, and were not seen; parse reports how many completions of these disks"
             " are missing",
         )
+    if kept.whole_ns is not None:
+        notes += (
+            f"all is recorded of the first {kept.whole_ns / 1e9:,.3f} s; behind that records of"
+            " some CPUs found no space",
+        )
     return Capture(
         output,
         summary,
@@ -433,11 +441,26 @@ class Recovery:
 
     captures: tuple[Path, ...]
     notes: tuple[str, ...]
+    failures: tuple[TracekitError, ...]
+    """Why some could not be finished; these keep what they have."""
 
     @property
     def summary(self) -> Mapping[str, Any]:
         """Where the captures are, and what was done."""
-        return {"captures": [str(path) for path in self.captures], "notes": list(self.notes)}
+        return {
+            "captures": [str(path) for path in self.captures],
+            "notes": list(self.notes),
+            "failures": list(map(str, self.failures)),
+        }
+
+    def check(self) -> None:
+        """Raise why one could not be finished; PartialError where others were."""
+        if not self.failures:
+            return
+        if len(self.failures) == 1 and not self.captures:
+            raise self.failures[0]
+        hint = next((one.hint for one in self.failures if one.hint), "")
+        raise PartialError(*map(str, self.failures), hint=hint)
 
 
 def recover(folders: Texts = (), output: PathLike | None = None) -> Recovery:
@@ -448,8 +471,9 @@ def recover(folders: Texts = (), output: PathLike | None = None) -> Recovery:
     from tracekit.capture.recovery import recover as run_recovery
 
     chosen = [Path(folder) for folder in values.texts(folders)]
-    found, notes = run_recovery(chosen, values.maybe_path(output))
-    return Recovery(tuple(one.output for one in found), (*notes, *map(str, found)))
+    found, notes, failures = run_recovery(chosen, values.maybe_path(output))
+    outputs = tuple(one.output for one in found)
+    return Recovery(outputs, (*notes, *map(str, found)), tuple(failures))
 
 
 def _capture_seconds(duration: Duration | None) -> float | None:
@@ -469,6 +493,7 @@ class FileCapture:
     exit_status: int | None
     stopped_by: str | None
     failure: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -492,19 +517,25 @@ def capture_files(
     output: PathLike,
     *,
     user: str | int | None = None,
+    source: choices.CaptureSource | None = None,
     below: PathLike | None = None,
     hash_names: bool = False,
     untraced: bool = False,
     force: bool = False,
     quiet: bool = False,
 ) -> FileCapture:
-    """Record the file operations of a command and its children into a trace; needs strace."""
+    """Record the file operations of a command and its children into a trace.
+
+    `source` is strace, for any user, or bpf, for root, which costs the command less.
+    """
     from tracekit.capture.files import FileOptions
     from tracekit.capture.files import capture_files as run_capture
+    from tracekit.capture.recovery import salvage
     from tracekit.invoking_user import chosen_user
 
     options = FileOptions(
         command=tuple(command),
+        source=source,
         user=chosen_user(user),
         below=values.maybe_path(below),
         hashes_names=hash_names,
@@ -512,6 +543,7 @@ def capture_files(
         runs_untraced=untraced,
         overwrite=force,
     )
+    notes = salvage(Path(output))
     found = run_capture(Path(output), options=options)
     trace = Trace(output)
     return FileCapture(
@@ -519,8 +551,9 @@ def capture_files(
         found.duration_s,
         found.untraced_s,
         found.exit_status,
-        found.stopped_by,
-        found.failure,
+        found.done.stopped_by,
+        found.done.failure,
+        tuple(notes),
     )
 
 

@@ -40,6 +40,13 @@ from tracekit.commands.options import option
         metavar="WHAT=UNIT",
     ),
     force_units="Go on although the units look wrong.",
+    join="Where the clock of a text starts again: refuse it, take the parts one after the other"
+    " with no pause between them, or as of the same time.",
+    op=option(
+        "What a word of your trace means: get=read, put=write; read, write, flush, discard, other."
+        " May be repeated.",
+        metavar="WORD=OPERATION",
+    ),
     max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
     force=options.FORCE_TRACE,
 )

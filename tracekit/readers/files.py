@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tracekit.errors import InputError
@@ -14,6 +14,7 @@ from tracekit.safe_open import check_inside
 
 STANDARD_INPUT = Path("-")
 LAYOUT_NAME = "layout.json"
+MOST_CPUS = 1 << 13
 TRACE_NAME = re.compile(r"(?P<stem>.+)\.blktrace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 
 TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
@@ -56,6 +57,19 @@ def _by_cpu(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     found = [(match, path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
     found.sort(key=lambda one: (one[0]["stem"], int(one[0]["cpu"]), one[1]))
     return [path for _, path in found]
+
+
+def absent_cpus(names: Iterable[str]) -> list[str]:
+    """Return the files of CPUs below others that are missing; one without events has a file."""
+    cpus: dict[str, set[int]] = {}
+    for name in names:
+        if match := TRACE_NAME.fullmatch(Path(name).name):
+            cpus.setdefault(match["stem"], set()).add(int(match["cpu"]))
+    return [
+        f"{stem}.blktrace.{cpu}"
+        for stem, found in cpus.items()
+        for cpu in sorted(set(range(min(max(found), MOST_CPUS))) - found)
+    ]
 
 
 def _reject_same(files: Sequence[Path]) -> None:

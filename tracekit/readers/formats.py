@@ -308,17 +308,37 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     `whole` are the whole lines of the head. Raise UsageError for columns that cannot be, InputError
     when no format or several match.
     """
+    words = text.user_words(options.operations)
     if options.columns or options.regex:
-        return _user_format(options, whole)
+        return _user_format(options, whole).with_words(words)
+    headed = None
     try:
-        found = _choose(whole, name, given=options.form)
+        found = _choose(whole, name, given=options.form, words=words)
     except InputError:
-        if headed := text.header_format(head, units=options.units):
-            return headed
-        return _choose(head, name, given=options.form, is_lenient=True)
+        headed = text.header_format(head, units=options.units)
+        if headed is None:
+            return _choose(head, name, given=options.form, words=words, is_lenient=True)
+        return headed.with_words(words)
+    if found.name == SPC.name:
+        _reject_commas(whole, name, options)
     if options.form is None and isinstance(found, TextFormat) and text.contradicts(head, found):
-        return text.header_format(head, units=options.units) or found
-    return found
+        headed = text.header_format(head, units=options.units)
+    return found if headed is None else headed.with_words(words)
+
+
+COMMAS = re.compile(rb"^(?:[^,\n]*,){4}[0-9]+,[0-9]+\r?$", re.MULTILINE)
+
+
+def _reject_commas(head: bytes, name: str, options: ImportOptions) -> None:
+    """Raise InputError for SPC whose times have a comma for a point: their fractions would go."""
+    found = COMMAS.findall(head)
+    if not found or options.forces_units or len(found) < text.NEARLY_ALL * head.count(b"\n"):
+        return
+    shown = found[-1].decode().strip()
+    raise InputError(
+        f"{name}: times look as if they had a comma for a point: {shown}",
+        hint="write them with a point; or --force-units if the last column is something else",
+    )
 
 
 def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
@@ -334,20 +354,28 @@ def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
     return other if not own.matches(head) and other.matches(head) else own
 
 
-def _choose(head: bytes, name: str, *, given: str | None, is_lenient: bool = False) -> Format:
+def _choose(
+    head: bytes, name: str, *, given: str | None, words: Mapping[str, str], is_lenient: bool = False
+) -> Format:
     """Return the given format, or the one that the file's first bytes are of.
 
-    With `is_lenient` it is that of most lines, so that the others can be shown as wrong.
+    `words` are the user's for operations. With `is_lenient` it is that of most lines, so that the
+    others can be shown as wrong.
     """
+    known, variants, blanked = (
+        [form.with_words(words) if isinstance(form, TextFormat) else form for form in forms]
+        for forms in (FORMATS.values(), _variants(), _blanked())
+    )
     if given is not None:
-        known = FORMATS[given]
-        others = (other for other in (*_variants(), *_blanked()) if other.name == given)
-        return known if known.matches(head) else next((o for o in others if o.matches(head)), known)
-    for tried in (FORMATS.values(), _variants(), _blanked()):
+        plain = next(form for form in known if form.name == given)
+        others = (other for other in (*variants, *blanked) if other.name == given)
+        return plain if plain.matches(head) else next((o for o in others if o.matches(head)), plain)
+    for tried in (known, variants, blanked):
         if found := [form for form in tried if form.matches(head)]:
             break
     if not found and is_lenient:
-        found = [form for form in TEXTS if form.matches(head, least=text.MOST_OF_THEM)]
+        texts_known = [form for form in known if isinstance(form, TextFormat)]
+        found = [form for form in texts_known if form.matches(head, least=text.MOST_OF_THEM)]
     if len({form.name for form in found}) == 1:
         return found[0]
     if found:

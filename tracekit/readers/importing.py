@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tracekit.readers.formats import FioLog, Format, RecordFormat, find_format, 
 from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.metadata import EVENT_TEXTS, line_counts
 from tracekit.readers.octf import import_octf, is_chosen
+from tracekit.readers.restarts import RestartError, Restarts, Shifts
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.units import (
@@ -92,13 +93,23 @@ HEAD_BYTES = 1 << 16
 BLOCKS_AHEAD = 1
 
 
+@dataclass(frozen=True)
+class Again:
+    """What is known of a trace that is read once more."""
+
+    is_sorted: bool = False
+    """Its requests are to be put in order first."""
+    bounds: Bounds | None = None
+    """What lies beyond is a wrong line."""
+    shifts: Shifts | None = None
+    """Its clock starts again."""
+
+
 class Reading:
     """One import while it runs."""
 
-    def __init__(
-        self, feed: Feed, run: Import, *, start: bytes, bounds: Bounds | None = None
-    ) -> None:
-        """Take `bounds` of a trace that is read once more: what lies beyond is a wrong line."""
+    def __init__(self, feed: Feed, run: Import, *, start: bytes, again: Again) -> None:
+        """Take what is known of a trace that is read once more."""
         self._feed, self._on_bytes, options = feed, run.on_bytes, run.options
         self.lines = BadLines()
         self._rest = start
@@ -109,6 +120,9 @@ class Reading:
         self.preamble = 0
         operations: dict[str, str] = {}
         is_scaled = False
+        if options.operations and not (isinstance(form, TextFormat) and "op" in form.columns):
+            message = f"{feed.name}: --op: {form.name} has no words of operations"
+            raise UsageError(message, hint="leave --op out")
         if isinstance(form, TextFormat):
             self.format = form = replace(form, units=self.units)
             self.preamble = form.preamble(whole, self.lines)
@@ -117,7 +131,8 @@ class Reading:
             self._rest = start.split(b"\n", self.lines.lines)[-1]
         self.assembler = Assembler(self.units, operations, "trace")
         self.outliers = Outliers(self.units, is_scaled)
-        self.bounds = bounds
+        self.bounds, self.shifts = again.bounds, again.shifts
+        self.restarts = Restarts(is_wall=self.units.is_wall)
         # Of records: 64-bit numbers of ns and bytes with what follows.
         factors = {
             "time": TIME_NS[self.units.time],
@@ -127,8 +142,8 @@ class Reading:
         }
         possible = {name: (0, LARGEST_SUM // factor) for name, factor in factors.items()}
         self._possible = Bounds(possible)
-        self.beyond = self._records = 0
-        """Lines and records with a number beyond the bounds, and records read."""
+        self.beyond = self._records = self._rows = 0
+        """Lines and records with a number beyond the bounds, records read, and rows of them."""
 
     def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
         """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
@@ -153,9 +168,19 @@ class Reading:
             if columns is not None and self.bounds is not None:
                 columns = self._without(columns, self.bounds)
             if columns is not None:
+                columns = self._of_one_clock(columns)
                 self.outliers.see(columns)
                 if columns.rows:
                     yield replace(columns, block=None)
+
+    def _of_one_clock(self, columns: Columns) -> Columns:
+        """Look where the clock starts again; where that is known, let the times go on."""
+        first, self._rows = self._rows, self._rows + columns.rows
+        if self.shifts is None:
+            self.restarts.see(columns, row=first)
+            return columns
+        times = self.shifts.shifted(columns.numbers["time"], row=first)
+        return replace(columns, numbers={**columns.numbers, "time": times})
 
     def _records_of(self, block: memoryview, form: RecordFormat) -> Columns | None:
         """Decode whole records; a cut one at the end and impossible ones are wrong lines."""
@@ -216,6 +241,9 @@ def _import_events(feed: Feed, text: EventText, run: Import) -> TraceInfo:
     if options.units:
         message = "--unit: events of the kernel are always nanoseconds and sectors"
         raise UsageError(message, hint="leave --unit out")
+    if options.operations:
+        message = "--op: operations of the kernel's events are known"
+        raise UsageError(message, hint="leave --op out")
     layout = layout_of([feed.path], options.layout_file)
     facts, tally = decode_feeds(
         [feed], layout, table=run.table, options=ParseOptions(text=text), on_bytes=run.on_bytes
@@ -260,7 +288,7 @@ def contradictions(read: Reading) -> list[str]:
     """Return what cannot be under the units of a trace that was read, in words."""
     made = read.assembler
     found = made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
-    return found + same_waits(read.lines)
+    return found + read.outliers.exchanges() + same_waits(read.lines)
 
 
 def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference]:
@@ -274,6 +302,11 @@ def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inferenc
         ("unit of places", units.offset, _source(read, options, "offset")),
         ("unit of times", units.time, _time_evidence(read, options)),
     ]
+    if read.shifts is not None:
+        starts = f"starts again {_times(len(read.shifts.rows) - 1)}"
+        found.append(("clock", starts, "--join sequence: no pause between the parts"))
+    elif later := read.restarts.parts()[1:]:
+        found.append(("clock", f"starts again {_times(len(later))}", "--join overlay: of one time"))
     if read.bounds:
         beyond = f"beyond {read.bounds.in_words()}, where nearly all lie"
         found.append(("strays", f"{read.beyond:,} wrong lines", beyond))
@@ -320,20 +353,44 @@ def _time_evidence(read: Reading, options: ImportOptions) -> str:
     if isinstance(form, FioLog) and form.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
     if isinstance(form, TextFormat) and "time" not in form.columns:
-        return "the format has no times: a request each microsecond, in its order"
+        return f"{NO_TIMES}: a request each microsecond, in its order"
     return given
+
+
+NO_TIMES = "the format has no times"
+
+
+def _assumed(read: Reading) -> list[str]:
+    """Return what the format does not have and was assumed, in words."""
+    form, found = read.format, list[str]()
+    if not isinstance(form, TextFormat):
+        return found
+    if "time" not in form.columns and not isinstance(form, FioLog):
+        found.append(f"{NO_TIMES}: one request each microsecond is assumed")
+    if "pages" in (form.units.offset, form.units.length):
+        found.append(
+            f"the size of its pages is assumed: {SIZE_BYTES['pages']:,} bytes (512 with --unit"
+            " offset=sectors --unit length=sectors)"
+        )
+    if "op" not in form.columns:
+        found.append("it does not say which requests are writes: all are taken for reads")
+    return found
 
 
 def _warnings(read: Reading) -> list[metadata.TraceWarning]:
     made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
+    far = read.outliers.far_places()
     doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
     reordered = f"{made.reordered:,} requests stood behind a later one"
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
+    assumed = _assumed(read)
     found = [
+        ("assumed_values", assumed, "; ".join(assumed)),
         ("no_completions", not made.responses, "no request completes in this trace"),
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
         ("doubtful_units", doubts, "; ".join(doubts)),
         ("lone_times", lone, "; ".join(lone)),
+        ("lone_places", far, "; ".join(far)),
         ("reordered_records", made.reordered, reordered),
         ("rounded_places", made.rounded, rounded),
     ]
@@ -390,29 +447,37 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
     if memory := find_memory_format(head, run.options):
         texts = blocks_of(feeds[0].fd, head, whole=whole_lines)
         return import_memory(feeds[0], form=memory, run=run, texts=texts)
-    is_sorted, bounds = False, None
+    return _import_text(feeds[0], head, run)
+
+
+def _import_text(feed: Feed, head: bytes, run: Import) -> TraceInfo:
+    """Import the requests of a text or of records, which is read again as it turns out to be."""
+    again = Again()
     while True:
         try:
-            if not is_sorted and bounds is None:
-                return _import_requests(Reading(feeds[0], run, start=head), feeds[0], run)
-            return _import_again(run, is_sorted=is_sorted, bounds=bounds)
+            if again == Again():
+                return _import_requests(Reading(feed, run, start=head, again=again), feed, run)
+            return _import_again(run, again)
         except UnorderedError as error:
-            if feeds[0].total_bytes is None:
+            if feed.total_bytes is None:
                 hint = "give the trace as a file, which can be read again, or sort it by time first"
-                raise InputError(f"{feeds[0].name}: {error}", hint=hint) from None
-            is_sorted = True
-        except OutlierError as error:
-            if feeds[0].total_bytes is None:
+                raise InputError(f"{feed.name}: {error}", hint=hint) from None
+            again = replace(again, is_sorted=True)
+        except (OutlierError, RestartError) as error:
+            if feed.total_bytes is None:
                 raise InputError(*str(error).split("\n"), hint=error.hint) from None
-            bounds = error.bounds
+            if isinstance(error, OutlierError):
+                again = replace(again, bounds=error.bounds)
+            else:
+                again = replace(again, shifts=error.shifts, is_sorted=False)
 
 
-def _import_again(run: Import, *, is_sorted: bool, bounds: Bounds | None) -> TraceInfo:
-    """Import a trace once more: all of its requests put in order first, or without outliers."""
+def _import_again(run: Import, again: Again) -> TraceInfo:
+    """Import a trace once more: in order, without outliers, or with one clock."""
     with scratch_folder(run.folder / "sorting") as scratch, open_feeds(run.files) as opened:
         feeds, head = _take_readable(opened)
-        read = Reading(feeds[0], run, start=head, bounds=bounds)
-        sorting = Sorting(scratch) if is_sorted else None
+        read = Reading(feeds[0], run, start=head, again=again)
+        sorting = Sorting(scratch) if again.is_sorted else None
         return _import_requests(read, feeds[0], run, sorting=sorting)
 
 
@@ -424,7 +489,38 @@ def _import_requests(
         write_batches(run.table, batches, schema=REQUESTS)
     finish_feeds([feed])
     _reject(read, feed.name, run.options)
+    _reject_restarts(read, feed.name, run.options)
     return import_info(read, feed, options=run.options)
+
+
+def _hint_of(read: Reading) -> str:
+    """Return what to do about the wrong lines."""
+    form, lines = read.format, [text for _, text in read.lines.examples]
+    if isinstance(form, TextFormat) and (found := form.unknown_words(lines)):
+        says = " ".join(f"--op {word}=OPERATION" for word in found)
+        return f"if {', '.join(found)} is an operation, say which: {says}, such as read or write"
+    return "choose another --format or --unit, or allow more with --max-bad PERCENT"
+
+
+def _reject_restarts(read: Reading, name: str, options: ImportOptions) -> None:
+    """Raise InputError for a clock that starts again, RestartError to have one clock."""
+    later = read.restarts.doubted()
+    if not later or options.join == "overlay":
+        return
+    message = f"{name}: its clock starts again {_times(len(later))}"
+    shown = [f"at {part.shown}" for part in later[:KEPT_EXAMPLES]]
+    if options.join == "sequence":
+        hint = "give the trace as a file, which can be read again"
+        raise RestartError(message, *listed(shown), shifts=read.restarts.shifts(), hint=hint)
+    hint = (
+        "traces one after the other: --join sequence; of the same time, as of several disks:"
+        " --join overlay"
+    )
+    raise InputError(message, *listed(shown), hint=hint)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _reject(read: Reading, name: str, options: ImportOptions) -> None:
@@ -439,7 +535,7 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
         raise InputError(
             f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}",
             *shown,
-            hint="choose another --format or --unit, or allow more with --max-bad PERCENT",
+            hint=_hint_of(read),
         )
     if not rows:
         raise InputError(f"{name}: there is no request in it", hint="check the file")

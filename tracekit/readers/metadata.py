@@ -15,6 +15,7 @@ from tracekit._native.decode import Completed, DecodeStats, Text
 from tracekit.errors import InputError, span
 from tracekit.layout import DiskCounters, Layout
 from tracekit.metadata import Device, MissingCompletions, MissingOfDisk, Region, TraceInfo
+from tracekit.readers.files import absent_cpus
 from tracekit.readers.units import Example, listed, show_example
 
 LAG_NS = 1_000_000
@@ -132,6 +133,7 @@ class Facts:
     """Of a text: number and beginning of the first wrong lines."""
 
 
+SHOWN_FILES = 3
 COUNTS = ("device_flushes", "passthrough", "unknown", "requeued_remainders")
 
 
@@ -165,7 +167,12 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
         loss=_loss(stats, layout, missing),
         inferences=inferences,
         warnings=metadata.warnings_of(
-            [*_loss_doubts(stats, layout), *doubts(missing), *_content_doubts(facts)]
+            [
+                *_file_doubts(facts),
+                *_loss_doubts(stats, layout),
+                *doubts(missing),
+                *_content_doubts(facts),
+            ]
         ),
     )
 
@@ -227,6 +234,14 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
     )
 
 
+def _file_doubts(facts: Facts) -> list[Doubt]:
+    """Return which files are missing among those of the CPUs."""
+    absent = absent_cpus(file.name for file in facts.files)
+    shown = ", ".join(absent[:SHOWN_FILES]) + (", ..." if absent[SHOWN_FILES:] else "")
+    lies = "is not among the files" if len(absent) == 1 else "are not among the files"
+    return [("absent_files", absent, f"{shown} {lies}, and files of later CPUs are")]
+
+
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
     """Return what may be missing."""
     dropped, repeated = layout.dropped, stats.repeated_records
@@ -236,6 +251,8 @@ def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
         f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places by their"
         f" numbers, and the tracer dropped {dropped:,}"
     )
+    if isinstance(layout.loss.whole_ns, int):
+        lost += f", behind the first {layout.loss.whole_ns / 1e9:,.3f} s, of some CPUs"
     unnumbered = "the records carry no numbers: lost ones cannot be seen in them"
     given_up = f"{stats.evicted:,} requests were given up as never completing"
     return [

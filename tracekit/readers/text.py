@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from tracekit.readers.units import (
     Example,
     Units,
 )
+from tracekit.tables import OPERATIONS as OPERATION_NAMES
 
 INT = r"\s*(?:0[xX][0-9A-Fa-f]+|[0-9]{1,19})\s*"
 EXPONENT = r"[eE][+-]?[0-9]{1,2}"
@@ -147,6 +148,23 @@ class TextFormat:
         quoted = r'[^"\n]*' if name.startswith("_") else part
         quoted = r'[^"\0\n]+' if kind in ("word", "name") else quoted
         return rf'(?:{part}|\s*"{quoted}"\s*)'
+
+    def with_words(self, given: Mapping[str, str]) -> Self:
+        """Return the format with the user's words for operations, if it has a column of them."""
+        has_words = given and "op" in self.columns
+        return replace(self, operations={**self.operations, **given}) if has_words else self
+
+    def unknown_words(self, lines: Sequence[str]) -> list[str]:
+        """Return the words of operations that the format does not know, in wrong lines."""
+        if "op" not in self.columns:
+            return []
+        found, place = list[str](), list(self.columns).index("op")
+        for line in lines:
+            words = line.split() if self.delimiter == " " else line.split(self.delimiter)
+            word = words[place].strip(' \t\r"').lower() if place < len(words) else ""
+            if word.isalpha() and word not in (*self.operations, *found):
+                found.append(word)
+        return found
 
     def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
         """Say whether this share of the lines of the head, after its preamble, are good ones."""
@@ -346,6 +364,18 @@ def user_units(units: Iterable[str]) -> Units:
     """Return the units of the user's text; filetimes count from 1601, others from anywhere."""
     found = Units("s", "bytes", "bytes", response="s").overridden(units)
     return replace(found, is_wall=found.time in ("filetime", "date"))
+
+
+def user_words(given: Iterable[str]) -> dict[str, str]:
+    """Return the user's WORD=OPERATION; raise UsageError for what is none."""
+    found = {}
+    for item in given:
+        word, _, name = item.partition("=")
+        if not word.strip() or name not in (*OPERATION_NAMES, "readahead"):
+            known = ", ".join((*OPERATION_NAMES[:4], "readahead", "other"))
+            raise UsageError(f"--op {item}: not a word and what it means", hint=f"such as {known}")
+        found[word.strip().lower()] = name
+    return found
 
 
 SEPARATOR = "\x1f"

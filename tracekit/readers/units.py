@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tracekit.choices import Join
 from tracekit.errors import InputError, UsageError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.units import SECTOR_BYTES
@@ -147,7 +148,8 @@ PAIRS_FACTOR = 10
 FEWEST_REQUESTS = 100
 MOST_PER_S = 5e6
 LEAST_PER_S = 1e-3
-LARGEST_LENGTH_BYTES = 1 << 30
+GIB = 1 << 30
+LARGEST_LENGTH_BYTES = GIB
 LARGEST_PLACE_BYTES = 1 << 60
 EPOCH_S = (631_152_000, 4_102_444_800)
 """1990 to 2100."""
@@ -182,6 +184,10 @@ class Evidence:
     """Of places in sectors: requests that would follow the one before, were they bytes."""
     fine: int = 0
     """Of places in sectors: those that could be no bytes, as no sector begins there."""
+    fine_lengths: int = 0
+    """Of lengths in sectors: those that could be no bytes, as they are no whole sectors."""
+    unlike: int = 0
+    """Places that are no multiples of 512 sectors."""
     largest_length_bytes: int = 0
     largest_end_bytes: int = 0
     ticks: int = 0
@@ -211,6 +217,9 @@ class Evidence:
         if self.units.offset == "sectors":
             self.byte_pairs += _count((steps == in_bytes[:-1] * SECTOR_BYTES) & follows)
             self.fine += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
+        if self.units.length == "sectors":
+            self.fine_lengths += _count(length & (SECTOR_BYTES - 1))
+            self.unlike += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
         self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
         self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
         return odd
@@ -252,7 +261,25 @@ class Evidence:
                 f" times cannot be {units.time}, give --unit time=...",
             ),
         ]
-        return [text for is_wrong, text in checks if is_wrong] + self._wrong_clocks(first_ns)
+        found = [text for is_wrong, text in checks if is_wrong]
+        return found + self._bytes_as_sectors() + self._wrong_clocks(first_ns)
+
+    def _bytes_as_sectors(self) -> list[str]:
+        """Return that lengths in sectors are whole sectors in bytes, as are places or are not."""
+        is_counted = self.units.length == "sectors" and self.requests >= FEWEST_REQUESTS
+        if not is_counted or self.fine_lengths or not self.largest_length_bytes:
+            return []
+        if self.unlike > MOSTLY * self.requests:
+            return [
+                f"each of {self.requests:,} lengths is a multiple of 512 sectors, and the places"
+                " are not: bytes, --unit length=bytes"
+            ]
+        if self.units.offset == "sectors" and not self.fine and self.largest_end_bytes > GIB:
+            return [
+                f"each of {self.requests:,} places and lengths is a multiple of 512 sectors: bytes,"
+                " --unit offset=bytes --unit length=bytes"
+            ]
+        return []
 
     def _wrong_clocks(self, first_ns: int) -> list[str]:
         unit, settled = self.units.time, self.units.settled_time
@@ -379,6 +406,15 @@ class Sample:
         low, high = np.percentile(self._kept, ends, method="nearest")
         return int(low), int(high)
 
+    @property
+    def rows(self) -> int:
+        """How many values are kept."""
+        return len(self._kept)
+
+    def different(self) -> int:
+        """Return how many different values are kept."""
+        return len(np.unique(self._kept))
+
     def cannot_be_bytes(self, most: int) -> bool:
         """Say whether most values up to `most` are no multiples of a sector's bytes."""
         usual = self._kept[self._kept <= most]
@@ -399,6 +435,8 @@ class Outliers:
     requests: int = 0
     extremes: dict[str, Range] = field(default_factory=dict)
     usual: dict[str, Range] = field(default_factory=dict)
+    farthest: Outlier | None = None
+    """The place farthest from all others, where that is doubted."""
 
     def see(self, columns: Columns) -> None:
         """Sample the columns, and note lines whose numbers lie far from the others."""
@@ -409,6 +447,8 @@ class Outliers:
             low, high = int(values.min()), int(values.max())
             before = self.extremes.get(name, (low, high))
             self.extremes[name] = (min(low, before[0]), max(high, before[1]))
+            if name == "offset" and high >= self.extremes[name][1]:
+                self._see_far_place(columns)
             least, most = self.usual.get(name, (1, 0))
             if low >= least and high <= most:
                 continue
@@ -470,6 +510,40 @@ class Outliers:
         """Return the lines that are far from the others, for a message."""
         return [outlier.shown for outlier in self.noted if self._is_far(outlier)]
 
+    def exchanges(self) -> list[str]:
+        """Return in words that places and lengths seem to stand in each other's column."""
+        if not {"offset", "length"} <= set(self.extremes) or self.requests < FEWEST_REQUESTS:
+            return []
+        places, lengths = (self.samples[name].different() for name in ("offset", "length"))
+        if lengths < MOSTLY * min(self.requests, SAMPLED) or places > lengths * SMALL_RATIO:
+            return []
+        return [
+            f"of {self.samples['length'].rows:,} requests {lengths:,} lengths and {places:,} places"
+            " differ: are the two columns exchanged? name them with --columns"
+        ]
+
+    def far_places(self) -> list[str]:
+        """Return in words that some places lie far behind all others, if few do."""
+        if self.farthest is None or self.extremes["offset"][1] < self._far_place():
+            return []
+        usual = self.samples["offset"].middle()[1]
+        return [
+            f"{100 - TAIL_PERCENT} % of all places are up to {usual:,}, and one is"
+            f" {self.farthest.value:,}: {self.farthest.shown}"
+        ]
+
+    def _far_place(self) -> int:
+        """Return from where on a place is doubted, in the unit of places."""
+        least = LARGEST_LENGTH_BYTES // SIZE_BYTES[self.units.offset]
+        return VERY_FAR * max(self.samples["offset"].middle()[1], least)
+
+    def _see_far_place(self, columns: Columns) -> None:
+        values = columns.numbers["offset"]
+        row = int(np.argmax(values))
+        if columns.block is not None and values[row] >= self._far_place():
+            shown = show_example(columns.block.examples([row])[0])
+            self.farthest = Outlier("offset", int(values[row]), shown)
+
     def doubts(self) -> list[str]:
         """Return in words that some times lie far from the others, if few do."""
         far = [one.shown for one in self.noted if one.what == "time" and self._is_far(one)]
@@ -495,6 +569,10 @@ class ImportOptions:
     """What was given to `blkparse -f`."""
     layout_file: Path | None = None
     """Of a text of events; default: layout.json beside it."""
+    join: Join = "refuse"
+    """What to do where the clock of a trace starts again."""
+    operations: tuple[str, ...] = ()
+    """WORD=OPERATION, of words that the format does not know."""
 
 
 DEFAULTS = ImportOptions()

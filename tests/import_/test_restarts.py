@@ -1,0 +1,211 @@
+"""A clock that starts again, columns that are not what they seem, and values that are assumed."""
+
+import os
+import random
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from tests import parsed as traces
+from tests.import_.importer import Importer
+from tracekit.errors import UsageError
+from tracekit.readers import importing
+
+COLUMNS = "time,op,offset,length,device"
+Times = Sequence[float]
+
+
+def text_of(*parts: Times, device: str = "sda") -> str:
+    """Return lines of one's own columns, in the order of the parts."""
+    times = [time for part in parts for time in part]
+    lines = (f"{time},R,{number * 4096},4096,{device}\n" for number, time in enumerate(times))
+    return "".join(lines)
+
+
+def climb(count: int, *, first: float = 0.0, seed: int = 1) -> list[float]:
+    choose, time, found = random.Random(seed), first, list[float]()  # noqa: S311 - test data
+    for _ in range(count):
+        found.append(round(time, 6))
+        time += choose.expovariate(10)
+    return found
+
+
+@pytest.fixture(params=[1 << 20, 3000], ids=["one block", "blocks"])
+def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "CHUNK_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("_blocks")
+@pytest.mark.parametrize("sizes", [(300, 300), (100, 40, 900), (1000, 33), (500, 400, 300, 200)])
+def test_traces_one_after_the_other(read: Importer, sizes: tuple[int, ...]) -> None:
+    # GIVEN traces in one file, each with a clock of its own from 0
+    parts = [climb(size, seed=size) for size in sizes]
+    text = text_of(*parts)
+    # THEN the line of each is named, and what to do
+    message = read.rejects(text, "its clock starts again", hint="--join sequence", columns=COLUMNS)
+    starts = [sum(sizes[: number + 1]) + 1 for number in range(len(sizes) - 1)]
+    for start, part in zip(starts, parts[1:], strict=True):
+        assert f"at line {start}: {part[0]},R,{(start - 1) * 4096}," in message
+    # AND one goes on where the one before has ended
+    ends, end_ns = list[int](), 0
+    for part in parts:
+        ends += [end_ns + round((time - part[0]) * 1e9) for time in part]
+        end_ns = ends[-1]
+    made = read(text, columns=COLUMNS, join="sequence")
+    assert [row[0] for row in traces.rows(made)] == ends
+    places = traces.requests(made).to_pydict()["sector"]
+    assert places == [number * 8 for number in range(sum(sizes))]
+    said = next(one for one in made.content["inferences"] if one["what"] == "clock")
+    assert f"{len(starts)} times" in said["value"] or said["value"] == "starts again once"
+    # AND of the same time they are in order of it
+    times_ns = sorted(round(time * 1e9) for part in parts for time in part)
+    assert [row[0] for row in traces.rows(read(text, columns=COLUMNS, join="overlay"))] == times_ns
+
+
+def disorder(kind: str) -> list[float]:
+    """Return times of one clock that are in no order."""
+    times, choose = climb(2000), random.Random(5)  # noqa: S311 - test data
+    if kind == "shuffled":
+        choose.shuffle(times)
+    elif kind == "reversed":
+        times.reverse()
+    elif kind == "completions":
+        times.sort(key=lambda time: time + choose.expovariate(0.5))
+    elif kind == "an early line":
+        times[1500] = 0.0
+    elif kind == "a few early lines":
+        times[1000:1020] = climb(20)
+    elif kind == "seconds":
+        times = [float(int(time)) for time in times]
+    return times
+
+
+@pytest.mark.usefixtures("_blocks")
+@pytest.mark.parametrize(
+    "kind",
+    ["shuffled", "reversed", "completions", "an early line", "a few early lines", "seconds"],
+)
+def test_disorder_is_no_other_clock(read: Importer, kind: str) -> None:
+    times = disorder(kind)
+    first_ns = round(min(times) * 1e9)
+    found = [row[0] for row in traces.rows(read(text_of(times), columns=COLUMNS))]
+    assert found == sorted(round(time * 1e9) - first_ns for time in times)
+
+
+def test_whole_seconds_that_start_again(read: Importer) -> None:
+    times = [float(number // 100) for number in range(3000)]
+    message = read.rejects(text_of(times, times), "starts again once", columns=COLUMNS)
+    assert "line 3001" in message
+
+
+def test_disks_one_after_the_other(read: Importer) -> None:
+    # GIVEN two disks, one after the other
+    def text(first_s: int) -> str:
+        parts = (text_of(climb(200, first=first_s), device=name) for name in ("sda", "sdb"))
+        return "".join(parts)
+
+    # THEN dates say how they lie, and times from anywhere do not
+    read.rejects(text(0), "starts again once", columns=COLUMNS)
+    lines = "".join(
+        f"{int(float(line.split(',')[0]) * 1e7)},host,{number // 200},Read,{number * 4096},4096,1\n"
+        for number, line in enumerate(text(12_816_637_200).splitlines())
+    )
+    assert len(traces.rows(read(lines, form="msr"))) == 400
+
+
+def test_a_pipe_is_not_read_twice(read: Importer) -> None:
+    os.mkfifo(read.source)
+    text = text_of(climb(200), climb(200))
+    writer = threading.Thread(target=read.source.write_text, args=(text,))
+    writer.start()
+    hint = "give the trace as a file"
+    read.rejects(read.source, "starts again once", hint=hint, columns=COLUMNS, join="sequence")
+    writer.join()
+
+
+WORDS = "".join(f"{n},{('get', 'put')[n % 2]},{n * 4096},4096,sda\n" for n in range(200))
+
+
+def test_words_of_operations_can_be_given(read: Importer) -> None:
+    # GIVEN words that no format knows
+    hint = "--op get=OPERATION --op put=OPERATION"
+    read.rejects(WORDS, "200 of 200 lines are wrong", hint=hint, columns=COLUMNS)
+    # WHEN their meaning is given THEN they are requests
+    made = read(WORDS, columns=COLUMNS, operations=("GET=read", "put=write"))
+    assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
+
+
+def test_words_of_a_known_format_can_be_given(read: Importer) -> None:
+    lines = "".join(
+        f"{128166372003061629 + n * 10**5},host,0,{word},{n * 4096},4096,1\n"
+        for n, word in enumerate(["Lesen", "Schreiben"] * 100)
+    )
+    made = read(lines, operations=("lesen=read", "schreiben=write"))
+    assert made.content["source"]["format"] == "msr"
+    assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
+
+
+@pytest.mark.parametrize("given", ["get", "get=", "=read", "get=reed"])
+def test_a_meaning_that_is_none(read: Importer, given: str) -> None:
+    read.rejects(
+        WORDS,
+        f"--op {given}",
+        error=UsageError,
+        hint="discard",
+        columns=COLUMNS,
+        operations=(given,),
+    )
+
+
+def lines_of(form: str, count: int = 300, **unlike: int) -> str:
+    """Return lines with bytes where they do not belong."""
+    choose, found = random.Random(3), list[str]()  # noqa: S311 - test data
+    for number in range(count):
+        place, length = choose.randrange(10**6) * 4096, choose.choice([4096, 8192, 65536])
+        sector, sectors = unlike.get("place", place), unlike.get("length", length)
+        found.append(form.format(number=number, place=sector, length=sectors, seconds=number / 10))
+    return "".join(found)
+
+
+MQSIM = "{number}000000 0 {place} {length} 1\n"
+
+
+def test_bytes_as_sectors(read: Importer) -> None:
+    # GIVEN bytes in a format of sectors THEN both are named, and one that is left
+    both = "--unit offset=bytes --unit length=bytes"
+    assert both in read.rejects(lines_of(MQSIM), "units contradict", form="mqsim")
+    first = ("offset=bytes",)
+    message = read.rejects(lines_of(MQSIM), "units contradict", form="mqsim", units=first)
+    assert "--unit length=bytes" in message
+    units = (*first, "length=bytes")
+    found = traces.requests(read(lines_of(MQSIM), form="mqsim", units=units)).to_pydict()
+    assert set(found["length_bytes"]) == {4096, 8192, 65536}
+
+
+def test_exchanged_columns_are_refused(read: Importer) -> None:
+    choose = random.Random(3)  # noqa: S311 - test data
+    lines = "".join(f"0,8,{choose.randrange(10**5) * 512},r,{n / 10}\n" for n in range(300))
+    assert "exchanged" in read.rejects(lines, "units contradict", form="spc")
+
+
+def test_a_place_far_from_all_others_is_reported(read: Importer) -> None:
+    text = lines_of("0,{place},4096,r,{seconds}\n", place=8)
+    far = text.replace("0,8,4096,r,7.0", f"0,{10**13},4096,r,7.0")
+    assert "lone_places" not in traces.warnings(read(text, form="spc"))
+    said = traces.warnings(read(far, form="spc"))["lone_places"]
+    assert f"line 71: 0,{10**13},4096,r,7.0" in said
+
+
+def test_decimal_commas_are_refused(read: Importer) -> None:
+    lines = lines_of("0,{place},4096,r,{seconds}\n")
+    commas = "".join(",".join(line.rsplit(".", 1)) + "\n" for line in lines.splitlines())
+    read.rejects(commas, "a comma for a point: 0,", hint="with a point", form="spc")
+    read.rejects(commas, "a comma for a point: 0,", hint="with a point")
+    assert len(traces.rows(read(commas, form="spc", forces_units=True))) == 300
+
+
+def test_what_a_format_lacks_is_said_to_be_assumed(read: Importer) -> None:
+    lines = "".join(f"{n * 7 % 1000} {n % 8 + 1} 0 {n}\n" for n in range(300))
+    said = traces.warnings(read(lines, form="arc"))["assumed_values"]
+    assert all(words in said for words in ("no times", "4,096 bytes", "taken for reads"))
