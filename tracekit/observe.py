@@ -19,7 +19,7 @@ from tracekit._native.players import Outcome, run_program
 from tracekit.arrow import Integers
 from tracekit.capture.layout import disks_below
 from tracekit.capture.session import Captured, CaptureOptions, capture
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.plans import block_plan
 from tracekit.readers.blktrace import parse
 from tracekit.replay import observed
@@ -242,6 +242,8 @@ class Observer:
                 there / PLAN, there / SUMMARY, player=options, arguments=words, outcomes=ran
             )
             summary = msgspec.convert(ran[0].summary, ReplaySummary)
+            if summary.outcome == "interrupted":
+                raise PartialError("stopped while the lead was measured: nothing was replayed")
             write_completions(there / RECORDS, there / COMPLETIONS, is_timed=True)
             found = self._join(seen, summary, there / PLAN, there / COMPLETIONS)
         lead_ns = observed.lead_of(found.counts["queue_lag_ns"])

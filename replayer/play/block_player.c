@@ -365,13 +365,8 @@ static void end_for(void *argument) {
   stop_leave(save(session, 0));
 }
 
-int block_player_run(const struct options *options) {
-  struct block_session all;
-  struct block_session *session = &all;
-  memset(session, 0, sizeof *session);
-  session->options = options;
-  if (block_plan_open(&session->plan, options->plan_path) != 0)
-    return 1;
+static int play(struct block_session *session) {
+  const struct options *options = session->options;
   int rc = prepare(session);
   bool may_start = rc == 0;
   if (may_start && !options->is_dry_run)
@@ -385,5 +380,17 @@ int block_player_run(const struct options *options) {
   close_all(session);
   if (is_forced)
     stop_leave(code);
+  return code;
+}
+
+int block_player_run(const struct options *options) {
+  struct block_session *session = calloc(1, sizeof *session);
+  if (session == NULL) {
+    diag("no memory for the run: %s", strerror(errno));
+    return 1;
+  }
+  session->options = options;
+  int code = block_plan_open(&session->plan, options->plan_path) != 0 ? 1 : play(session);
+  free(session);
   return code;
 }

@@ -8,6 +8,7 @@
 #include "play/disk_stat.h"
 #include "play/options.h"
 #include "play/preflight_note.h"
+#include "play/process_needs.h"
 #include "play/target.h"
 
 struct block_session {
@@ -17,6 +18,7 @@ struct block_session {
   struct target targets[BLOCK_PLAN_TARGETS_MAX];
   uint64_t beyond[BLOCK_PLAN_TARGETS_MAX];            /* requests outside of the target */
   struct preflight preflight;                         /* what will not go as the plan says */
+  struct process_groups groups;                       /* their limits, for its notes */
   struct device_spec devices[BLOCK_PLAN_TARGETS_MAX]; /* of the emulated engine */
   struct disk_stat disks[BLOCK_PLAN_TARGETS_MAX];     /* what the kernel counted during the run */
   struct buffers buffers;

@@ -84,8 +84,9 @@ static void summary_target(struct json *json, const struct block_session *sessio
     json_number(json, "size_bytes", target->size_bytes);
   json_bool(json, "can_discard", target->can_discard);
   json_bool(json, "can_zero", target->can_zero);
+  zone_map_write(json, target->zones);
   json_number(json, "out_of_range", session->beyond[index]);
-  preflight_note_write(json, &session->preflight, index);
+  preflight_note_write(json, session->preflight.notes[index]);
   if (session->options->device_count > 0)
     write_device(json, &session->devices[index]);
   write_counted(json, &session->disks[index]);
@@ -383,7 +384,7 @@ static void write_all(struct json *json, const void *context) {
   json_number(json, "submitters", options->submitters);
   if (session->stats != NULL)
     write_run(json, session);
-  preflight_note_write(json, &session->preflight, PREFLIGHT_OF_RUN);
+  preflight_note_write(json, session->preflight.notes[PREFLIGHT_OF_RUN]);
   json_open(json, "targets", '[');
   for (uint32_t i = 0; i < session->target_count; i++)
     summary_target(json, session, i);

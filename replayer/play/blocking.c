@@ -12,16 +12,18 @@
 #include "play/transfer.h"
 
 static int flush(const struct target *target) {
+  uint32_t tries = 0;
   while (fdatasync(target->fd) != 0)
-    if (errno != EINTR)
+    if (!transfer_goes_on(&tries))
       return -errno;
   return 0;
 }
 
 static int allocate(const struct target *target, int mode, const struct request *request) {
+  uint32_t tries = 0;
   while (fallocate(target->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)request->offset_bytes,
                    (off_t)request->length_bytes) != 0)
-    if (errno != EINTR)
+    if (!transfer_goes_on(&tries))
       return -errno;
   return 0;
 }

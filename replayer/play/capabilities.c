@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -77,6 +78,20 @@ void capabilities_find(int fd, bool *can_discard, bool *can_zero) {
   *can_zero = true; /* the kernel writes zeroes itself where the device cannot */
 }
 
+bool capabilities_known_alignment(int fd, uint32_t *align_bytes) {
+#ifdef STATX_DIOALIGN
+  struct statx wide;
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &wide) == 0 &&
+      (wide.stx_mask & STATX_DIOALIGN) != 0) {
+    *align_bytes = wide.stx_dio_offset_align;
+    return true;
+  }
+#else
+  (void)fd, (void)align_bytes;
+#endif
+  return false;
+}
+
 uint32_t capabilities_direct_alignment(int fd) {
   struct stat status;
   int logical;
@@ -84,12 +99,9 @@ uint32_t capabilities_direct_alignment(int fd) {
     return 0;
   if (S_ISBLK(status.st_mode))
     return ioctl(fd, BLKSSZGET, &logical) == 0 ? (uint32_t)logical : 0;
-#ifdef STATX_DIOALIGN
-  struct statx wide;
-  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &wide) == 0 &&
-      (wide.stx_mask & STATX_DIOALIGN) != 0)
-    return wide.stx_dio_offset_align;
-#endif
+  uint32_t align_bytes;
+  if (capabilities_known_alignment(fd, &align_bytes))
+    return align_bytes;
   /* The kernel cannot say; the block size of the file system is always enough. */
   return (uint32_t)status.st_blksize;
 }
@@ -108,4 +120,19 @@ bool capabilities_is_read_only(int fd) {
     return sysfs_read(status.st_rdev, "ro", text, sizeof text) == 0 && strcmp(text, "1") == 0;
   (void)snprintf(text, sizeof text, "/proc/self/fd/%d", fd); /* always fits */
   return access(text, W_OK) != 0 && errno == EROFS;
+}
+
+bool capabilities_map_sync(int fd, const char *path) {
+  bool is_new = fd < 0;
+  size_t length = (size_t)sysconf(_SC_PAGESIZE);
+  int tried = is_new ? capabilities_scratch_file(path) : fd;
+  bool can_be_tried = tried >= 0 && (!is_new || ftruncate(tried, (off_t)length) == 0);
+  void *bytes = can_be_tried
+                    ? mmap(NULL, length, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, tried, 0)
+                    : MAP_FAILED;
+  if (bytes != MAP_FAILED)
+    (void)munmap(bytes, length); /* mapped a moment ago */
+  if (is_new && tried >= 0)
+    (void)close(tried); /* nothing in it */
+  return bytes != MAP_FAILED || !can_be_tried;
 }

@@ -22,9 +22,17 @@ int capabilities_scratch_file(const char *path);
  * system rejects it. */
 uint32_t capabilities_direct_alignment(int fd);
 
+/* Sets what the kernel itself says of that, for a regular file. Returns false when it does not. */
+bool capabilities_known_alignment(int fd, uint32_t *align_bytes);
+
 /* Returns whether the device, or the file system of the file, behind `fd` takes no writes; false
  * too where nobody can say. */
 bool capabilities_is_read_only(int fd);
+
+/* Returns whether the file behind `fd`, or with -1 one that would be made as `path`, can be mapped
+ * with MAP_SYNC; true too where only a run can show it. It is mapped for a moment, and nothing of
+ * it is touched. */
+bool capabilities_map_sync(int fd, const char *path);
 
 /* Returns whether the block device, or that of a file system, has queues whose completions are
  * looked for. `device` is its number; false too where the kernel does not report it. */

@@ -60,6 +60,8 @@ int disk_space_of(int fd, struct disk_space *space) {
   space->free_bytes = system.f_blocks == 0 || unit == 0 ? UINT64_MAX : blocks * unit;
   space->quota_bytes = quotas_left(fd);
   space->block_bytes = unit == 0 || unit > UINT32_MAX ? SECTOR : (uint32_t)unit;
+  space->is_memory =
+      (unsigned long)system.f_type == TMPFS_MAGIC || (unsigned long)system.f_type == RAMFS_MAGIC;
   space->has_holes = (unsigned long)system.f_type != MSDOS_SUPER_MAGIC &&
                      (unsigned long)system.f_type != EXFAT_SUPER_MAGIC;
   return 0;

@@ -13,6 +13,7 @@ struct disk_space {
   uint64_t free_bytes;  /* for this user; UINT64_MAX when there is no limit */
   uint64_t quota_bytes; /* left of the owner's quotas; UINT64_MAX without any */
   uint32_t block_bytes; /* what space is given out in, at least */
+  bool is_memory;       /* its files are in memory: tmpfs, ramfs */
   bool has_holes;       /* false: a file has space for all of its length */
 };
 

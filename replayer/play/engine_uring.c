@@ -369,7 +369,7 @@ static void uring_describe(const struct engine *engine, struct engine_report *re
   report->feature_count = sizeof features / sizeof *features;
   memcpy(report->features, features, sizeof features);
   report->resubmitted = engine->resubmitted;
-  report->retried = engine->retried;
+  report->retried = engine->retried + engine->main.ring.refused + engine->aside.ring.refused;
   report->unpolled = engine->aside_count;
   report->wakes = engine->main.ring.wakes;
 }

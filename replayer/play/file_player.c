@@ -1,11 +1,12 @@
 #include "play/file_player.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "play/diag.h"
 #include "play/file_plan_read.h"
-#include "play/file_session.h"
+#include "play/file_preflight.h"
 #include "play/file_summary.h"
 #include "play/stop.h"
 
@@ -13,9 +14,7 @@
 static int open_memory(struct file_session *session) {
   struct file_plan *plan = &session->plan;
   uint64_t longest = plan->max_transfer_bytes;
-  int rc = file_paths_open(&session->paths, plan);
-  if (rc == 0)
-    rc = handle_table_open(&session->handles, plan->handle_count);
+  int rc = handle_table_open(&session->handles, plan->handle_count);
   if (rc == 0)
     rc = buffers_open(&session->buffers,
                       longest > PREPARE_CHUNK_BYTES ? longest : PREPARE_CHUNK_BYTES);
@@ -32,17 +31,25 @@ static int check_repeats(const struct file_session *session) {
   return -EINVAL;
 }
 
-/* Everything before the first operation. */
-static int prepare(struct file_session *session) {
+/* Whether the run can succeed, with its directory made, and in a dry run without. */
+static int check(struct file_session *session) {
   const struct options *options = session->options;
   int rc = check_repeats(session);
   if (rc == 0)
-    rc = open_memory(session);
-  if (rc == 0)
+    rc = file_paths_open(&session->paths, &session->plan);
+  if (rc == -ENOMEM)
+    diag("no memory for the paths of %s: %s", options->plan_path, strerror(-rc));
+  if (rc == 0 && options->is_dry_run)
+    rc = run_folder_look(&session->folder, options->directory, options->replaces);
+  else if (rc == 0)
     rc = run_folder_open(&session->folder, options->directory, options->replaces);
-  if (rc == 0)
-    rc = free_space_check(&session->space, &session->plan, session->folder.run_fd,
-                          options->ignores_space);
+  return rc == 0 ? file_preflight_check(session) : rc;
+}
+
+/* Everything between that and the first operation. */
+static int prepare(struct file_session *session) {
+  const struct options *options = session->options;
+  int rc = open_memory(session);
   if (rc == 0)
     rc = results_open(&session->results, options->results_path);
   if (rc != 0)
@@ -91,28 +98,30 @@ static int close_all(struct file_session *session) {
   return rc;
 }
 
+/* A file system may say of a call, too, that it was interrupted. */
+static bool was_stopped(int rc) { return rc == -EINTR && stop_requested(); }
+
 static int exit_code(const struct file_session *session, int rc) {
-  if (rc == -EINTR)
+  if (was_stopped(rc))
     return 3;
   if (rc != 0)
     return 1;
+  if (session->options->is_dry_run)
+    return 0;
   const struct thread_pool_report *report = &session->report;
   bool is_whole = report->end == RUN_END_PLAN || report->end == RUN_END_TIME;
   return is_whole && report->stats->failed == 0 ? 0 : 3;
 }
 
-int file_player_run(const struct options *options) {
-  struct file_session all;
-  struct file_session *session = &all;
-  memset(session, 0, sizeof *session);
-  session->folder = (struct run_folder){.target_fd = -1, .own_fd = -1, .mark_fd = -1, .run_fd = -1};
-  session->options = options;
-  if (file_plan_open(&session->plan, options->plan_path) != 0)
-    return 1;
-  int rc = prepare(session);
+static int play(struct file_session *session) {
+  const struct options *options = session->options;
+  int rc = check(session);
+  bool is_real = !options->is_dry_run;
+  if (rc == 0 && is_real)
+    rc = prepare(session);
   /* A preparation that a signal ended is reported as such, by a summary without a run. */
-  bool has_begun = rc == 0 || rc == -EINTR;
-  if (rc == 0)
+  bool has_begun = rc == 0 || was_stopped(rc);
+  if (rc == 0 && is_real)
     rc = run(session);
   int code = exit_code(session, rc);
   stop_enter(STOP_SAVE);
@@ -126,4 +135,17 @@ int file_player_run(const struct options *options) {
     stop_leave(code);
   }
   return close_all(session) != 0 ? 1 : code;
+}
+
+int file_player_run(const struct options *options) {
+  struct file_session *session = calloc(1, sizeof *session);
+  if (session == NULL) {
+    diag("no memory for the run: %s", strerror(errno));
+    return 1;
+  }
+  session->folder = (struct run_folder){.target_fd = -1, .own_fd = -1, .mark_fd = -1, .run_fd = -1};
+  session->options = options;
+  int code = file_plan_open(&session->plan, options->plan_path) != 0 ? 1 : play(session);
+  free(session);
+  return code;
 }

@@ -5,6 +5,8 @@
 #include "play/fidelity.h"
 #include "play/free_space.h"
 #include "play/options.h"
+#include "play/own_mounts.h"
+#include "play/process_needs.h"
 #include "play/run_folder.h"
 #include "play/thread_pool.h"
 
@@ -16,6 +18,9 @@ struct file_session {
   struct buffers buffers;
   struct run_folder folder;
   struct free_space space;
+  char file_system[OWN_MOUNTS_TYPE_BYTES];      /* of the directory, as mounted; "": not known */
+  struct preflight_note notes[PREFLIGHT_CODES]; /* what will not go as the plan says */
+  struct process_groups groups;                 /* their limits, for the notes */
   struct file_context context;
   struct prepare_report prepared;
   struct results *results;

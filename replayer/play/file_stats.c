@@ -41,6 +41,20 @@ struct file_stats *file_stats_new(const struct file_plan *plan, const struct fil
   return NULL;
 }
 
+uint64_t file_stats_bytes(const struct file_plan *plan, const struct file_thread *thread) {
+  bool operations[FILE_OPERATIONS] = {false};
+  bool steps[FILE_NO_STEP + 1] = {false};
+  uint64_t classes = 0;
+  for (uint64_t i = thread->first; i < thread->first + thread->count; i++) {
+    const struct file_record *record = &plan->records[i];
+    classes += !operations[record->operation];
+    classes += record->step != FILE_NO_STEP && !steps[record->step];
+    operations[record->operation] = true;
+    steps[record->step] = true;
+  }
+  return sizeof(struct file_stats) + classes * sizeof(struct file_stats_class);
+}
+
 bool file_stats_is_expected(const struct file_outcome *entry) {
   int64_t error = entry->result < 0 ? -entry->result : 0;
   return error == entry->record->expected_error;

@@ -45,6 +45,9 @@ struct file_outcome {
  * memory. Free with file_stats_free. */
 struct file_stats *file_stats_new(const struct file_plan *plan, const struct file_thread *thread);
 
+/* Returns what file_stats_new takes for a thread, in bytes. */
+uint64_t file_stats_bytes(const struct file_plan *plan, const struct file_thread *thread);
+
 /* Returns whether the operation ended as the plan says. */
 bool file_stats_is_expected(const struct file_outcome *entry);
 

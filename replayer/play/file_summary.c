@@ -10,11 +10,29 @@
 static const char *const found_names[] = {"nothing", "killed run", "kept run"};
 static const char *const end_names[] = {"nothing", "plan", "time", "signal", "full", "results"};
 
+/* What is there before the first operation. */
+static void write_present(struct json *json, const struct file_plan *plan) {
+  uint64_t counts[] = {[FILE_REGULAR] = 0, [FILE_DIRECTORY] = 0};
+  uint64_t bytes = 0;
+  uint32_t longest = 0;
+  for (uint32_t i = 0; i < plan->file_count; i++) {
+    const struct file_entry *file = &plan->files[i];
+    counts[file->kind] += file->is_present;
+    bytes += file->is_present ? file->size_bytes : 0;
+    longest = file->name_bytes > longest ? file->name_bytes : longest;
+  }
+  json_number(json, "present_files", counts[FILE_REGULAR]);
+  json_number(json, "present_directories", counts[FILE_DIRECTORY]);
+  json_number(json, "present_bytes", bytes);
+  json_number(json, "longest_name_bytes", longest);
+}
+
 static void write_plan(struct json *json, const struct file_plan *plan) {
   json_open(json, "plan", '{');
   json_number(json, "records", plan->record_count);
   json_number(json, "threads", plan->thread_count);
   json_number(json, "files", plan->file_count);
+  write_present(json, plan);
   json_number(json, "steps", plan->step_count);
   json_number(json, "handles", plan->handle_count);
   json_number(json, "duration_ns", plan->duration_ns);
@@ -23,17 +41,31 @@ static void write_plan(struct json *json, const struct file_plan *plan) {
   json_close(json, '}');
 }
 
+/* What has no limit, or none that is known, is null. */
+static void write_limit(struct json *json, const char *key, uint64_t value) {
+  if (value == UINT64_MAX)
+    json_text(json, key, NULL);
+  else
+    json_number(json, key, value);
+}
+
 static void write_directory(struct json *json, const struct file_session *session) {
   const struct free_space *space = &session->space;
   struct statfs status;
   char type[32] = "";
-  if (fstatfs(session->folder.run_fd, &status) == 0)
+  if (fstatfs(session->folder.target_fd, &status) == 0)
     (void)snprintf(type, sizeof type, "0x%lx", (unsigned long)status.f_type); /* always fits */
   json_open(json, "directory", '{');
   json_text(json, "path", session->options->directory);
+  json_text(json, "file_system", session->file_system[0] == '\0' ? NULL : session->file_system);
   json_text(json, "file_system_magic", type[0] == '\0' ? NULL : type);
   json_number(json, "needed_bytes", space->needed_bytes);
-  json_number(json, "free_bytes", space->free_bytes);
+  write_limit(json, "free_bytes", space->free_bytes);
+  write_limit(json, "quota_bytes", space->quota_bytes);
+  json_number(json, "needed_inodes", space->needed_inodes);
+  write_limit(json, "free_inodes", space->free_inodes);
+  json_number(json, "longest_bytes", space->longest_bytes);
+  write_limit(json, "longest_limit", space->longest_limit);
   json_number(json, "needed_files", space->needed_files);
   json_number(json, "file_limit", space->file_limit);
   json_bool(json, "is_kept", session->options->keep);
@@ -147,6 +179,8 @@ static void write_timeline(struct json *json, const struct timeline *timeline) {
 }
 
 static const char *outcome_name(const struct file_session *session, int error) {
+  if (error == 0 && session->options->is_dry_run)
+    return "dry_run";
   if (error == -EINTR)
     return "interrupted";
   if (error != 0 || session->report.end == RUN_END_RESULTS)
@@ -160,7 +194,9 @@ static void write_all(struct json *json, const void *context) {
   const struct file_session *session = context;
   write_plan(json, &session->plan);
   write_directory(json, session);
-  write_preparation(json, session);
+  preflight_note_write(json, session->notes);
+  if (!session->options->is_dry_run)
+    write_preparation(json, session);
   write_settings(json, session->options);
   if (session->report.stats != NULL) {
     write_counts(json, &session->report);

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "play/diag.h"
+#include "play/disk_space.h"
 #include "play/file_codes.h"
 #include "play/process_limits.h"
 
@@ -34,31 +35,38 @@ static uint64_t end_of(const struct file_record *record) {
   return extends && record->offset != FILE_AT_POSITION ? record->offset + record->length : 0;
 }
 
-/* The kernel refuses each operation behind the largest file of a process. */
-static int check_longest(const struct file_plan *plan) {
-  uint64_t limit = process_limits_get(RLIMIT_FSIZE);
+static uint64_t longest_of(const struct file_plan *plan) {
   uint64_t longest = 0;
   for (uint32_t i = 0; i < plan->file_count; i++)
     if (plan->files[i].is_present && plan->files[i].size_bytes > longest)
       longest = plan->files[i].size_bytes;
-  for (uint64_t i = 0; i < plan->record_count && limit != UINT64_MAX; i++)
+  for (uint64_t i = 0; i < plan->record_count; i++)
     if (end_of(&plan->records[i]) > longest)
       longest = end_of(&plan->records[i]);
-  if (longest <= limit)
+  return longest;
+}
+
+/* The kernel refuses each operation behind the largest file of a process. */
+static int check_longest(const struct free_space *space) {
+  if (space->longest_bytes <= space->longest_limit)
     return 0;
   diag("a file of the plan gets %" PRIu64 " bytes long, this process may write one of %" PRIu64
        "; raise the limit (ulimit -f)",
-       longest, limit);
+       space->longest_bytes, space->longest_limit);
   return -EFBIG;
 }
 
-static int check_space(const struct free_space *space, bool ignores_space) {
-  if (ignores_space)
-    return 0;
+static int check_space(const struct free_space *space) {
   if (space->needed_bytes > space->free_bytes) {
     diag("the files need %" PRIu64 " MiB, %" PRIu64
          " MiB are free; use fewer or smaller files or another directory",
          (space->needed_bytes >> 20) + 1, space->free_bytes >> 20);
+    return -ENOSPC;
+  }
+  if (space->needed_bytes > space->quota_bytes) {
+    diag("the files need %" PRIu64 " MiB, the user's quota leaves %" PRIu64
+         " MiB; raise it, or use fewer or smaller files or another directory",
+         (space->needed_bytes >> 20) + 1, space->quota_bytes >> 20);
     return -ENOSPC;
   }
   if (space->needed_inodes > space->free_inodes) {
@@ -69,21 +77,32 @@ static int check_space(const struct free_space *space, bool ignores_space) {
   return 0;
 }
 
-int free_space_check(struct free_space *space, const struct file_plan *plan, int directory_fd,
-                     bool ignores_space) {
+static uint64_t more(uint64_t known, uint64_t added) {
+  return known == UINT64_MAX ? known : known + added;
+}
+
+int free_space_check(struct free_space *space, const struct file_plan *plan,
+                     const struct run_folder *folder, bool ignores_space) {
   struct statvfs status;
-  if (fstatvfs(directory_fd, &status) != 0) {
-    int rc = -errno;
+  struct disk_space disk;
+  int fd = folder->target_fd;
+  int rc = fstatvfs(fd, &status) != 0 ? -errno : disk_space_of(fd, &disk);
+  if (rc != 0) {
     diag("cannot ask for free space: %s", strerror(-rc));
     return rc;
   }
-  space->needed_bytes = plan->needed_bytes + (uint64_t)plan->file_count * status.f_bsize;
-  space->free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
-  space->needed_inodes = plan->file_count;
-  space->free_inodes = status.f_files == 0 ? UINT64_MAX : status.f_favail;
+  space->needed_bytes = plan->needed_bytes + (uint64_t)plan->file_count * disk.block_bytes;
+  space->free_bytes = more(disk.free_bytes, folder->left_bytes);
+  space->quota_bytes = more(disk.quota_bytes, folder->left_bytes);
+  space->needed_inodes = (uint64_t)plan->file_count + RUN_FOLDER_INODES;
+  uint64_t own_inodes = folder->own_fd >= 0 ? RUN_FOLDER_INODES : folder->left_inodes;
+  space->free_inodes = status.f_files == 0 ? UINT64_MAX : more(status.f_favail, own_inodes);
+  space->longest_bytes = longest_of(plan);
+  space->longest_limit = process_limits_get(RLIMIT_FSIZE);
   space->needed_files = (uint64_t)plan->handle_count + plan->thread_count + OWN_FILES;
-  int rc = check_space(space, ignores_space);
+  if (!ignores_space)
+    rc = check_space(space);
   if (rc == 0 && !ignores_space)
-    rc = check_longest(plan);
+    rc = check_longest(space);
   return rc != 0 ? rc : raise_limit(space);
 }

@@ -46,6 +46,7 @@ struct options {
   int progress_fd;       /* a terminal for the progress line; -1: there is none */
   bool is_quiet;
   bool ignores_space; /* that is missing */
+  bool is_dry_run;    /* nothing is made, read or written */
   uint32_t parent;    /* process whose end stops the run; 0: none */
 
   /* Of a plan of blocks. */
@@ -74,7 +75,6 @@ struct options {
   const char *completions_path; /* NULL: none */
   const char *done_path;        /* numbers of records to leave out; NULL: none */
   bool is_raw;                  /* no calibration before the run */
-  bool is_dry_run;
 
   /* Of a plan of files. */
   const char *results_path; /* NULL: none */

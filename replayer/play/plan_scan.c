@@ -38,6 +38,7 @@ static void follow_zones(struct scan_target *scanned, const struct block_record 
       zone_map_follow(scanned->zones, record->operation, &sector, record->length_sectors);
   scanned->counts[SCAN_ZONE_POINTER] += verdict == ZONE_REJECTS_PLACE;
   scanned->counts[SCAN_ZONE_CROSSING] += verdict == ZONE_REJECTS_LENGTH;
+  scanned->counts[SCAN_ZONE_MORE] += verdict == ZONE_REJECTS_MORE;
 }
 
 static void examine(struct scan *scan, const struct block_record *record) {

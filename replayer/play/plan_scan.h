@@ -17,8 +17,9 @@ enum scan_count {
   SCAN_ZONE_OPERATIONS, /* and appends */
   SCAN_ZONE_POINTER,    /* writes elsewhere than where their zone is written next */
   SCAN_ZONE_CROSSING,   /* writes that pass the end of their zone */
+  SCAN_ZONE_MORE,       /* what would have more zones open or active than can be */
 };
-#define SCAN_COUNTS 11U
+#define SCAN_COUNTS 12U
 
 struct scan_target {
   struct block_map *map;  /* the space that the writes take; NULL: it is not asked for */

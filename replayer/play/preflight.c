@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +29,7 @@ struct source {
   uint64_t offset_bytes; /* of the target in it */
   struct disk_space space;
   uint64_t preallocated_bytes;
+  const struct group_limit *group; /* that limits it, as its files are in memory; NULL: none */
 };
 
 struct check {
@@ -46,8 +46,19 @@ static int open_folder_of(const char *path) {
   return fd == -1 ? -errno : fd;
 }
 
+/* Files in memory take that of the control group. */
+static void limit_to_group(struct block_session *session, struct source *source) {
+  struct group_limit *group = &session->groups.limits[GROUP_LIMIT_MEMORY];
+  group_limits_find(GROUP_LIMIT_MEMORY, group);
+  if (group->left >= source->space.free_bytes)
+    return;
+  source->space.free_bytes = group->left;
+  source->group = group;
+}
+
 /* What cannot be asked, such as the file behind another user's loop device, is left to the run. */
-static void find_source(const struct target *target, struct source *source) {
+static void find_source(struct block_session *session, const struct target *target,
+                        struct source *source) {
   *source = (struct source){.fd = -1, .is_new = target->kind == TARGET_MADE_FILE};
   if (!target->may_write)
     return;
@@ -61,6 +72,8 @@ static void find_source(const struct target *target, struct source *source) {
   if (source->fd >= 0 && disk_space_of(source->fd, &source->space) != 0) {
     (void)close(source->fd); /* only read */
     source->fd = -1;
+  } else if (source->fd >= 0 && source->space.is_memory) {
+    limit_to_group(session, source);
   }
 }
 
@@ -102,7 +115,7 @@ static void start_map(struct check *check, uint32_t index) {
     return;
   scanned->map = block_map_new(size, source->space.block_bytes);
   if (scanned->map == NULL)
-    preflight_note_add(&check->session->preflight, index, PREFLIGHT_SPACE_UNKNOWN,
+    preflight_note_add(check->session->preflight.notes[index], PREFLIGHT_SPACE_UNKNOWN,
                        &(struct preflight_note){0});
   else if (!source->space.has_holes && source->is_new)
     block_map_take(scanned->map, 0, size);
@@ -166,12 +179,14 @@ static void charge(struct check *check, uint32_t place, enum preflight_code code
     if (source->fd < 0 || source->space.device != device || source->space.free_bytes == UINT64_MAX)
       continue;
     free_bytes = source->space.free_bytes; /* the same for all on it */
+    note.limit = source->group == NULL ? 0 : source->group->limit;
+    note.where = source->group == NULL ? NULL : source->group->path;
     charged = needed < free_bytes ? needed : free_bytes;
     source->space.free_bytes -= charged;
   }
   note.available = free_bytes;
   if (needed > free_bytes)
-    preflight_note_add(&check->session->preflight, place, code, &note);
+    preflight_note_add(check->session->preflight.notes[place], code, &note);
 }
 
 static void note_space(struct check *check, uint32_t index) {
@@ -183,31 +198,17 @@ static void note_space(struct check *check, uint32_t index) {
   uint64_t needed = peak > source->preallocated_bytes ? peak - source->preallocated_bytes : 0;
   struct preflight_note quota = {.needed = needed, .available = source->space.quota_bytes};
   if (needed > quota.available)
-    preflight_note_add(&check->session->preflight, index, PREFLIGHT_NO_QUOTA, &quota);
+    preflight_note_add(check->session->preflight.notes[index], PREFLIGHT_NO_QUOTA, &quota);
   charge(check, index, source->is_behind ? PREFLIGHT_NO_BACKING_SPACE : PREFLIGHT_NO_SPACE, needed,
          source->space.device, source->space.free_bytes);
 }
 
-/* A file of a DAX file system is mapped for a moment; nothing of it is touched. */
-static bool has_map_sync(const struct target *target) {
-  bool is_new = target->fd < 0;
-  int fd = is_new ? capabilities_scratch_file(target->path) : target->fd;
-  if (fd < 0 || (is_new && ftruncate(fd, sysconf(_SC_PAGESIZE)) != 0)) {
-    if (fd >= 0)
-      (void)close(fd); /* nothing in it */
-    return true;       /* only a run can show it */
-  }
-  size_t length = (size_t)sysconf(_SC_PAGESIZE);
-  void *bytes = mmap(NULL, length, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
-  if (bytes != MAP_FAILED)
-    (void)munmap(bytes, length); /* mapped a moment ago */
-  if (is_new)
-    (void)close(fd); /* nothing in it */
-  return bytes != MAP_FAILED;
-}
-
 static bool is_file(const struct target *target) {
   return target->kind == TARGET_FILE || target->kind == TARGET_MADE_FILE;
+}
+
+static struct preflight_note counted(uint64_t requests) {
+  return (struct preflight_note){.requests = requests};
 }
 
 /* One row a note: whether it holds, and its numbers. */
@@ -234,42 +235,37 @@ static void note_target(struct check *check, uint32_t index) {
     struct preflight_note note;
   } found[] = {
       {PREFLIGHT_FILE_SIZE_LIMIT, counts[SCAN_TOO_FAR] > 0, limit},
-      {PREFLIGHT_READ_ONLY,
-       counts[SCAN_WRITES] > 0 && capabilities_is_read_only(target->fd),
-       {.requests = counts[SCAN_WRITES]}},
+      {PREFLIGHT_READ_ONLY, counts[SCAN_WRITES] > 0 && capabilities_is_read_only(target->fd),
+       counted(counts[SCAN_WRITES])},
       {PREFLIGHT_TOO_SMALL, counts[SCAN_BEYOND] > 0, size},
       {PREFLIGHT_UNALIGNED,
        counts[SCAN_UNALIGNED] > 0 && !target->expands && session->options->direct != DIRECT_OFF,
        align},
       {PREFLIGHT_UNALIGNED_RANGE, counts[SCAN_UNALIGNED_RANGE] > 0 && target->kind == TARGET_DEVICE,
        range},
-      {PREFLIGHT_NO_DISCARD,
-       counts[SCAN_DISCARDS] > 0 && !target->can_discard,
-       {.requests = counts[SCAN_DISCARDS]}},
-      {PREFLIGHT_NO_ZEROES,
-       counts[SCAN_ZEROES] > 0 && !target->can_zero,
-       {.requests = counts[SCAN_ZEROES]}},
-      {PREFLIGHT_NO_ZONES,
-       counts[SCAN_ZONE_OPERATIONS] > 0 && !target_has_zones(target),
-       {.requests = counts[SCAN_ZONE_OPERATIONS]}},
-      {PREFLIGHT_ZONE_POINTER,
-       counts[SCAN_ZONE_POINTER] > 0,
-       {.requests = counts[SCAN_ZONE_POINTER]}},
-      {PREFLIGHT_ZONE_CROSSING,
-       counts[SCAN_ZONE_CROSSING] > 0,
-       {.requests = counts[SCAN_ZONE_CROSSING]}},
+      {PREFLIGHT_NO_DISCARD, counts[SCAN_DISCARDS] > 0 && !target->can_discard,
+       counted(counts[SCAN_DISCARDS])},
+      {PREFLIGHT_NO_ZEROES, counts[SCAN_ZEROES] > 0 && !target->can_zero,
+       counted(counts[SCAN_ZEROES])},
+      {PREFLIGHT_NO_ZONES, counts[SCAN_ZONE_OPERATIONS] > 0 && !target_has_zones(target),
+       counted(counts[SCAN_ZONE_OPERATIONS])},
+      {PREFLIGHT_ZONE_POINTER, counts[SCAN_ZONE_POINTER] > 0, counted(counts[SCAN_ZONE_POINTER])},
+      {PREFLIGHT_ZONE_CROSSING, counts[SCAN_ZONE_CROSSING] > 0,
+       counted(counts[SCAN_ZONE_CROSSING])},
+      {PREFLIGHT_ZONE_LIMIT, counts[SCAN_ZONE_MORE] > 0, counted(counts[SCAN_ZONE_MORE])},
       {PREFLIGHT_APPEND_AS_WRITE,
        counts[SCAN_APPENDS] > 0 && target->zones != NULL &&
            strcmp(session->options->engine, "nvme") != 0,
-       {.requests = counts[SCAN_APPENDS]}},
+       counted(counts[SCAN_APPENDS])},
       {PREFLIGHT_NO_MAP_SYNC,
-       strcmp(session->options->engine, "dax") == 0 && is_file(target) && !has_map_sync(target),
+       strcmp(session->options->engine, "dax") == 0 && is_file(target) &&
+           !capabilities_map_sync(target->fd, target->path),
        {0}},
   };
   session->beyond[index] = counts[SCAN_BEYOND];
   for (size_t i = 0; i < sizeof found / sizeof *found; i++)
     if (found[i].holds)
-      preflight_note_add(&session->preflight, index, found[i].code, &found[i].note);
+      preflight_note_add(session->preflight.notes[index], found[i].code, &found[i].note);
 }
 
 /* Completions go to a file beside their name. */
@@ -283,7 +279,8 @@ static void note_results(struct check *check) {
   if (path == NULL || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
     return;
   if (note.needed > note.available)
-    preflight_note_add(&session->preflight, PREFLIGHT_OF_RUN, PREFLIGHT_RESULTS_SIZE_LIMIT, &note);
+    preflight_note_add(session->preflight.notes[PREFLIGHT_OF_RUN], PREFLIGHT_RESULTS_SIZE_LIMIT,
+                       &note);
   int fd = open_folder_of(path);
   if (fd < 0)
     return; /* options_check_outputs has seen that it can be written to */
@@ -299,11 +296,14 @@ static int reject(const struct block_session *session, uint32_t place) {
   for (unsigned code = 0; code < PREFLIGHT_CODES; code++) {
     const struct preflight_note *note = &session->preflight.notes[place][code];
     char text[PREFLIGHT_TEXT_BYTES];
-    if (!note->is_there || !preflight_note_refuses((enum preflight_code)code))
+    if (!note->is_there || !preflight_note_refuses((enum preflight_code)code, false))
       continue;
     const char *advice = preflight_note_text((enum preflight_code)code, note, text);
-    if (place == PREFLIGHT_OF_RUN)
+    bool is_of_results = code == PREFLIGHT_NO_RESULTS_SPACE || code == PREFLIGHT_RESULTS_SIZE_LIMIT;
+    if (place == PREFLIGHT_OF_RUN && is_of_results)
       diag("%s: %s; %s", session->options->completions_path, text, advice);
+    else if (place == PREFLIGHT_OF_RUN)
+      diag("%s; %s", text, advice);
     else
       diag("target %s=%s is refused: %s; %s", session->targets[place].label,
            session->targets[place].path, text, advice);
@@ -342,7 +342,7 @@ static int check_range(const struct block_session *session) {
 static int check_all(struct check *check) {
   struct block_session *session = check->session;
   for (uint32_t i = 0; i < session->target_count; i++)
-    find_source(&session->targets[i], &check->sources[i]);
+    find_source(session, &session->targets[i], &check->sources[i]);
   for (uint32_t i = 0; i < session->target_count; i++) {
     const struct target *target = &session->targets[i];
     bool is_stored = strcmp(session->options->engine, "dax") == 0; /* not written by a call */

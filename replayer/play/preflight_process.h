@@ -1,5 +1,4 @@
-/* Whether the limits of this process let a plan run: open files, locked memory, address space,
- * data, threads. */
+/* Whether the limits of this process and of its control groups let a plan of blocks run. */
 #ifndef TRACEKIT_PLAY_PREFLIGHT_PROCESS_H
 #define TRACEKIT_PLAY_PREFLIGHT_PROCESS_H
 

@@ -98,7 +98,7 @@ static int make_all(struct work *work, uint32_t threads) {
   for (uint32_t i = 0; i < started; i++)
     (void)pthread_join(others[i], NULL); /* fails only for a thread that is not ours */
   int rc = atomic_load(&work->error);
-  if (rc != 0 && rc != -EINTR)
+  if (rc != 0 && !stop_requested())
     diag("cannot make the file %s: %s", work->context->paths->text[atomic_load(&work->error_file)],
          strerror(-rc));
   return rc;

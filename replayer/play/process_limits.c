@@ -17,16 +17,20 @@ uint64_t process_limits_get(int resource) {
   return limit.rlim_cur;
 }
 
-uint64_t process_limits_raise_files(uint64_t needed) {
+static uint64_t raise_limit(int resource, uint64_t needed) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+  if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
     return UINT64_MAX; /* nothing to compare with */
   rlim_t before = limit.rlim_cur;
   if (before >= needed || before >= limit.rlim_max)
     return before;
   limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+  return setrlimit((__rlimit_resource_t)resource, &limit) == 0 ? limit.rlim_cur : before;
 }
+
+uint64_t process_limits_raise_files(uint64_t needed) { return raise_limit(RLIMIT_NOFILE, needed); }
+
+uint64_t process_limits_raise_stack(uint64_t needed) { return raise_limit(RLIMIT_STACK, needed); }
 
 bool process_limits_may(unsigned capability) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -11,6 +11,10 @@ uint64_t process_limits_get(int resource);
 /* Raises the limit of open files to `needed` as far as is allowed. Returns what it is then. */
 uint64_t process_limits_raise_files(uint64_t needed);
 
+/* Raises the limit of the first thread's stack to `needed` bytes as far as is allowed. Returns what
+ * it is then; UINT64_MAX when there is none. */
+uint64_t process_limits_raise_stack(uint64_t needed);
+
 /* Returns whether the process has a privilege, CAP_* of linux/capability.h, of the first 32. */
 bool process_limits_may(unsigned capability);
 

@@ -12,7 +12,8 @@
 
 #include "play/diag.h"
 
-#define DEPTH_MAX 2100 /* components of the longest path */
+#define DEPTH_MAX 2100   /* components of the longest path */
+#define BLOCK_BYTES 512U /* of st_blocks */
 
 static int remove_tree(int directory_fd, dev_t device, int depth);
 
@@ -106,6 +107,18 @@ static int remove_marked(const struct run_folder *folder, int own) {
   return rc == 0 && unlinkat(folder->target_fd, RUN_FOLDER_NAME, AT_REMOVEDIR) != 0 ? -errno : rc;
 }
 
+/* Whether what bears the mark, -1 for none, may be removed. */
+static int may_remove(const struct run_folder *folder, const char *target, int mark,
+                      bool replaces) {
+  if (mark < 0)
+    return reject(target, "was not made by this program: its mark is missing; remove it yourself");
+  if (!is_free(mark))
+    return reject(target, "is in use by another run");
+  if (folder->found == RUN_FOLDER_KEPT && !replaces)
+    return reject(target, "is there from another run, which kept it; --replace removes it");
+  return 0;
+}
+
 /* Removes what an earlier run left, if it is ours and nobody uses it or asked to keep it. */
 static int remove_earlier(struct run_folder *folder, const char *target, bool replaces) {
   int own = openat(folder->target_fd, RUN_FOLDER_NAME, DIRECTORY);
@@ -118,13 +131,7 @@ static int remove_earlier(struct run_folder *folder, const char *target, bool re
     (void)close(own); /* only read */
     return 0;
   }
-  int rc = 0;
-  if (mark < 0)
-    rc = reject(target, "was not made by this program: its mark is missing; remove it yourself");
-  else if (!is_free(mark))
-    rc = reject(target, "is in use by another run");
-  else if (folder->found == RUN_FOLDER_KEPT && !replaces)
-    rc = reject(target, "is there from another run, which kept it; --replace removes it");
+  int rc = may_remove(folder, target, mark, replaces);
   if (rc == 0)
     rc = remove_marked(folder, own);
   if (rc == 0 && folder->found == RUN_FOLDER_KILLED)
@@ -133,6 +140,55 @@ static int remove_earlier(struct run_folder *folder, const char *target, bool re
     (void)close(mark); /* only locked */
   (void)close(own);
   return rc;
+}
+
+/* Adds what all below a directory takes, as far as it can be read. Returns how much there is. */
+static uint64_t measure(struct run_folder *folder, int directory_fd, int depth) {
+  int copy = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+  uint64_t count = 0;
+  for (const struct dirent *entry = stream == NULL ? NULL : readdir(stream); entry != NULL;
+       entry = readdir(stream)) {
+    struct stat status;
+    bool is_dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (is_dots || fstatat(directory_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    count++;
+    folder->left_bytes += (uint64_t)status.st_blocks * BLOCK_BYTES;
+    int below = S_ISDIR(status.st_mode) && depth < DEPTH_MAX
+                    ? openat(directory_fd, entry->d_name, DIRECTORY)
+                    : -1;
+    if (below >= 0) {
+      count += measure(folder, below, depth + 1);
+      (void)close(below); /* only read */
+    }
+  }
+  if (stream != NULL)
+    (void)closedir(stream); /* only read */
+  else if (copy >= 0)
+    (void)close(copy); /* only opened */
+  return count;
+}
+
+/* Looks at what an earlier run left as remove_earlier does. */
+static int look_at_earlier(struct run_folder *folder, const char *target, bool replaces) {
+  int own = openat(folder->target_fd, RUN_FOLDER_NAME, DIRECTORY);
+  if (own < 0)
+    return errno == ENOENT ? 0 : reject(target, "is no directory");
+  int mark = open_mark(folder, own);
+  uint64_t count = measure(folder, own, 0);
+  int rc = mark < 0 && count == 0 ? 0 : may_remove(folder, target, mark, replaces);
+  folder->found = mark < 0 ? RUN_FOLDER_NOTHING : folder->found;
+  folder->left_inodes = count + 1;
+  if (mark >= 0)
+    (void)close(mark); /* only locked */
+  (void)close(own);    /* only read */
+  return rc;
+}
+
+/* Whether a directory can be made in that of the user. */
+static int may_write(int directory_fd) {
+  return faccessat(directory_fd, ".", W_OK | X_OK, AT_EACCESS) != 0 ? -errno : 0;
 }
 
 static int make_own(struct run_folder *folder, const char *target, bool replaces) {
@@ -161,15 +217,35 @@ static int fill_own(struct run_folder *folder, const char *target) {
   return folder->run_fd < 0 ? -errno : 0;
 }
 
-int run_folder_open(struct run_folder *folder, const char *target, bool replaces) {
+static int open_target(struct run_folder *folder, const char *target) {
   *folder = (struct run_folder){.target_fd = -1, .own_fd = -1, .mark_fd = -1, .run_fd = -1};
   folder->target_fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int rc = folder->target_fd < 0 ? -errno : make_own(folder, target, replaces);
-  if (rc == 0)
-    rc = fill_own(folder, target);
+  return folder->target_fd < 0 ? -errno : 0;
+}
+
+/* What was rejected has had its line. */
+static int explain(const char *target, int rc) {
   if (rc != 0 && rc != -EEXIST)
     diag("cannot make %s in %s: %s", RUN_FOLDER_NAME, target, strerror(-rc));
   return rc;
+}
+
+int run_folder_open(struct run_folder *folder, const char *target, bool replaces) {
+  int rc = open_target(folder, target);
+  if (rc == 0)
+    rc = make_own(folder, target, replaces);
+  if (rc == 0)
+    rc = fill_own(folder, target);
+  return explain(target, rc);
+}
+
+int run_folder_look(struct run_folder *folder, const char *target, bool replaces) {
+  int rc = open_target(folder, target);
+  if (rc == 0)
+    rc = may_write(folder->target_fd);
+  if (rc == 0)
+    rc = look_at_earlier(folder, target, replaces);
+  return explain(target, rc);
 }
 
 static void close_one(int *fd) {

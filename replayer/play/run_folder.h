@@ -4,8 +4,10 @@
 #define TRACEKIT_PLAY_RUN_FOLDER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define RUN_FOLDER_NAME "tracekit-files"
+#define RUN_FOLDER_INODES 3U /* that it takes itself, with its mark and the directory in it */
 
 /* What was there before the run, and was removed. */
 enum run_folder_found { RUN_FOLDER_NOTHING, RUN_FOLDER_KILLED, RUN_FOLDER_KEPT };
@@ -16,6 +18,8 @@ struct run_folder {
   int mark_fd;   /* locked while the run is on; by its name a run under way differs from one kept */
   int run_fd;    /* where the plan's paths begin */
   enum run_folder_found found;
+  uint64_t left_bytes;  /* that this takes, as run_folder_look has found */
+  uint64_t left_inodes; /* the same */
 };
 
 /* Makes RUN_FOLDER_NAME below `target`, with a mark that it is ours. One whose mark says that its
@@ -23,6 +27,10 @@ struct run_folder {
  * in use. Returns 0 or -errno after a line on stderr; end it with run_folder_close in both cases.
  */
 int run_folder_open(struct run_folder *folder, const char *target, bool replaces);
+
+/* The same without making or removing anything: whether run_folder_open would, and what it would
+ * remove. Only `target_fd` is open then. */
+int run_folder_look(struct run_folder *folder, const char *target, bool replaces);
 
 /* Removes all that was made, or marks it as kept if `keeps`, and closes. Returns 0 or -errno after
  * a line. */

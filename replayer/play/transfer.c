@@ -9,16 +9,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#define TRIES_MAX 1000U
+
+bool transfer_goes_on(uint32_t *tries) { return errno == EINTR && ++*tries <= TRIES_MAX; }
+
 int transfer_read(int fd, void *data, size_t size, uint64_t offset) {
   char *at = data;
+  uint32_t tries = 0;
   while (size > 0) {
     ssize_t got = pread(fd, at, size, (off_t)offset);
-    if (got < 0 && errno == EINTR)
+    if (got < 0 && transfer_goes_on(&tries))
       continue;
     if (got < 0)
       return -errno;
     if (got == 0)
       return -ENODATA;
+    tries = 0;
     at += got;
     offset += (uint64_t)got;
     size -= (size_t)got;
@@ -36,14 +42,16 @@ static ssize_t write_some(int fd, const char *at, size_t size, uint64_t offset, 
 
 int transfer_write(int fd, const void *data, size_t size, uint64_t offset, int flags) {
   const char *at = data;
+  uint32_t tries = 0;
   while (size > 0) {
     ssize_t put = write_some(fd, at, size, offset, flags);
-    if (put < 0 && errno == EINTR)
+    if (put < 0 && transfer_goes_on(&tries))
       continue;
     if (put < 0)
       return -errno;
     if (put == 0)
       return -ENOSPC;
+    tries = 0;
     at += put;
     offset += (uint64_t)put;
     size -= (size_t)put;

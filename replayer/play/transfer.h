@@ -2,8 +2,13 @@
 #ifndef TRACEKIT_PLAY_TRANSFER_H
 #define TRACEKIT_PLAY_TRANSFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Returns whether a call that has failed was interrupted and is to be made again: after the first
+ * 1,000 times in a row, which `tries` counts from 0, it has failed. */
+bool transfer_goes_on(uint32_t *tries);
 
 /* Reads exactly `size` bytes at byte `offset`. Returns 0, -ENODATA at the end of the file, or
  * -errno. Any thread. */

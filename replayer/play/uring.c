@@ -12,6 +12,7 @@
 #include "play/stop.h"
 
 #define SECOND_NS 1000000000U
+#define REFUSED_END_NS SECOND_NS /* after which a kernel that refuses every call has failed */
 
 #define SETUPS 4U
 
@@ -146,9 +147,17 @@ struct io_uring_sqe *uring_next_sqe(struct uring *ring) {
   return sqe;
 }
 
-/* A failed enter that leaves everything as it was and can be tried again. */
-static bool is_harmless(int error) {
-  return error == EINTR || error == ETIME || error == EAGAIN || error == EBUSY;
+/* Whether an enter that left everything as it was can be tried again: it was interrupted, or the
+ * kernel had too little of something, for no longer than a second. */
+static bool is_harmless(struct uring *ring, int error) {
+  bool is_refused = error == EAGAIN || error == EBUSY;
+  uint64_t now_ns = is_refused ? clock_now_ns() : 0;
+  ring->refused += is_refused;
+  if (!is_refused || ring->refused_since_ns == 0)
+    ring->refused_since_ns = now_ns;
+  if (is_refused)
+    return now_ns - ring->refused_since_ns <= REFUSED_END_NS;
+  return error == 0 || error == EINTR || error == ETIME;
 }
 
 static bool is_submitted_for(const struct uring *ring) {
@@ -187,7 +196,7 @@ static int enter(struct uring *ring, bool wakes, uint32_t wanted,
       syscall(SYS_io_uring_enter, ring->enter_fd, count, wanted, flags, argument, sizeof *argument);
   int error = rc < 0 ? errno : 0;
   stop_come_out();
-  return rc < 0 && !is_harmless(error) ? -error : 0;
+  return is_harmless(ring, error) ? 0 : -error;
 }
 
 /* Whether the kernel waits for a call although nothing has to be woken. */

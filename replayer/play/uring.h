@@ -19,6 +19,8 @@ struct uring {
   uint32_t entries;           /* size of the submission queue */
   uint32_t in_flight;         /* entries filled whose completion was not given back */
   uint64_t wakes;             /* times that the kernel's thread had to be woken */
+  uint64_t refused;           /* calls that the kernel refused for the moment */
+  uint64_t refused_since_ns;  /* clock: all since then were; 0: the last one was not */
   uint32_t cq_mask;           /* size of the completion queue minus one */
   _Atomic uint32_t *sq_head;  /* moved by the kernel */
   _Atomic uint32_t *sq_tail;  /* moved by us */
@@ -46,7 +48,8 @@ uint32_t uring_waiting(const struct uring *ring);
 struct io_uring_sqe *uring_next_sqe(struct uring *ring);
 
 /* Submits what was filled and lets the kernel do what only a call lets it do: it polls, and posts
- * completions. Does not wait, and makes no call that is not needed. Returns 0 or -errno. */
+ * completions. Does not wait, and makes no call that is not needed. Returns 0 or -errno: -EAGAIN or
+ * -EBUSY when the kernel has refused every call for a second. */
 int uring_go(struct uring *ring);
 
 /* The same, then sleeps for `wanted` completions until `until_ns`. The ring must be one that

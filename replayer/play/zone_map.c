@@ -5,27 +5,65 @@
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "play/number.h"
+#include "play/sysfs.h"
 
 #define REPORTED 1024U /* zones of one call */
 
+/* What a zone is to its device, for the limits of these. */
+enum state { EMPTY, OPENED_BY_WRITE, OPENED, CLOSED, FULL };
+
 struct zone {
+  enum state state;
   uint64_t next;    /* sector that is written next; of no use for a conventional zone */
   uint64_t end;     /* sector behind the last that can be written */
   bool is_in_order; /* it can only be written at `next` */
 };
 
 struct zone_map {
+  uint64_t count;
+  uint64_t in_order;     /* of these, that can only be written at their write pointers */
   uint64_t zone_sectors; /* of every zone but perhaps the last */
   uint64_t size_sectors;
-  uint64_t count;
-  bool is_cut; /* requests end with their zone */
+  uint64_t most_open;          /* at once; 0: all */
+  uint64_t most_active;        /* the same of those that are open, or closed and not full */
+  uint64_t in_state[FULL + 1]; /* zones that are written in order, by state */
+  bool is_cut;                 /* requests end with their zone */
   struct zone zones[];
 };
+
+static enum state state_of(uint8_t condition) {
+  switch (condition) {
+  case BLK_ZONE_COND_IMP_OPEN:
+    return OPENED_BY_WRITE;
+  case BLK_ZONE_COND_EXP_OPEN:
+    return OPENED;
+  case BLK_ZONE_COND_CLOSED:
+    return CLOSED;
+  case BLK_ZONE_COND_EMPTY:
+    return EMPTY;
+  default:
+    return FULL; /* or of no use */
+  }
+}
+
+static void set_state(struct zone_map *map, struct zone *zone, enum state state) {
+  if (!zone->is_in_order)
+    return;
+  map->in_state[zone->state]--;
+  map->in_state[state]++;
+  zone->state = state;
+}
 
 static void take(struct zone_map *map, const struct blk_zone *reported, bool has_capacity) {
   struct zone *zone = &map->zones[map->count++];
   uint64_t usable = has_capacity ? reported->capacity : reported->len;
   zone->is_in_order = reported->type == BLK_ZONE_TYPE_SEQWRITE_REQ;
+  zone->state = state_of(reported->cond);
+  map->in_order += zone->is_in_order;
+  map->in_state[zone->state] += zone->is_in_order;
   zone->end = reported->start + usable;
   zone->next = reported->cond == BLK_ZONE_COND_FULL || reported->cond == BLK_ZONE_COND_READONLY ||
                        reported->cond == BLK_ZONE_COND_OFFLINE
@@ -51,6 +89,17 @@ static int report(struct zone_map *map, int fd, uint64_t zones) {
   return rc;
 }
 
+/* A number of the device's queue; 0 where there is none: no limit. */
+static uint64_t limit_of(int fd, const char *name) {
+  struct stat status;
+  char text[32];
+  uint64_t limit = 0;
+  if (fstat(fd, &status) != 0 || sysfs_read(status.st_rdev, name, text, sizeof text) != 0 ||
+      number_parse(text, 0, UINT32_MAX, &limit) != 0)
+    return 0;
+  return limit;
+}
+
 int zone_map_open(struct zone_map **out, int fd, bool is_cut) {
   uint32_t zone_sectors = 0;
   uint32_t zones = 0;
@@ -67,6 +116,8 @@ int zone_map_open(struct zone_map **out, int fd, bool is_cut) {
   map->zone_sectors = zone_sectors;
   map->is_cut = is_cut;
   map->size_sectors = size_bytes / SECTOR_BYTES;
+  map->most_open = limit_of(fd, "queue/max_open_zones");
+  map->most_active = limit_of(fd, "queue/max_active_zones");
   int rc = report(map, fd, zones);
   if (rc == 0)
     *out = map;
@@ -82,15 +133,56 @@ void zone_map_zone_of(const struct zone_map *map, uint64_t sector, uint64_t *fir
   *length_sectors = left < map->zone_sectors ? left : map->zone_sectors;
 }
 
+void zone_map_write(struct json *json, const struct zone_map *map) {
+  if (map == NULL)
+    return;
+  json_open(json, "zones", '{');
+  json_number(json, "count", map->count);
+  json_number(json, "in_order", map->in_order);
+  json_number(json, "zone_bytes", map->zone_sectors * SECTOR_BYTES);
+  json_number(json, "most_open", map->most_open);
+  json_number(json, "most_active", map->most_active);
+  json_close(json, '}');
+}
+
+/* Opens a zone, if it is not open, as far as the device's limits allow: for that it closes one
+ * that was only opened by a write. Which one does not matter to the next requests' fate. */
+static bool opens(struct zone_map *map, struct zone *zone, enum state wanted) {
+  uint64_t open = map->in_state[OPENED_BY_WRITE] + map->in_state[OPENED];
+  bool is_active = zone->state != EMPTY;
+  if (zone->state == OPENED || zone->state == OPENED_BY_WRITE) {
+    set_state(map, zone, zone->state == OPENED ? OPENED : wanted);
+    return true;
+  }
+  if (!is_active && map->most_active > 0 && open + map->in_state[CLOSED] >= map->most_active)
+    return false;
+  if (map->most_open > 0 && open >= map->most_open) {
+    struct zone *other = map->zones;
+    while (other < map->zones + map->count &&
+           !(other->is_in_order && other->state == OPENED_BY_WRITE))
+      other++;
+    if (other == map->zones + map->count)
+      return false;
+    set_state(map, other, CLOSED);
+  }
+  set_state(map, zone, wanted);
+  return true;
+}
+
 /* A write within one zone. */
-static enum zone_verdict write_part(struct zone *zone, uint64_t sector, uint64_t length) {
+static enum zone_verdict write_part(struct zone_map *map, struct zone *zone, uint64_t sector,
+                                    uint64_t length) {
   if (!zone->is_in_order)
     return ZONE_TAKES;
   if (sector != zone->next)
     return ZONE_REJECTS_PLACE;
   if (sector + length > zone->end)
     return ZONE_REJECTS_LENGTH;
+  if (!opens(map, zone, OPENED_BY_WRITE))
+    return ZONE_REJECTS_MORE;
   zone->next += length;
+  if (zone->next == zone->end)
+    set_state(map, zone, FULL);
   return ZONE_TAKES;
 }
 
@@ -99,13 +191,14 @@ static enum zone_verdict follow_write(struct zone_map *map, uint64_t sector, uin
   uint64_t number = sector / map->zone_sectors;
   uint64_t last = (sector + length - 1) / map->zone_sectors;
   if (number == last)
-    return write_part(&map->zones[number], sector, length);
+    return write_part(map, &map->zones[number], sector, length);
   bool fails = false;
   for (; number <= last && number < map->count; number++) {
     uint64_t end = (number + 1) * map->zone_sectors;
     uint64_t size = sector + length < end ? length : end - sector;
-    bool is_rejected = map->is_cut ? write_part(&map->zones[number], sector, size) != ZONE_TAKES
-                                   : map->zones[number].is_in_order;
+    bool is_rejected = map->is_cut
+                           ? write_part(map, &map->zones[number], sector, size) != ZONE_TAKES
+                           : map->zones[number].is_in_order;
     fails = fails || is_rejected;
     sector += size;
     length -= size;
@@ -113,9 +206,22 @@ static enum zone_verdict follow_write(struct zone_map *map, uint64_t sector, uin
   return fails ? ZONE_REJECTS_LENGTH : ZONE_TAKES;
 }
 
+static void reset(struct zone_map *map, uint64_t number) {
+  map->zones[number].next = number * map->zone_sectors;
+  set_state(map, &map->zones[number], EMPTY);
+}
+
 static void reset_all(struct zone_map *map) {
   for (uint64_t i = 0; i < map->count; i++)
-    map->zones[i].next = i * map->zone_sectors;
+    reset(map, i);
+}
+
+/* One that was not written is empty again. */
+static void close_zone(struct zone_map *map, uint64_t number) {
+  struct zone *zone = &map->zones[number];
+  bool is_open = zone->state == OPENED || zone->state == OPENED_BY_WRITE;
+  if (is_open)
+    set_state(map, zone, zone->next == number * map->zone_sectors ? EMPTY : CLOSED);
 }
 
 /* A zone that is written in any order is no matter of operations on zones either. */
@@ -135,16 +241,21 @@ enum zone_verdict zone_map_follow(struct zone_map *map, uint8_t operation, uint6
     *sector = zone->next;
     return follow_write(map, *sector, length_sectors);
   case BLOCK_ZONE_RESET:
-    zone->next = number * map->zone_sectors;
+    reset(map, number);
     return zone->is_in_order ? ZONE_TAKES : ZONE_REJECTS_PLACE;
   case BLOCK_ZONE_RESET_ALL:
     reset_all(map);
     return ZONE_TAKES;
   case BLOCK_ZONE_FINISH:
     zone->next = zone->end;
+    set_state(map, zone, FULL);
     return zone->is_in_order ? ZONE_TAKES : ZONE_REJECTS_PLACE;
   case BLOCK_ZONE_OPEN:
+    if (zone->is_in_order && zone->state != FULL && !opens(map, zone, OPENED))
+      return ZONE_REJECTS_MORE;
+    return zone->is_in_order ? ZONE_TAKES : ZONE_REJECTS_PLACE;
   case BLOCK_ZONE_CLOSE:
+    close_zone(map, number);
     return zone->is_in_order ? ZONE_TAKES : ZONE_REJECTS_PLACE;
   case BLOCK_READ:
   case BLOCK_FLUSH:

@@ -6,12 +6,14 @@
 #include <stdint.h>
 
 #include "play/block_plan.h"
+#include "play/json.h"
 
 /* What a device does with a request. */
 enum zone_verdict {
   ZONE_TAKES,
-  ZONE_REJECTS_PLACE, /* a write that does not begin at the write pointer of its zone */
-  ZONE_REJECTS_LENGTH /* a write that passes the end of its zone */
+  ZONE_REJECTS_PLACE,  /* a write that does not begin at the write pointer of its zone */
+  ZONE_REJECTS_LENGTH, /* a write that passes the end of its zone */
+  ZONE_REJECTS_MORE    /* what would have more zones open, or begun and not full, than can be */
 };
 
 struct zone_map;
@@ -28,6 +30,9 @@ int zone_map_open(struct zone_map **out, int fd, bool is_cut);
  * submission. */
 enum zone_verdict zone_map_follow(struct zone_map *map, uint8_t operation, uint64_t *sector,
                                   uint64_t length_sectors);
+
+/* Writes what the device has, as the object `zones`; nothing for NULL. */
+void zone_map_write(struct json *json, const struct zone_map *map);
 
 /* Sets the zone that the sector lies in: its first sector and its length. */
 void zone_map_zone_of(const struct zone_map *map, uint64_t sector, uint64_t *first,

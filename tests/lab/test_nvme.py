@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,15 @@ ZONE = 4 << 11
 """Sectors of a zone."""
 BLOCK = 8
 """Sectors of a block of every disk here."""
+MOST_OPEN, MOST_ACTIVE = 3, 5
+"""Zones of the disks that cannot have all of theirs open."""
 SCRIPT = f"""
 set -e
 tracing=/sys/kernel/tracing
 mount -t tracefs tracefs $tracing 2> /dev/null || true
-until [ -e /dev/ng0n1 ] && [ -e /dev/ng1n1 ] && [ -e /dev/nvme0n1 ]; do sleep 0.1; done
+for node in ng0n1 ng1n1 ng2n1 nvme0n1; do
+  until [ -e /dev/$node ]; do sleep 0.1; done
+done
 replay() {{  # NAME TARGET TOKEN PLAN OPTIONS...
   name=$1 target=$2 token=$3 plan=$4
   shift 4
@@ -138,6 +143,30 @@ replay wild-nvme /dev/ng1n1 lab-nvme1 wild.plan --engine nvme
 blkzone reset /dev/nvme1n1
 replay dry /dev/ng1n1 lab-nvme1 wild.plan --engine nvme --dry-run
 replay unzoned /dev/nvme0n1 lab-nvme0 zones.plan --engine io_uring
+
+# As many zones as may be open and active.
+few=/sys/kernel/config/nullb/few
+mkdir $few
+for setting in size={MIB} zoned=1 zone_size=4 memory_backed=1 blocksize=4096 \
+  zone_max_open={MOST_OPEN} power=1; do
+  echo "${{setting#*=}}" > $few/${{setting%%=*}}
+done
+numbers=$(cat /sys/block/few/dev):$(cat /sys/block/few/size)
+for disk in nvme2n1 few; do
+  cat /sys/block/$disk/queue/max_open_zones /sys/block/$disk/queue/max_active_zones \
+    > $LAB_OUT/$disk.most
+  own=lab-nvme2
+  [ $disk = few ] && own=$numbers
+  for engine in io_uring threads; do
+    blkzone reset /dev/$disk
+    replay fewdry-$engine-$disk /dev/$disk "$own" few.plan --engine $engine --dry-run
+    replay few-$engine-$disk /dev/$disk "$own" few.plan --engine $engine
+  done
+done
+blkzone reset /dev/nvme2n1
+replay fewdry-nvme-nvme2n1 /dev/ng2n1 lab-nvme2 few.plan --engine nvme --dry-run
+replay few-nvme-nvme2n1 /dev/ng2n1 lab-nvme2 few.plan --engine nvme
+replay nodiscard /dev/few "$numbers" mixed.plan --dry-run
 """
 
 
@@ -248,7 +277,18 @@ def wild_rows() -> list[Record]:
     return rows
 
 
-MIXED, ZONED, WILD = mixed(), zoned_rows(), wild_rows()
+def few_rows() -> list[Record]:
+    """Return requests to more zones at once than some disks have: each write where it may be."""
+    random = np.random.default_rng(11)
+    rows: list[Record] = []
+    for _ in range(300):
+        zone = int(random.integers(0, SECTORS // ZONE)) * ZONE
+        kind = int(random.choice([ZONE_APPEND] * 6 + [ZONE_OPEN] * 2 + [ZONE_RESET]))
+        rows.append(record(kind, zone, 8 * BLOCK if kind == ZONE_APPEND else 0))
+    return rows
+
+
+MIXED, ZONED, WILD, FEW = mixed(), zoned_rows(), wild_rows(), few_rows()
 LONG = [record(WRITE, 0, 24 << 11), record(READ, 8, 20 << 11), record(WRITE_ZEROES, 4096, 8 << 11)]
 PLAIN_WAYS = ("plain", "plainiopoll", "plainsqpolliopoll")
 ZONED_WAYS = [
@@ -260,10 +300,14 @@ ZONED_WAYS = [
 @pytest.fixture(scope="module")
 def files(place: Path) -> Path:
     """Replay on such disks in all ways; return what the guest brought."""
-    for name, rows in (("mixed", MIXED), ("zones", ZONED), ("wild", WILD), ("long", LONG)):
+    for name, rows in (
+        *(("mixed", MIXED), ("zones", ZONED), ("wild", WILD), ("long", LONG), ("few", FEW)),
+    ):
         write_plan(place / f"share/{name}.plan", rows, needed_sectors=SECTORS)
     (place / "share/quota.py").write_text(QUOTA)
-    disks = (NvmeDisk(MIB, block_bytes=4096), NvmeDisk(MIB, zone_mib=4, block_bytes=4096))
+    zoned = NvmeDisk(MIB, zone_mib=4, block_bytes=4096)
+    few = replace(zoned, most_open=MOST_OPEN, most_active=MOST_ACTIVE)
+    disks = (NvmeDisk(MIB, block_bytes=4096), zoned, few)
     job = Job(("bash", "-c", SCRIPT), share=place / "share", nvme=disks)
     with session(job, on_step=print) as ended:
         shutil.copytree(ended.folder / "files", place / "files")
@@ -487,3 +531,30 @@ def test_operations_on_zones_are_skipped_where_there_are_none(files: Path) -> No
     assert summary["counts"]["skipped_unsupported"] == zoned
     (note,) = summary["targets"][0]["fit"]
     assert (note["code"], note["requests"]) == ("no_zones", zoned)
+
+
+@pytest.mark.parametrize(
+    ("engine", "disk"),
+    [("nvme", "nvme2n1"), *((e, d) for e in ("io_uring", "threads") for d in ("nvme2n1", "few"))],
+)
+def test_zones_beyond_what_can_be_open_are_counted_before(
+    files: Path, engine: str, disk: str
+) -> None:
+    # GIVEN disks of which the kernel says that few zones can be open, and of one also active
+    most = [int(word) for word in (files / f"{disk}.most").read_text().split()]
+    assert most == [MOST_OPEN, MOST_ACTIVE if disk == "nvme2n1" else 0]
+    summary = summary_of(files, f"few-{engine}-{disk}")
+    about = summary["targets"][0]
+    zones = {"count": 8, "in_order": 8, "zone_bytes": 4 << 20}
+    assert about["zones"] == zones | {"most_open": most[0], "most_active": most[1]}
+    # THEN as many requests fail as were counted, in the dry run, too
+    fit = {note["code"]: note["requests"] for note in about["fit"]}
+    assert summary["counts"]["failed"] == fit["zone_limit"] > 10
+    assert fit.keys() <= {"zone_limit", "append_as_write"}
+    assert summary_of(files, f"fewdry-{engine}-{disk}")["targets"][0]["fit"] == about["fit"]
+
+
+def test_discards_that_a_zoned_disk_does_not_take_are_counted(files: Path) -> None:
+    fit = summary_of(files, "nodiscard")["targets"][0]["fit"]
+    (note,) = [one for one in fit if one["code"] == "no_discard"]
+    assert note["requests"] == sum(row[4] == DISCARD for row in MIXED)

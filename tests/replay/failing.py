@@ -28,7 +28,7 @@ class Failing:
     that a call moves. gone_after: calls served before the file system is no more, hangs_after:
     before it answers no more. ends_bytes: nothing is read from there on. flush_fails: fsync fails
     with EIO, flush_hangs: it never returns. is_cached: the kernel keeps pages, so that the file can
-    be mapped.
+    be mapped. name_bytes: the longest name, as statfs says it.
     """
 
     def __init__(self, settings: dict[str, int]) -> None:
@@ -59,6 +59,12 @@ class Failing:
         if path != f"/{NAME}":
             raise OSError(errno.ENOENT, path)
         return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": SIZE_BYTES}
+
+    def statfs(self, _path: str) -> dict[str, int]:
+        """Return what statvfs shows: a GiB is free."""
+        free = {"f_bfree": 1 << 18, "f_bavail": 1 << 18, "f_ffree": 1000, "f_favail": 1000}
+        names = self.settings.get("name_bytes", 255)
+        return {"f_bsize": 4096, "f_frsize": 4096, "f_blocks": 1 << 19, "f_namemax": names} | free
 
     def open(self, _path: str, _flags: int) -> int:
         """Open the only file."""

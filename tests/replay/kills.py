@@ -38,6 +38,7 @@ OPERATIONS = 5 * COUNT + 1
 """Of files: an open and many reads."""
 GAP_NS = 250_000
 NAME = "a"
+LIFE_IS_GOOD_S = 20.0
 WORDS: dict[str, tuple[str, ...]] = {
     "null": ("--engine", "null"),
     "several": ("--engine", "null", "--submitters", "2"),
@@ -271,19 +272,37 @@ def try_one(base: Path, shot: Shot, place: Path, life_s: float, campaign: Campai
         campaign.wrong.append(f"{shot}: {wrong}")
 
 
-def lives(base: Path, kinds: list[str], place: Path) -> dict[str, float]:
-    """Make the trace of each kind, and return how long its replay takes, the very first aside."""
-    found: dict[str, float] = {}
-    for kind in kinds:
-        folder = make_trace(base / kind, kind)
-        for _ in range(1 if found else 2):
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-            began_s = time.monotonic()
-            subprocess.run(command_of(folder, kind, place, "--name", NAME), check=True, stdout=-3)
-            found[kind] = time.monotonic() - began_s
-            shutil.rmtree(folder.path / "replays")
-    return found
+@dataclass
+class Lives:
+    """How long the replay of each kind takes, measured every so often: load changes it."""
+
+    base: Path
+    place: Path
+    found: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of each kind when it was measured, and what was found."""
+
+    def of(self, kind: str) -> float:
+        """Return how long a replay takes now; the trace is made where it is not there yet."""
+        measured_s, life_s = self.found.get(kind, (-math.inf, 0.0))
+        if time.monotonic() - measured_s < LIFE_IS_GOOD_S:
+            return life_s
+        # The very first one reads everything from the disk, so it is none to measure.
+        for _ in range(1 if self.found else 2):
+            life_s = self._measured_s(kind)
+        self.found[kind] = time.monotonic(), life_s
+        return life_s
+
+    def _measured_s(self, kind: str) -> float:
+        path = self.base / kind
+        folder = TraceFolder(path) if path.exists() else make_trace(path, kind)
+        shutil.rmtree(self.place, ignore_errors=True)
+        self.place.mkdir()
+        began_s = time.monotonic()
+        words = command_of(folder, kind, self.place, "--name", NAME)
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        life_s = time.monotonic() - began_s
+        shutil.rmtree(folder.path / "replays")
+        return life_s
 
 
 def shots(runs: int, kinds: list[str], seed: int) -> list[Shot]:
@@ -303,7 +322,7 @@ def run(
 ) -> Campaign:
     """Try so many shots, and begin no other after so many minutes; return what was wrong."""
     place, end_s = base / "place", time.monotonic() + 60 * minutes
-    life_s = lives(base, kinds, place)
+    lives = Lives(base, place)
     campaign = Campaign()
     # Mixed, so that the first of them are of the whole life, too.
     mixed = shots(runs, kinds, seed)
@@ -311,7 +330,7 @@ def run(
     for shot in mixed:
         if time.monotonic() > end_s:
             break
-        try_one(base, shot, place, life_s[shot.kind], campaign)
+        try_one(base, shot, place, lives.of(shot.kind), campaign)
     return campaign
 
 

@@ -1,5 +1,6 @@
 """Replays in processes of their own: started, waited for, gone."""
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,16 @@ def await_true(what: Callable[[], Any], *, pause_s: float = 0.02) -> Any:
             return found
         time.sleep(pause_s)
     raise AssertionError("it did not happen in time")
+
+
+def await_in(
+    child: subprocess.Popen[Any], what: Callable[[], Any], *, pause_s: float = 0.02
+) -> Any:
+    """Return what `what` returns as soon as that is something, however long the child takes."""
+    while not (found := what()):
+        assert child.poll() is None, f"it ended with {child.returncode}, and that did not happen"
+        time.sleep(pause_s)
+    return found
 
 
 def is_gone(process: int) -> bool:

@@ -12,12 +12,12 @@ import pytest
 
 from tests.replay.disk import image, loop, needs_root, token_of
 from tests.replay.program import Record, Replay, command, play, record, write_plan
+from tracekit.capture.tracefs import tracefs_folder
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 from tracekit.replay.compiler import PlanReport
 from tracekit.replay.summary import find_warnings, summary_of
 from tracekit.replay.words import describe
 
-TRACING = Path("/sys/kernel/tracing")
 # A flush has no data, so the letter of its direction says nothing; write zeroes may have no letter
 # of their own.
 NAMES = {"FW": "flush", "FN": "flush", "F": "flush", "N": "zeroes", "WZ": "zeroes"}
@@ -61,7 +61,7 @@ def traced(
 
     An instance of its own, so that no other tracing on the machine is touched.
     """
-    place = TRACING / "instances" / f"tracekit-test-{os.getpid()}"
+    place = tracefs_folder() / "instances" / f"tracekit-test-{os.getpid()}"
     try:
         place.mkdir()
     except OSError as error:

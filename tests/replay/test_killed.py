@@ -163,6 +163,34 @@ def test_a_new_replay_of_the_name_throws_nothing_away(tmp_path: Path, killed: Tr
     assert len(ids_of(folder / "replays/latest/completions.parquet")) == COUNT
 
 
+def test_a_second_kill_of_a_name_keeps_what_the_first_left(
+    tmp_path: Path, killed: TraceFolder
+) -> None:
+    # GIVEN a replay of a name that is not replaced, killed a second time after more requests
+    folder = shutil.copytree(killed.path, tmp_path / "trace")
+    left, replays = left_in(folder), folder / "replays"
+    note = json.loads((left / "unfinished.json").read_text()) | {"replaces": False}
+    (left / "unfinished.json").write_text(json.dumps(note))
+    named, again = replays / left.name.replace("latest", "a"), tmp_path / "again"
+    shutil.copytree(left, again)
+    left.rename(named)
+    succeed("replay", folder, *FAST, "--limit", "1", "--name", "a")
+    shutil.rmtree(replays / "a")
+    again.rename(named)
+    # WHEN the second of them is gone on with
+    done = succeed("replay", folder, *FAST, "--resume", "a", "--name", "rest")
+    # THEN both parts are there, each by a name of its own
+    places = [replays / one for one in ("a.unfinished", "a.unfinished-2")]
+    tables = [ids_of(place / "unfinished.parquet") for place in places]
+    assert len(tables[0]) == len(tables[1]) > 10
+    assert str(places[1]) in " ".join(done.output.split())
+    rest = ids_of(replays / "rest/completions.parquet")
+    assert sorted(tables[0] + rest) == list(range(COUNT))
+    # AND the second is gone on with by its name
+    succeed("replay", folder, *FAST, "--resume", "a.unfinished-2", "--name", "rest-2")
+    assert ids_of(replays / "rest-2/completions.parquet") == rest
+
+
 def left_in(folder: Path) -> Path:
     """Return the hidden folder that the killed replay left."""
     (left,) = (folder / "replays").glob(".latest.*")

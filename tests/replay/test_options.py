@@ -96,7 +96,7 @@ def test_an_option_of_files_is_rejected_for_blocks(blocks: Path, words: str) -> 
     )
 
 
-@pytest.mark.parametrize("words", ["--target t", "--engine null", "--completions c", "--dry-run"])
+@pytest.mark.parametrize("words", ["--target t", "--engine null", "--completions c"])
 def test_an_option_of_blocks_is_rejected_for_files(of_files: Path, words: str) -> None:
     option, *rest = words.split()
     assert rejected(of_files, of_files.parent, option, *rest) == (

@@ -371,8 +371,23 @@ def test_results_that_do_not_fit_beside_the_trace_are_refused(full: Path) -> Non
     free = os.statvfs(full).f_bavail * BLOCK
     with (full / "more").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, free - 450_000)
-    refused = invoke("replay", folder, "--engine", "null", "--pace", "fast")
-    assert "are needed" in str(refused.exception)
+    for more in (), ("--dry-run",):
+        refused = invoke("replay", folder, "--engine", "null", "--pace", "fast", *more)
+        assert "are needed" in str(refused.exception)
+
+
+@pytest.mark.root
+@needs_root
+def test_a_dry_run_looks_where_the_target_would_be_made(full: Path) -> None:
+    # GIVEN a trace of 4 MiB of writes on a disk that has space for its results alone
+    rows = [{"queue_ns": n, "sector": 2048 * n, "length_bytes": MIB} for n in range(4)]
+    folder = trace(full / "trace", rows).path
+    before = sorted(full.rglob("*"))
+    # THEN a dry run is refused as a run is, and leaves nothing
+    for more in ("--dry-run",), ():
+        refused = invoke("replay", folder, "--pace", "fast", *more)
+        assert "too little free space" in str(refused.exception)
+        assert sorted(set(full.rglob("*")) - {folder / "replays"}) == before
 
 
 @pytest.mark.root

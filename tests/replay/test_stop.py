@@ -10,16 +10,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
-from tests.replay.disk import image, loop, mounted, needs_root
+from tests.replay.disk import call, image, loop, mounted, needs_root
 from tests.replay.failing import SIZE_BYTES, failing_file
-from tests.replay.processes import await_true, replay_command
+from tests.replay.processes import await_in, await_true, replay_command
 from tests.replay.program import Ran, Record, Replay, command, device, record, write_plan
+from tests.replay.test_kernel import kernel_test
 from tests.replay.trace import trace
 from tests.replay_files import program as of_files
 from tests.replay_files.program import OWN, do
@@ -130,6 +131,34 @@ def test_a_second_signal_ends_the_command_too(tmp_path: Path, engine: str) -> No
             assert running.wait(ENDS_S) == 3
     told = json.loads((folder.path / "replays/latest/summary.json").read_text())
     assert (told["outcome"], told["counts"]["unknown"] > 0) == ("interrupted", True)
+
+
+@kernel_test
+def test_a_second_signal_ends_a_replay_that_is_observed(tmp_path: Path) -> None:
+    # GIVEN an observed replay on a loop device, whose file hangs while the lead is measured
+    rows = [{"queue_ns": n * 1_000_000, "sector": 8 * (n % BLOCKS)} for n in range(2000)]
+    folder = trace(tmp_path / "trace", [{**row, "operation": "read"} for row in rows])
+    with ExitStack() as ends:
+        devices: list[str] = []
+        ends.callback(lambda: [call("losetup", "--detach", one) for one in devices])
+        target = ends.enter_context(failing_file(tmp_path / "fs", hangs_after=500))
+        devices.append(call("losetup", "--find", "--show", target))
+        line = replay_command(folder, "--target", devices[0], "--observe")
+        with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as running:
+            assert running.stderr is not None
+            await_in(running, lambda: [*folder.path.glob("replays/.*/lead-*/*.part")])
+            time.sleep(2.0)
+            # WHEN the command gets two signals
+            for _ in range(2):
+                running.send_signal(signal.SIGINT)
+                time.sleep(0.2)
+            # THEN it asks the device nothing more, and does not go on to the run itself
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(ENDS_S)
+            running.kill()
+            assert b"nothing was replayed" in running.stderr.read()
+            assert running.wait() == 3
+    assert not [*folder.path.glob("replays/*")]
 
 
 @pytest.mark.parametrize("engine", ["threads", "io_uring"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.replay.disk import needs_root, small_file_system
-from tests.replay.processes import await_true
+from tests.replay.processes import await_in, await_true
 from tests.replay_files.program import OWN, RESULT, Replay, command, do, run, table, write_plan
 from tracekit.plans.file_plan import Setting
 
@@ -127,9 +127,9 @@ def test_a_signal_in_the_preparation_leaves_nothing(tmp_path: Path) -> None:
     files = table(*(f"f{number}" for number in range(20_000)), size_bytes=1000)
     plan = write_plan(tmp_path / "plan", [[do("stat", "f0")]], files=files)
     with subprocess.Popen(command(plan, tmp_path)) as child:
-        await_true((tmp_path / OWN / "run/f0").exists, pause_s=0.001)
+        await_in(child, (tmp_path / OWN / "run/f0").exists, pause_s=0.001)
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 3
+        assert child.wait() == 3
     told = json.loads((tmp_path / "plan.json").read_text())
     assert (told["outcome"], told["ended_by"]) == ("interrupted", "nothing")
     assert told["preparation"]["files"] < 20_000

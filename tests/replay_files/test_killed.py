@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, refused, succeed
-from tests.replay.processes import await_true, is_gone, replay_command
+from tests.replay.processes import await_in, await_true, is_gone, replay_command
 from tests.replay.trace import trace as blocks
 from tests.replay_files.captured import Row, trace
 from tests.replay_files.program import OWN, RESULT, command, do, table, write_plan
@@ -220,10 +220,10 @@ def test_the_command_is_interrupted_while_files_are_made(
     folder = trace(tmp_path / "trace", files, [{"operation": "stat", "file_id": 0}])
     words = replay_command(folder, "--files", str(target))
     running = subprocess.Popen(words, stderr=subprocess.PIPE)
-    await_true((target / OWN / "run/d/f0").exists)
+    await_in(running, (target / OWN / "run/d/f0").exists)
     # WHEN it is interrupted, THEN it says that nothing was replayed, and nothing is left
     running.send_signal(number)
-    _, said = running.communicate(timeout=20)
+    _, said = running.communicate()
     assert (running.returncode, b"nothing was replayed" in said) == (3, True)
     assert list(target.iterdir()) == list((folder.path / "replays").iterdir()) == []
 

@@ -166,11 +166,13 @@ def test_an_open_handle_is_closed_before_it_is_opened_again(replay: Replay) -> N
 def calls_of(plan: Path, directory: Path) -> list[str]:
     """Return the calls of the run's only thread, by strace."""
     log = directory / "strace"
-    traced = ["strace", "-f", "-qq", "-o", str(log), *command(plan, directory, prepare_threads=1)]
-    subprocess.run(traced, check=True, capture_output=True, timeout=60)
-    lines = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
-    last = next(pid for pid, call in reversed(lines) if call.startswith("exit(0)"))
-    calls = [re.split(r"[(, ]", call)[:2] for pid, call in lines if pid == last and call[0] != "<"]
+    # In a log of its own no call of a thread is cut in two by one of another thread.
+    run = command(plan, directory, prepare_threads=1)
+    traced = ["strace", "-ff", "-qq", "-o", str(log), *run]
+    subprocess.run(traced, check=True, capture_output=True, timeout=600)
+    logs = [path.read_text().splitlines() for path in directory.glob("strace.*")]
+    (lines,) = [lines for lines in logs if any(line.startswith("exit(0)") for line in lines)]
+    calls = [re.split(r"[(, ]", line)[:2] for line in lines]
     start = max(i for i, (name, _) in enumerate(calls) if name in ("prctl", "clock_nanosleep"))
     *calls, end = (call for call in calls[start + 1 :] if call[0] not in ENDING)
     # On a slow machine results are written in the middle, too: to the same descriptor as at last.

@@ -470,6 +470,15 @@ def test_an_edited_text_is_found(given: Path) -> None:
         assert any(line.startswith(f"{place_of}:") for line in lines), lines
 
 
+def test_what_a_certificate_does_not_have_is_found(given: Path) -> None:
+    file = given / "certificate.json"
+    text = file.read_text()
+    for more in ('"approved": true,', '"result": {"verdict": "pass"},'):
+        file.write_text(text.replace("{", "{" + more, 1))
+        done = invoke("verify-certificate", given)
+        assert done.exit_code == 1, more
+
+
 def test_a_checksum_is_of_what_no_other_file_has(given: Path) -> None:
     content = json.loads((given / "certificate.json").read_text())
     content["program"] = "tracekit 9.9"

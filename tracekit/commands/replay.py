@@ -16,7 +16,9 @@ from tracekit.commands.options import option
 from tracekit.errors import TracekitError, UsageError
 
 NOT_OF_RUNS = frozenset(("as_json", "cache", "dry_run", "files", "name", "repeat", "resume", "run"))
-OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
+OF_FILES = (
+    *("pace", "speed", "limit", "cache", "no_space_check", "name", "force", "keep", "dry_run"),
+)
 
 
 @options.of(
@@ -104,7 +106,7 @@ OF_FILES = ("pace", "speed", "limit", "cache", "name", "force", "keep")
     name="Name of the results in the trace folder; latest is replaced.",
     force=option("Replace results of this name, and kept --files.", "--force/--no-force"),
     keep=option("Keep target files made for the run.", "--keep/--no-keep"),
-    dry_run="Check plan and targets; no request is made.",
+    dry_run="Check plan, targets, space and limits; no request and no file is made.",
 )
 def replay(
     trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
@@ -113,7 +115,8 @@ def replay(
         Path | None,
         typer.Option(
             help="Replay the file operations of a `capture --files` in this directory instead. Goes"
-            " with --pace, --speed, --limit, --cache, --name, --force and --keep.",
+            " with --pace, --speed, --limit, --cache, --no-space-check, --name, --force, --keep and"
+            " --dry-run.",
             metavar="DIRECTORY",
         ),
     ] = None,
@@ -169,7 +172,7 @@ def _refuse_others(chosen: list[str]) -> None:
     """Raise UsageError for an option that file operations do not have."""
     wrong = [name for name in chosen if name not in OF_FILES]
     if wrong:
-        known = ", ".join(f"--{name}" for name in ("files", *OF_FILES))
+        known = ", ".join(f"--{name.replace('_', '-')}" for name in ("files", *OF_FILES))
         raise UsageError(
             f"--{wrong[0].replace('_', '-')} is not for file operations",
             hint=f"--files goes with {known}",

@@ -46,11 +46,16 @@ class NvmeDisk:
     zone_mib: int = 0
     """Size of its zones; 0: it has none."""
     block_bytes: int = 512
+    most_open: int = 0
+    """Zones at once; 0: all, as below."""
+    most_active: int = 0
 
     def words(self, number: int, path: Path) -> list[str]:
         """Return QEMU's command line for the disk in a file."""
         name = f"lab-nvme{number}"
         zones = f",zoned=true,zoned.zone_size={self.zone_mib}M" if self.zone_mib else ""
+        zones += f",zoned.max_open={self.most_open}" if self.most_open else ""
+        zones += f",zoned.max_active={self.most_active}" if self.most_active else ""
         blocks = f"logical_block_size={self.block_bytes},physical_block_size={self.block_bytes}"
         return [
             *("-drive", f"file={_escaped(path)},format=raw,if=none,id={name},cache=unsafe"),

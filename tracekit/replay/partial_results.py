@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ from tracekit.replay.summary import (
     ReplaySummary,
     check_budget,
     content_of,
+    file_fit_warnings,
     find_warnings,
     parse_budget,
     read_summary,
@@ -136,6 +139,7 @@ FILE_SUMMARY = "file_summary.json"
 MARK = ".results.tracekit-whole"
 """In a folder whose results are whole until it has its name; a killed command may leave it."""
 SUFFIX = ".unfinished"
+OF_UNFINISHED = re.compile(rf"{re.escape(SUFFIX)}(-\d+)?$")
 RESERVE_BYTES = 1 << 16
 """Kept free while the program runs, for the description of a run whose disk became full."""
 HINT = "replay again without --resume"
@@ -199,6 +203,8 @@ class StartedRun:
             budget = parse_budget(self.budget) if summary.issue_error else {}
             summary.budget = check_budget(summary, budget)
             summary.warnings = find_warnings(summary)
+        elif isinstance(summary, FileReplaySummary):
+            summary.warnings = file_fit_warnings(summary)
         return summary
 
     def write_results(self) -> None:
@@ -299,7 +305,7 @@ def keeping(results: Path, run: StartedRun) -> Iterator[None]:
     file_completions.parquet. The error is raised again, and names the folder; a PartialError
     becomes a KeptError. The results of a process of tracekit that was killed, `rescue` finds.
     """
-    place = _free_place(results.with_name(f"{results.name}{SUFFIX}"))
+    place = _free_place(results.with_name(f"{results.name}{SUFFIX}"), replaces=run.replaces)
     about = run.folder / ABOUT
     names = [one for one in StartedNote.__struct_fields__ if one != "compiled"]
     note = {name: getattr(run, name) for name in names}
@@ -329,22 +335,24 @@ def _kept(place: Path, run: StartedRun, error: BaseException) -> BaseException:
     if known is None and not is_stopped:
         return error
     text = "stopped by a signal" if known is None else str(known)
-    resume = f"--resume {shell_word(place.name.removesuffix(SUFFIX))}"
     if run.told() is not None:
         place = _set_aside(run.folder, place)
         kept = f"{text}; the run itself has ended, and all of it is kept in {place}"
+        resume = f"--resume {shell_word(_base(place.name))}"
         again = "the next replay of this name" if run.is_of_files else resume
         hint = f"{again} makes the results of it, without a request"
     elif (part := _records_of(run.records)) is not None:
-        count, is_kept = None, False
+        rows, is_kept = None, False
         if not is_stopped:
             with suppress(OSError):
-                count, is_kept = _keep(place, part, run, error=text), True
+                rows, is_kept = _keep(place, part, run, error=text), True
         if not is_kept:  # for want of time or of space for anything: the next command does that
             place = _set_aside(run.folder, place)
-        what = "what completed" if count is None else f"{count:,} completions"
+        what = "what completed" if rows is None else f"{rows:,} completions"
         kept = f"{text}; {what} kept in {place}"
-        hint = "replay again" if run.is_of_files else f"go on with {resume}{SUFFIX}"
+        hint = (
+            "replay again" if run.is_of_files else f"go on with --resume {shell_word(place.name)}"
+        )
     else:
         return error
     if is_stopped:
@@ -372,13 +380,36 @@ def _set_aside(folder: Path, place: Path) -> Path:
     return place
 
 
-def _free_place(place: Path) -> Path:
-    """Return the name for what is unfinished: none that holds a whole run."""
-    number, free = 1, place
-    while (about := _about(free)) is not None and about.outcome == "finished":
-        number += 1
-        free = place.with_name(f"{place.name}-{number}")
-    return free
+def _free_place(place: Path, *, replaces: bool) -> Path:
+    """Return the name for what is unfinished.
+
+    Only a part is replaced, and only where earlier results of the name are.
+    """
+    return next(one for one in _numbered(place) if _is_free(one, replaces=replaces))
+
+
+def _is_free(place: Path, *, replaces: bool) -> bool:
+    about = _about(place)
+    is_part = about is not None and about.outcome != "finished"
+    return not _is_plain(place / ABOUT) or (is_part and replaces)
+
+
+def _numbered(place: Path) -> Iterator[Path]:
+    """Yield a place and those with a number, without end."""
+    yield place
+    yield from (place.with_name(f"{place.name}-{number}") for number in count(2))
+
+
+def _places(place: Path) -> list[Path]:
+    """Return the places with something that is unfinished."""
+    return list(
+        takewhile(lambda one: _is_plain(one / ABOUT) or _is_plain(one / MARK), _numbered(place))
+    )
+
+
+def _base(name: str) -> str:
+    """Return the name of the replay of which this is unfinished."""
+    return OF_UNFINISHED.sub("", name)
 
 
 def _about(place: Path) -> PartialRun | None:
@@ -394,26 +425,27 @@ def rescue(replays: Path, names: set[str]) -> list[Path]:
     """Keep the results of replays of these names that were killed; return their folders."""
     found = []
     for name in sorted(names):
-        place = replays / f"{name.removesuffix(SUFFIX)}{SUFFIX}"
+        first = replays / f"{_base(name)}{SUFFIX}"
         for left in store.left_behind(replays / name):
-            found.append(_rescue(left, _free_place(place)))
-        if place.is_symlink():
-            continue
-        is_native = _is_plain(place / ABOUT) and _about(place) is None
-        if is_native or _is_plain(place / MARK):
-            found.append(_rescue(place, place))
+            found.append(_rescue(left, first))
+        for place in _places(first):
+            is_native = _is_plain(place / MARK) or _about(place) is None
+            if is_native and not place.is_symlink():
+                found.append(_rescue(place, first))
     return [kept for kept in found if kept is not None]
 
 
-def _rescue(left: Path, place: Path) -> Path | None:
-    """Keep what a killed replay left; None where it left nothing that can be read.
+def _rescue(left: Path, first: Path) -> Path | None:
+    """Keep what a killed replay left, in `first` or beside it; return where.
+
+    None where it left nothing that can be read. What is set aside already stays where it is.
 
     A folder may come from somebody else: links, and files by other names, are not touched.
     """
     _await_end(left)
     plan, names = left / PLAN, (RECORDS, FILE_RECORDS)
     if _is_plain(left / MARK) and _is_plain(plan):
-        return _complete_marked(left, place)
+        return _complete_marked(left, first)
     records = next((found for name in names if (found := _records_of(left / name))), None)
     if records is None or not _is_plain(left / ABOUT) or not _is_plain(plan):
         return None
@@ -426,6 +458,7 @@ def _rescue(left: Path, place: Path) -> Path | None:
     except InputError as torn:
         about, error = {"compiled": {}}, f"{error}, and what it was doing is lost: {torn}"
     run = StartedRun(plan, records, **about)
+    place = _place_of(left, first, replaces=run.replaces)
     try:
         if run.compiled and run.told() is not None:
             aside = left if left == place else _set_aside(left, place)
@@ -436,6 +469,10 @@ def _rescue(left: Path, place: Path) -> Path | None:
     if left != place:
         shutil.rmtree(left, ignore_errors=True)
     return place
+
+
+def _place_of(left: Path, first: Path, *, replaces: bool) -> Path:
+    return left if left.name.startswith(first.name) else _free_place(first, replaces=replaces)
 
 
 def _records_of(whole: Path) -> Path | None:
@@ -480,12 +517,13 @@ def _complete(run: StartedRun) -> Path:
     return run.folder
 
 
-def _complete_marked(left: Path, place: Path) -> Path:
+def _complete_marked(left: Path, first: Path) -> Path:
     """Keep a folder whose results are whole and have not their name; return where."""
     try:
         note = read_object(left / MARK, hint=HINT)
     except InputError:
         note = {}
+    place = _place_of(left, first, replaces=bool(note.get("replaces")))
     place = left if left == place else _set_aside(left, place)
     _tell_finished(place, replaces=bool(note.get("replaces")))
     for name in (MARK, RECORDS, FILE_RECORDS, PROGRAM_SUMMARY, DONE):
@@ -506,10 +544,11 @@ def completed(replays: Path, name: str) -> dict[str, Any] | None:
 
     None where there is none. Raises UsageError when the name is taken and was not to be replaced.
     """
-    results = replays / name.removesuffix(SUFFIX)
-    place = results.with_name(f"{results.name}{SUFFIX}")
-    about = _about(place)
-    if about is None or about.outcome != "finished" or place.is_symlink():
+    results = replays / _base(name)
+    found = ((one, _about(one)) for one in _places(results.with_name(f"{results.name}{SUFFIX}")))
+    whole = (one for one in found if one[1] is not None and one[1].outcome == "finished")
+    place, about = next(whole, (results, None))
+    if about is None or place.is_symlink():
         return None
     content = content_of(read_summary(place / SUMMARY))
     if results.exists() and not about.replaces:

@@ -322,8 +322,12 @@ def _prepare(
     schedule = options.player.schedule
     compiled, reached = _plan(folder, options, place / PLAN, on_rows)
     schedule.check(compiled)
-    _check_space(place, compiled, options)
-    player = _with_targets(folder, options, compiled, place)
+    disk = _disk_of_results(folder, options, place)
+    if not options.player.no_space_check:
+        hint = "free some, replay a part (--limit, --start and --end), or pass --no-space-check"
+        needed_bytes = compiled.requests * RESULT_BYTES + _plan_bytes(place, options)
+        check_room(disk, needed_bytes, hint=hint)
+    player = _with_targets(folder, options, compiled, disk)
     arguments = player.words(first=reached.next)
     arguments += partial_results.write_done(place, reached.done)
     records = place / RECORDS
@@ -413,11 +417,17 @@ def _plan(
     return compiled, reached
 
 
-def _check_space(results: Path, compiled: PlanReport, options: ReplayOptions) -> None:
-    """Raise InputError when the disk of the results has too little free space for them."""
-    if not options.player.no_space_check:
-        hint = "free some, replay a part (--limit, --start and --end), or pass --no-space-check"
-        check_room(results, compiled.requests * RESULT_BYTES, hint=hint)
+def _disk_of_results(folder: TraceFolder, options: KeepOptions, place: Path) -> Path:
+    """Return a folder on the disk of the results, also in a dry run, which keeps them elsewhere."""
+    replays = folder.subfolder("replays")
+    if not options.is_dry_run:
+        return place
+    return replays if replays.is_dir() else folder.path
+
+
+def _plan_bytes(place: Path, options: KeepOptions) -> int:
+    """Return what a dry run's plan would take of that disk."""
+    return (place / PLAN).stat().st_size if options.is_dry_run else 0
 
 
 def _profiles(folder: TraceFolder, options: ReplayOptions) -> Mapping[str, Profile]:
@@ -429,7 +439,7 @@ def _profiles(folder: TraceFolder, options: ReplayOptions) -> Mapping[str, Profi
 
 
 def _with_targets(
-    folder: TraceFolder, options: ReplayOptions, compiled: PlanReport, place: Path
+    folder: TraceFolder, options: ReplayOptions, compiled: PlanReport, disk: Path
 ) -> PlayerOptions:
     """Return the player's options with all targets; the default one may be made for the run."""
     player = options.player
@@ -440,7 +450,7 @@ def _with_targets(
         return player
     is_needed = any(target["label"] == DEFAULT for target in compiled.targets)
     if is_needed and not options.has_default:
-        made = f"{DEFAULT}={place / 'target.img'}"
+        made = f"{DEFAULT}={disk / 'target.img'}"
         return replace(player, target=(*player.target, made))
     if options.has_default and not is_needed:
         raise UsageError(
@@ -476,6 +486,7 @@ class FileReplayOptions(KeepOptions):
     cache: str = "sync"
     """keep, sync (write back what was made) or cold (and drop the caches)."""
     keeps_files: bool = False
+    no_space_check: bool = False
 
     def __post_init__(self) -> None:
         """Check what the program cannot check."""
@@ -494,13 +505,15 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
 
     Keeps `plan.bin`, `file_completions.parquet` and `file_summary.json` in `replays/<name>`, or, of
     a run that was interrupted and so cannot be gone on with, in `replays/<name>.unfinished`: a name
-    is that of a whole run. Raises PartialError, and keeps nothing, when it was interrupted before
-    the first operation.
+    is that of a whole run. Raises PartialError when it was interrupted before the first operation.
+    Nothing is kept then, nor of a dry run.
     """
     checked_program()
+    content: dict[str, Any] = {}
+    if options.is_dry_run:
+        return _dry_run_of_files(folder, options), False
     replays = folder.subfolder("replays")
     rescued = partial_results.rescue(replays, {options.name})
-    content: dict[str, Any] = {}
     try:
         with _place(replays, options, FILE_SUMMARY) as (place, waiting):
             run, arguments = _prepare_files(folder, options, place)
@@ -509,12 +522,11 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
                 began = Reading()
                 outcome = run_files(run.plan, options.directory, summary=told, arguments=arguments)
                 waiting.begin(outcome)
-                machine = began.until(Reading())
                 if "counts" not in outcome.summary:
                     raise PartialError(
                         "interrupted while the files were made: nothing was replayed"
                     )
-                summary = run.summary(outcome, machine=machine)
+                summary = run.summary(outcome, machine=began.until(Reading()))
                 _say_end_of_files(waiting, summary, replays / options.name)
                 summary.warnings += find_rescued(rescued)
                 if summary.outcome != "interrupted":
@@ -528,6 +540,15 @@ def replay_files(folder: TraceFolder, options: FileReplayOptions) -> tuple[dict[
     except partial_results.KeptError as kept:
         return content | {"name": kept.place.name}, True
     return content, outcome.is_partial
+
+
+def _dry_run_of_files(folder: TraceFolder, options: FileReplayOptions) -> dict[str, Any]:
+    """Return the summary of a replay that is only checked."""
+    with _place(folder.subfolder("replays"), options, FILE_SUMMARY) as (place, _):
+        run, arguments = _prepare_files(folder, options, place)
+        told = place / PROGRAM_SUMMARY
+        outcome = run_files(run.plan, options.directory, summary=told, arguments=arguments)
+        return content_of(run.summary(outcome))
 
 
 def _say_end_of_files(waiting: Waiting, summary: FileReplaySummary, path: Path) -> None:
@@ -547,10 +568,14 @@ def _prepare_files(
     plan, results = place / PLAN, place / partial_results.FILE_RECORDS
     compiled = asdict(compile_files(folder, plan, limit=options.limit))
     count = sum(compiled["operations"].values())
-    check_room(place, count * FILE_RESULT_BYTES, hint="free some, or replay a part (--limit)")
+    if not options.no_space_check:
+        hint = "free some, replay a part (--limit), or pass --no-space-check"
+        needed_bytes = count * FILE_RESULT_BYTES + _plan_bytes(place, options)
+        check_room(_disk_of_results(folder, options, place), needed_bytes, hint=hint)
     arguments = ["--pace", options.pace, "--speed", options.speed, "--cache", options.cache]
     arguments += ["--keep"] if options.keeps_files else []
     arguments += ["--replace"] if options.overwrite else []
-    arguments += ["--results", str(results)]
+    arguments += ["--no-space-check"] if options.no_space_check else []
+    arguments += ["--dry-run"] if options.is_dry_run else ["--results", str(results)]
     context, replaces = _common(options), options.replaces
     return StartedRun(plan, results, compiled, context=context, replaces=replaces), arguments

@@ -227,6 +227,8 @@ class TargetReport(Record, kw_only=True):
     size_bytes: int = ABSENT
     can_discard: bool = ABSENT
     can_zero: bool = ABSENT
+    zones: Counts = ABSENT
+    """Of a zoned device."""
     out_of_range: int = ABSENT
     fit: list[FitNote] = msgspec.field(default_factory=list)
     device: Counts = ABSENT
@@ -466,6 +468,7 @@ class FileReplaySummary(Record):
     error: str | None = ABSENT
     plan: dict[str, int | bool] = ABSENT
     directory: dict[str, Any] = ABSENT
+    fit: list[FitNote] = msgspec.field(default_factory=list)
     preparation: dict[str, Any] = ABSENT
     pace: str = ABSENT
     speed: Speed = ABSENT
@@ -616,6 +619,11 @@ def fit_warnings(summary: ReplaySummary) -> list[TraceWarning]:
         TraceWarning(code=note.code, message=prefix + note.message, advice=note.advice)
         for prefix, note in named
     ]
+
+
+def file_fit_warnings(summary: FileReplaySummary) -> list[TraceWarning]:
+    """Return what of a replay of file operations does not fit."""
+    return [TraceWarning(code=n.code, message=n.message, advice=n.advice) for n in summary.fit]
 
 
 def _warning(code: str, message: str) -> TraceWarning:

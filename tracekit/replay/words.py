@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -145,6 +145,13 @@ def _planned(summary: ReplaySummary) -> Iterator[str]:
     for target in summary.targets:
         is_shown = target.kind != "none"
         yield from _target(target) if is_shown else [f"{target.label}: no target"]
+        if zones := content_of(target).get("zones"):
+            most = (f"{zones[f'most_{kind}'] or 'all'} {kind}" for kind in ("open", "active"))
+            yield (
+                f"  {zones['count']:,} zones of {format_size(zones['zone_bytes'])},"
+                f" {zones['in_order']:,} of them written in order, at once at most"
+                f" {' and '.join(most)}"
+            )
         planned = target.planned
         counts = [
             f"{planned[key]:,} {word}"
@@ -234,9 +241,54 @@ def _operations(summary: ReplaySummary) -> Iterator[str]:
             yield line + (f"{duration(row.response.p99_ns):>16}" if row.response else "")
 
 
+def _limited(needed: str, left: int | None, form: Callable[[int], str]) -> str:
+    """Return such as `12.0 MiB of 3.0 GiB that are free`."""
+    return needed + (", without a limit" if left is None else f" of {form(left)} that are free")
+
+
+def _planned_files(summary: FileReplaySummary) -> Iterator[str]:
+    """Yield what a replay of file operations would make and need."""
+    plan, place, compiled = summary.plan, summary.directory, summary.compiled
+    kinds = ", ".join(f"{name} {count:,}" for name, count in compiled["operations"].items())
+    yield f"{sum(compiled['operations'].values()):,} operations in {plan['threads']:,} threads"
+    yield f"  {kinds}"
+    yield f"{place['path']}: {place['file_system'] or 'unknown file system'}"
+    yield (
+        f"  made before the run: {plan['present_files']:,} files of"
+        f" {format_size(plan['present_bytes'])}, {plan['present_directories']:,} directories"
+    )
+    if place["replaced"] != "nothing":
+        yield f"  what a {place['replaced']} left there is removed before"
+    space = _limited(format_size(place["needed_bytes"]), place["free_bytes"], format_size)
+    inodes = _limited(f"{place['needed_inodes']:,}", place["free_inodes"], "{:,}".format)
+    yield f"  space at most: {space}; inodes {inodes}"
+    if place["quota_bytes"] is not None:
+        yield f"  the user's quota leaves {format_size(place['quota_bytes'])}"
+    longest, limit = place["longest_bytes"], place["longest_limit"]
+    most = "" if limit is None else f" (limit {format_size(limit)})"
+    yield (
+        f"  longest file: {format_size(longest)}{most}; longest name:"
+        f" {plan['longest_name_bytes']:,} bytes; open files: {place['needed_files']:,}"
+        f" (limit {place['file_limit']:,})"
+    )
+    if compiled["unknown_sizes"]:
+        yield f"  {compiled['unknown_sizes']:,} files of unknown size are made empty"
+    yield from _left_out(summary)
+    yield "dry run: nothing was made"
+
+
+def _left_out(summary: FileReplaySummary) -> Iterator[str]:
+    skipped = summary.compiled["skipped"]
+    if left_out := sum(skipped.values()):
+        reasons = ", ".join(f"{why} {count:,}" for why, count in skipped.items())
+        yield f"  {left_out:,} left out: {reasons}"
+
+
 def describe_files(content: dict[str, Any]) -> str:
     """Return a replay of file operations in a few lines."""
     summary = msgspec.convert(content, FileReplaySummary)
+    if summary.outcome == "dry_run":
+        return joined([*_planned_files(summary), *_lines(summary.warnings)])
     counts = summary.counts
     lines = [
         f"{counts['operations']:,} operations in {summary.timing.elapsed_ns / 1e9:,.3f} s,"
@@ -245,10 +297,7 @@ def describe_files(content: dict[str, Any]) -> str:
     for one in summary.operations:
         mean = f"{one.latency.mean_ns / 1e3:>12,.1f} us mean" if one.latency else ""
         lines.append(f"  {one.name:<16}{one.done:>10,}{mean}")
-    skipped = summary.compiled["skipped"]
-    if left_out := sum(skipped.values()):
-        reasons = ", ".join(f"{why} {count:,}" for why, count in skipped.items())
-        lines.append(f"  {left_out:,} left out: {reasons}")
+    lines += _left_out(summary)
     return joined([*lines, *_lines(summary.warnings)])
 
 
