@@ -145,6 +145,13 @@ class Profile:
         found: list[dict[str, Any]] = [dict(one) for one in self.repeats]
         return tuple(replace(self, **one, repeats=()) for one in found)
 
+    def slowed(self, ratio: float) -> Profile:
+        """Return a device on which every request takes so many times as long."""
+        values = {key: getattr(self, key) for key in REPEATED if getattr(self, key) is not None}
+        slower = {key: one * ratio for key, one in values.items() if key.endswith("_us")}
+        rates = {key: one / ratio for key, one in values.items() if key.endswith("_mib_s")}
+        return replace(self, **slower, **rates, repeats=())
+
     @property
     def has_head(self) -> bool:
         """Whether positioning depends on the distance, as the disk's keys describe."""
@@ -541,6 +548,10 @@ class DevicePair(NamedTuple):
             DevicePair(*(many[n] if many else one for one, many in zip(self, found, strict=True)))
             for n in range(count)
         ]
+
+    def slowed(self, base: float, nvm: float) -> DevicePair:
+        """Return devices on which every request takes so many times as long."""
+        return DevicePair(self.base.slowed(base), self.nvm.slowed(nvm))
 
     @property
     def have_heads(self) -> bool:

@@ -26,7 +26,7 @@ from tracekit.device.characterize import (
 from tracekit.device.fit import checked_name, middle_of, write_tables
 from tracekit.device.steps import Amounts
 from tracekit.device.target import LEAST_BYTES, TargetOptions, open_target
-from tracekit.device.trace_mix import TraceMix
+from tracekit.device.trace_mix import Slices, TraceMix, model_ns, slowness
 from tracekit.devices import Profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.escapes import shell_word
@@ -37,13 +37,14 @@ from tracekit.model.answer import RESULT as ADVICE
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.repeats import in_turn
+from tracekit.replay.between import Between, Speeds
 from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.replay.player import EMULATED
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import check_places
 from tracekit.replay.verdict import CANNOT_TELL
 from tracekit.replay.verify import SELF_TEST, VerifyOptions, verify
-from tracekit.store import TraceFolder, link, new_folder, write_json
+from tracekit.store import TraceFolder, link, new_folder, scratch_folder, write_json
 from tracekit.toml_files import load_toml
 from tracekit.units import BLOCK_BYTES, MIB, format_duration, format_size
 
@@ -60,6 +61,8 @@ LEAST_MEASURED = 64 * MIB
 ANEW = "pass --force to begin anew, or choose another --output"
 OnStep = Callable[[str, int, int], None]
 LEFT_OUT = "left_out_ratio"
+SLICES = 4
+"""How many times as long as what is measured between two replays these may last."""
 Work = Callable[[str, Watch], float | None]
 """Does a step; returns the share of requests left out of it, None where all count."""
 
@@ -398,10 +401,51 @@ class _Run:
                 " on the base device, so there is no placement to replay",
                 hint=f"begin anew with another --capacity or --placement best; {ANEW}",
             )
-        self.verified = verify(self.folder, options, on_run=self._told(name, watch))
+        told = self._told(name, watch)
+        if options.engine == EMULATED:
+            self.verified = verify(self.folder, options, on_run=told)
+        else:
+            with scratch_folder(self.folder.path / "slices") as place:
+                between = self._between(place)
+                self.verified = verify(self.folder, options, on_run=told, between=between)
         self.proof.is_self_test = options.engine == EMULATED
         left_out: float | None = self.verified[LEFT_OUT]
         return left_out
+
+    def _between(self, place: Path) -> Between:
+        """Return how the devices are measured between replays, a quarter as long."""
+        known = load_profiles(self.folder.file(PROFILES))
+        profiles = [known[name] for name in self._names()]
+        answer, total = read_recommendation(self.folder).answer, self.folder.info.count("requests")
+        mean_ns = max(answer.base_elapsed_ns / max(total, 1), 1.0)
+        ratio = profiles[1].write_latency_us / profiles[0].write_latency_us
+        slices = [
+            self._slices(side, place, mean_ns=one)
+            for side, one in zip(SIDES, (mean_ns, mean_ns * ratio), strict=True)
+        ]
+        cells = [one.measure() for one in slices]
+
+        def measure() -> Speeds:
+            found = zip(slices, profiles, strict=True)
+            return Speeds(*(slowness(one.measure(), profile) for one, profile in found))
+
+        # By each measurement the same requests take another time; a device measured once its own.
+        repeats = [
+            [model_ns(own, one) / model_ns(own, profile) for one in profile.measured or (profile,)]
+            for own, profile in zip(cells, profiles, strict=True)
+        ]
+        return Between(measure, [Speeds(*pair) for pair in zip(*repeats, strict=True)])
+
+    def _slices(self, side: str, place: Path, *, mean_ns: float) -> Slices:
+        mix = TraceMix(self.folder, self.options.seconds / SLICES)
+        within = place / side
+        within.mkdir()
+        options = TargetOptions(
+            path=Path(getattr(self.options, side)),
+            size_bytes=self.proof.sizes[SIDES.index(side)],
+            write_to=self.options.write_to,
+        )
+        return Slices(options, mix, requests=mix.requests_for(mean_ns), place=within)
 
     def finish(self) -> dict[str, Any]:
         """Write the verdict; return all that there is."""

@@ -127,6 +127,27 @@ def test_one_is_shown_in_full_and_several_beside_each_other() -> None:
     assert loss.split()[1:] == ["yes", "yes"]
 
 
+def test_several_have_their_sources_beside_each_other(tmp_path: Path) -> None:
+    words = ("profiles", "ssd-nvme-plp", "optane-p5800x", "mine", "--profiles", own(tmp_path))
+    head, *lines = succeed(*words).stdout.splitlines()
+    ends = [head.index(name) + len(name) for name in words[1:4]]
+    begin = next(number for number, line in enumerate(lines) if line.startswith("sources"))
+    # THEN each profile's column has all of its sources, in their order, or none
+    for name, left, right in zip(words[1:4], [len("sources"), *ends], ends, strict=False):
+        text = " ".join(line[left:right].strip() for line in lines[begin:])
+        sources = load_profiles()[name].sources if name != "mine" else ("none",)
+        assert text.split() == " ".join(sources).split()
+
+
+def test_a_measured_profile_is_its_own_source(tmp_path: Path) -> None:
+    more = OWN.replace("[mine]", '[seen]\nabout = "measured: /dev/vdb"') + CELL.replace(
+        "mine", "seen"
+    )
+    shown = succeed("profiles", "mine", "seen", "--profiles", own(tmp_path, more)).stdout
+    (sources,) = (line for line in shown.splitlines() if line.startswith("sources"))
+    assert sources.split() == ["sources", "none", "measured:", "/dev/vdb"]
+
+
 def test_json_has_every_figure_and_the_ratios(tmp_path: Path) -> None:
     arguments = ("profiles", "ssd-nvme", "mine", "--profiles", own(tmp_path, CELL), "--json")
     first, second = json.loads(succeed(*arguments).stdout)["profiles"]

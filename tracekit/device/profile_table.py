@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from tracekit.devices import (
@@ -103,6 +105,7 @@ SHOWN = (
     "capacity_gb", "tbw", "warranty_years", "price_usd_per_gb", "price_date",
     "power_loss_protection",
 )  # fmt: skip
+SOURCE_WIDTH, NO_SOURCE = 32, "none"
 MARK = "*"
 FOOT = f"{MARK} assumed: none of the profile's sources gives it (tracekit profiles NAME)"
 
@@ -171,4 +174,19 @@ def _compared(found: Sequence[Profile]) -> list[str]:
         ]
         rows.append((key, _figure(first, key), *cells))
     rows.append(("rated TBW", *(_marked(*_rated(profile)) for profile in found)))
-    return _columns(rows)
+    widths = [max(SOURCE_WIDTH, *map(len, column)) for column in list(zip(*rows, strict=True))[1:]]
+    return _columns([*rows, *_sources(found, widths)])
+
+
+def _sources(found: Sequence[Profile], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """Yield where the figures are from, as lines below them."""
+    columns = [
+        [
+            line.ljust(width)
+            for source in one.sources or (one.about if one.distributions else NO_SOURCE,)
+            for line in wrap(source, width, subsequent_indent="  ")
+        ]
+        for one, width in zip(found, widths, strict=True)
+    ]
+    for number, cells in enumerate(zip_longest(*columns, fillvalue="")):
+        yield ("" if number else "sources", *cells)

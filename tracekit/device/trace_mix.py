@@ -12,23 +12,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from tracekit._native.players import run_program
 from tracekit.device.fit import RATE_MAX_MIB_S, Fitted
 from tracekit.device.steps import LEAST, are_clear
-from tracekit.errors import InputError
+from tracekit.device.target import TargetOptions, open_target
+from tracekit.devices import Profile
+from tracekit.errors import InputError, PartialError
 from tracekit.metadata import Record
 from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import FLUSH, FUA, OPERATIONS, PREFLUSH, READ, WRITE
 from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.replay.completions import STATUSES, read_records
+from tracekit.replay.player import Schedule
 from tracekit.replay.routes import DEFAULT
 from tracekit.replay.windows import choose_windows, halves, only_windows
-from tracekit.stolen_time import Stretches
+from tracekit.stolen_time import StealWatch, Stretches
 from tracekit.store import TraceFolder
 from tracekit.units import MIB, PAGE_BYTES, SECTOR_BYTES
 
@@ -242,6 +246,15 @@ def _parts(alone: Mapping[str, float]) -> Floats:
     return np.concatenate([setup_ns, byte_ns, rest_us * 1e3])
 
 
+def model_ns(cells: Sequence[MixCell], profile: Profile) -> float:
+    """Return what requests take by a profile, one after the other."""
+    alone = {key: float(getattr(profile, key)) for key in OWN}
+    if profile.sequential_setup_us is not None:
+        alone[SEQUENTIAL] = profile.sequential_setup_us
+    rows = np.array([_row(one, has_sequence=SEQUENTIAL in alone) for one in cells])
+    return float(np.array([one.requests for one in cells]) @ rows @ _parts(alone))
+
+
 def _solved(known: Floats, cells: Sequence[MixCell], *, has_sequence: bool) -> Floats:
     from scipy.optimize import nnls
 
@@ -271,3 +284,40 @@ def _row(cell: MixCell, *, has_sequence: bool) -> Floats:
         else:
             row[SETUP][number] = 1
     return row
+
+
+class Slices:
+    """Requests of one half of a trace, on one device, one after the other."""
+
+    def __init__(
+        self, options: TargetOptions, mix: TraceMix, *, requests: int, place: Path
+    ) -> None:
+        """Write their plan into a folder; nothing is run."""
+        target = open_target(options, place, made=None)
+        self._player = replace(
+            target.player, schedule=Schedule("fast"), depth=1, threads=1, no_calibration=True
+        )
+        self._plan, self._done = place / "slice.plan", place / "slice.completions"
+        mix.write_plan(self._plan, requests, size_bytes=target.size_bytes)
+
+    def measure(self) -> list[MixCell]:
+        """Run them; return what they took, by kind, but those meanwhile time was stolen."""
+        words = [*self._player.words(), "--completions", str(self._done)]
+        with StealWatch() as watch:
+            outcome = run_program(self._plan, self._done.with_suffix(".json"), arguments=words)
+        if outcome.summary["outcome"] == "interrupted":
+            raise PartialError(
+                "interrupted between two replays: nothing can be judged",
+                hint="run the same command again",
+            )
+        stolen = watch.found().since(outcome.summary["clock"]["start_ns"])
+        found = cells_of(self._plan, self._done, stolen=stolen) or cells_of(self._plan, self._done)
+        self._done.unlink()
+        if not found:
+            raise InputError(f"{self._player.target[0]}: no request between two replays was done")
+        return found
+
+
+def slowness(cells: Sequence[MixCell], profile: Profile) -> float:
+    """Return what requests took, as a multiple of what they take by a profile."""
+    return sum(one.requests * one.mean_ns for one in cells) / model_ns(cells, profile)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median
@@ -44,6 +45,16 @@ from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import check_answer
 from tracekit.repeats import LEVEL, in_turn, paired_ratio
+from tracekit.replay.between import (
+    Between,
+    Round,
+    Slowness,
+    Speeds,
+    halfway,
+    middle,
+    slope_of,
+    slowness,
+)
 from tracekit.replay.compiler import PlanOptions, compile_plan
 from tracekit.replay.partial_results import SUMMARY
 from tracekit.replay.placed import place_answer
@@ -56,6 +67,7 @@ from tracekit.replay.verdict import (
     HELD,
     Expected,
     Tolerances,
+    Verdict,
     gain_of,
     late,
     verdict_of,
@@ -87,6 +99,8 @@ class Prediction(Record):
     """None where base is the runner-up, or where its blocks are not known."""
     repeats: list[Repeat] = msgspec.field(default_factory=list)
     """Where the profiles are of several measurements: by each of them."""
+    rounds: list[Repeat] = msgspec.field(default_factory=list)
+    """At the devices' speeds during each replay, where these were measured between."""
 
 
 def predict(
@@ -95,32 +109,66 @@ def predict(
     *,
     answer: RoleSet | BestAt,
     rival: RoleSet | None = None,
+    rounds: Sequence[Round] = (),
+    repeats: Sequence[Speeds] = (),
 ) -> Prediction:
-    """Return the time of a folder's requests, without NVM and with a placement's blocks on it."""
+    """Return the time of a folder's requests, without NVM and with a placement's blocks on it.
+
+    With speeds during the replays it is that at the middle of them; `repeats` are those of each
+    measurement of the devices, which then say how sure the profiles are but for their speed.
+    """
     trace = charged_trace(folder, advice)
-
-    def times_ns(devices: DevicePair, placed: RoleSet | BestAt) -> Repeat:
-        there = replace(trace, devices=devices)
-        if isinstance(placed, BestAt):
-            found = time_ps(there, read_best(folder, trace.touched))
-        else:
-            found = placement_ps(there, placed.blocks, coverage=advice.coverage)
-        return Repeat(*map(to_ns, found))
-
+    profiles = trace.devices
+    measured = profiles.measured
+    if rounds:
+        speed = middle([one for both in rounds for one in both])
+        trace = replace(trace, devices=profiles.slowed(*speed))
+        measured = _as_fast(measured, repeats, speed)
+    times_ns = partial(_times_ns, folder, trace, coverage=advice.coverage)
     found = times_ns(trace.devices, answer)
     if found.base_ns <= 0:
         raise InputError(
             f"{folder.path}: none of the requests to replay costs a device any time",
             hint="raise --duration",
         )
+    during = ([times_ns(profiles.slowed(*one), answer) for one in both] for both in rounds)
     return Prediction(
         base_ns=found.base_ns,
         placed_ns=found.placed_ns,
         gain_ratio=1 - found.placed_ns / found.base_ns,
         role_ns={} if advice.is_open else _role_ns(trace),
         runner_up_ns=None if rival is None else times_ns(trace.devices, rival).placed_ns,
-        repeats=[times_ns(devices, answer) for devices in trace.devices.measured],
+        repeats=[times_ns(devices, answer) for devices in measured],
+        rounds=[Repeat(base.base_ns, placed.placed_ns) for base, placed in during],
     )
+
+
+def _as_fast(
+    measured: Sequence[DevicePair], repeats: Sequence[Speeds], speed: Speeds
+) -> list[DevicePair]:
+    """Return the devices as each measurement found them, but for their speed."""
+    # Of devices measured once there is no other.
+    return [
+        pair.slowed(speed.base / own.base, speed.nvm / own.nvm)
+        for pair, own in zip(measured, repeats, strict=False)
+    ]
+
+
+def _times_ns(
+    folder: TraceFolder,
+    trace: ChargedTrace,
+    devices: DevicePair,
+    placed: RoleSet | BestAt,
+    *,
+    coverage: str,
+) -> Repeat:
+    """Return what a trace takes on two devices, and as placed there."""
+    there = replace(trace, devices=devices)
+    if isinstance(placed, BestAt):
+        found = time_ps(there, read_best(folder, trace.touched))
+    else:
+        found = placement_ps(there, placed.blocks, coverage=coverage)
+    return Repeat(*map(to_ns, found))
 
 
 def _role_ns(trace: ChargedTrace) -> dict[str, int]:
@@ -214,6 +262,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
         f" {_predicted(predicted, 'placed_ns')} ({_signed(result['placed_error_ratio'])});"
         f" {result['time_tolerance_ratio']:.0%} are allowed.{_of_roles(result)}",
         *_of_runner_up(result),
+        *_of_speeds(result),
         *_of_requests(result),
         *_of_emulation(result),
     ]
@@ -271,6 +320,23 @@ def _of_runner_up(result: Mapping[str, Any]) -> Iterator[str]:
         f" {format_duration(found['measured_ns'])}, predicted"
         f" {format_duration(found['predicted_ns'])}: the answer is {ahead:+.1%} ahead{spread},"
         f" predicted {found['predicted_ahead_ratio']:+.1%}."
+    )
+
+
+def _of_speeds(result: Mapping[str, Any]) -> Iterator[str]:
+    found = result.get("interleaved")
+    if found is None:
+        return
+    base, nvm = (
+        f"{one['ratio']:.0%} ({one['low_ratio']:.0%} to {one['high_ratio']:.0%})"
+        for one in (found["base"], found["nvm"])
+    )
+    yield (
+        "Between the replays the other half's requests took"
+        f" {base} of what the profile says on the base device, {nvm} on the NVM: prediction and"
+        f" replays are those at the middle of these speeds. As they were the replays took"
+        f" {_change(found['as_it_was']['gain_ratio'])} time as placed"
+        f"{_confident(found['as_it_was'])}."
     )
 
 
@@ -336,6 +402,21 @@ class Measured(Record, kw_only=True):
     repeats: int
 
 
+class Interleaved(Record):
+    """What the devices took between replays, beside what they took when they were measured."""
+
+    base: Slowness
+    nvm: Slowness
+    as_it_was: Measured
+    """What the replays took; elsewhere it is as if the speeds had been their medians all the time.
+    """
+
+    @property
+    def drifts(self) -> list[str]:
+        """Which of them is no longer the device that was measured, in a few words."""
+        return [one.drift for one in (self.base, self.nvm) if one.drift]
+
+
 class RunnerUp(Record):
     """The placement that the model has next: medians, and how far the answer is ahead of it."""
 
@@ -384,6 +465,8 @@ class Verification(Record):
     pieces: int
     left_out_ratio: float | None = None
     """Of the requests: time of a processor was stolen meanwhile; None where all count."""
+    interleaved: Interleaved | None = None
+    """None where the devices were not measured between the replays."""
 
 
 @dataclass(frozen=True)
@@ -433,6 +516,11 @@ class Timed:
     took: Took | None = None
     """By request, of real devices and requests one after the other."""
 
+    def times(self, ratio: float) -> Timed:
+        """Return it as it would be if all took so many times as long."""
+        role_ns = {role: ns * ratio for role, ns in self.role_ns.items()}
+        return replace(self, time_ns=round(self.time_ns * ratio), role_ns=role_ns)
+
     @property
     def left_out_ratio(self) -> float:
         """Share of the requests meanwhile time of a processor was stolen."""
@@ -446,6 +534,24 @@ class Runs:
     base: list[Timed] = field(default_factory=list)
     placed: list[Timed] = field(default_factory=list)
     rival: list[Timed] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    """Speeds of the devices during these; none where they are not measured between."""
+
+    def at_one_speed(self, predicted: Prediction) -> Runs:
+        """Return what each would have taken at the speeds that the prediction is of."""
+        told = [(one.base_ns, one.placed_ns) for one in predicted.rounds]
+        if not told or not all(map(all, told)):
+            return self
+        took, told_of = zip(*self.pairs, strict=True), list(zip(*told, strict=True))
+        slope = slope_of(list(zip(took, told_of, strict=True)))
+        base, placed = (
+            [one.times((middle_ns / ns) ** slope) for one, ns in zip(side, found, strict=True)]
+            for side, found, middle_ns in (
+                (self.base, told_of[0], predicted.base_ns),
+                (self.placed, told_of[1], predicted.placed_ns),
+            )
+        )
+        return replace(self, base=base, placed=placed)
 
     @property
     def pairs(self) -> list[tuple[float, float]]:
@@ -477,6 +583,7 @@ def verify(
     options: VerifyOptions,
     *,
     on_run: Callable[[str, int, int], None] | None = None,
+    between: Between | None = None,
 ) -> dict[str, Any]:
     """Write verification.parquet and verification.json; return the latter's content.
 
@@ -487,28 +594,36 @@ def verify(
     answer = _chosen(folder, advice, options.placement)
     windows = _windows(folder, advice, options)
     rival = runner_up(advice) if options.placement == ANSWER else None
+    repeats = () if between is None else between.repeats
     with only_windows(folder, windows) as part:
-        predicted = predict(part, advice, answer=answer, rival=rival)
-        runs = _replay_in_turn(part, advice, options, has_rival=rival is not None, on_run=on_run)
-        _keep(part, folder, BASE)
-        compiled = _keep(part, folder, PLACED).compiled
-        if rival is not None:
-            _keep(part, folder, RIVAL)
+        predict(part, advice, answer=answer)  # where that fails nothing is replayed
+        runs = _replay_in_turn(
+            *(part, advice, options), has_rival=rival is not None, on_run=on_run, between=between
+        )
+        predicted = predict(
+            *(part, advice), answer=answer, rival=rival, rounds=runs.rounds, repeats=repeats
+        )
+        kept = [_keep(part, folder, name) for name in (BASE, PLACED, RIVAL)[: 2 + bool(rival)]]
+    judged = partial(_judged, published_ratio=answer.gain_ratio, options=options)
     verification = Verification(
-        **_judged(runs, predicted, published_ratio=answer.gain_ratio, options=options),
+        **judged(runs, predicted, between=between),
         runner_up=None if rival is None else _runner_up(runs, predicted, rival.placement),
         answer=to_builtins(answer),
         requests=sum(len(window) for window in windows),
         trace_requests=folder.info.count("requests"),
         windows=len(windows),
         **{key: getattr(advice, key) for key in OF_ADVICE},
-        cut_requests=compiled.cut_requests,
-        pieces=compiled.pieces,
+        cut_requests=kept[1].compiled.cut_requests,
+        pieces=kept[1].compiled.pieces,
         left_out_ratio=runs.left_out_ratio,
     )
+    return _written(folder, verification, _table(runs, predicted))
+
+
+def _written(folder: TraceFolder, verification: Verification, table: Any) -> dict[str, Any]:
     result = content_of(verification)
     result["headline"] = says(result)
-    write_results(folder, RESULT, result=result, tables={TABLE: _table(runs, predicted)})
+    write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
 
 
@@ -560,16 +675,24 @@ def _replay_in_turn(
     *,
     has_rival: bool,
     on_run: Callable[[str, int, int], None] | None,
+    between: Between | None,
 ) -> Runs:
     sides = (BASE, PLACED, RIVAL)[: 2 + has_rival]
     what = "base, placement and runner-up" if has_rival else "base and placement"
     lists: tuple[list[Timed], ...] = [], [], []
+    speeds: tuple[list[Speeds], ...] = [], [], []
+    before = None if between is None else between.measure()
     for number, order in enumerate(in_turn(len(sides), options.repeats)):
         for side in order:
             if on_run is not None:
                 on_run(what, number, options.repeats)
             lists[side].append(_replayed(part, advice, options, name=sides[side]))
-    return Runs(*map(_without_stolen, lists))
+            if between is not None and before is not None:
+                behind = between.measure()
+                speeds[side].append(halfway(before, behind))
+                before = behind
+    base, placed, rival = map(_without_stolen, lists)
+    return Runs(base, placed, rival, list(map(Round, *speeds[:2])))
 
 
 def _without_stolen(runs: list[Timed]) -> list[Timed]:
@@ -679,11 +802,25 @@ def _measured(runs: Runs, roles: Iterable[str]) -> Measured:
     )
 
 
-def _judged(
+def _interleaved(
+    runs: Runs, between: Between | None, options: VerifyOptions, *, roles: Iterable[str]
+) -> Interleaved | None:
+    """Return how fast the devices were between replays, and the times as they were."""
+    if between is None:
+        return None
+    during = [one for both in runs.rounds for one in both]
+    sides = zip(zip(*during, strict=True), zip(*between.repeats, strict=True), strict=True)
+    base, nvm = (
+        slowness(found, known, what=what, tolerance_ratio=options.time_tolerance_ratio)
+        for what, (found, known) in zip(("base device", "NVM"), sides, strict=True)
+    )
+    return Interleaved(base, nvm, _measured(runs, roles))
+
+
+def _verdict_on(
     runs: Runs, predicted: Prediction, *, published_ratio: float, options: VerifyOptions
-) -> dict[str, Any]:
-    measured = _measured(runs, predicted.role_ns)
-    verdict = verdict_of(
+) -> Verdict:
+    return verdict_of(
         runs.pairs,
         Expected(
             predicted.base_ns,
@@ -696,8 +833,25 @@ def _judged(
         emulations=runs.emulations,
         roles=[one.role_ns for one in runs.base],
     )
+
+
+def _judged(
+    runs: Runs,
+    predicted: Prediction,
+    *,
+    published_ratio: float,
+    options: VerifyOptions,
+    between: Between | None,
+) -> dict[str, Any]:
+    found = _interleaved(runs, between, options, roles=predicted.role_ns)
+    runs = runs.at_one_speed(predicted)
+    measured = _measured(runs, predicted.role_ns)
+    verdict = _verdict_on(runs, predicted, published_ratio=published_ratio, options=options)
+    if verdict.name == HELD and found is not None and found.drifts:
+        verdict = Verdict(CANNOT_TELL, "; ".join(found.drifts))
     placed_ns = predicted.placed_ns
     return {
+        "interleaved": found,
         "predicted": predicted,
         "measured": measured,
         "base_error_ratio": measured.base_ns / predicted.base_ns - 1,
@@ -731,19 +885,21 @@ def _runner_up(runs: Runs, predicted: Prediction, placement: str) -> RunnerUp:
 
 
 def _table(runs: Runs, predicted: Prediction) -> Any:
-    sides = {
-        "base": (predicted.base_ns, runs.base),
-        "placement": (predicted.placed_ns, runs.placed),
-        "runner-up": (predicted.runner_up_ns, runs.rival),
+    count = len(runs.base)
+    rounds = predicted.rounds or [Repeat(predicted.base_ns, predicted.placed_ns)] * count
+    sides: dict[str, tuple[Sequence[int | None], list[Timed]]] = {
+        "base": ([one.base_ns for one in rounds], runs.base),
+        "placement": ([one.placed_ns for one in rounds], runs.placed),
+        "runner-up": ([predicted.runner_up_ns] * count, runs.rival),
     }
     rows = [
         {
             "repeat": number + 1,
             "devices": devices,
-            "predicted_ns": predicted_ns,
+            "predicted_ns": predicted_ns[number],
             "measured_ns": took[number].time_ns,
         }
-        for number in range(len(runs.base))
+        for number in range(count)
         for devices, (predicted_ns, took) in sides.items()
         if took
     ]
