@@ -11,18 +11,19 @@
 #define HOT 0.3      /* of the setup of a request on the base device: what is lost at first */
 #define COLD 0.02    /* and at last */
 #define PARTS 256u   /* of the work, after each of which heat and balance change */
-#define DEARER 1.3   /* by this factor, where the set is larger than the capacity */
-#define CHEAPER 0.85 /* and where it is not */
+#define DEARER 1.05  /* by this factor, where the set is larger than the capacity */
+#define CHEAPER 0.97 /* and where it is not */
+#define ENOUGH 256u  /* looks a part of a request, to cool down once */
+#define MOST_RUNS 8u
+#define SAMPLE 64u /* groups that are looked at for what a block is worth */
 
 /* A set that is moved at random. */
 struct anneal {
   struct best_set *set;
-  int64_t blocks;       /* the capacity */
-  double over_ps;       /* what a block over it costs */
-  double heat_ps;       /* what a step for the worse loses, about */
-  uint64_t state;       /* of the random numbers */
-  uint32_t moved[MOST]; /* by the step */
-  uint32_t count;
+  int64_t blocks; /* the capacity */
+  double over_ps; /* what a block over it costs */
+  double heat_ps; /* what a step for the worse loses, about */
+  uint64_t state; /* of the random numbers */
 };
 
 /* Steele, Lea and Flood's splitmix64 (OOPSLA 2014). */
@@ -42,10 +43,8 @@ static double cost_of(const struct anneal *anneal) {
 }
 
 static void move(struct anneal *anneal, uint32_t group, bool to) {
-  if (anneal->set->on[group] == to || anneal->count == MOST)
-    return;
-  (void)best_set_toggle(anneal->set, group);
-  anneal->moved[anneal->count++] = group;
+  if (anneal->set->on[group] != to && anneal->set->moved_count < MOST)
+    (void)best_set_toggle(anneal->set, group);
 }
 
 /* Moves neighbours of a group that are where it is, as far as the same device goes. */
@@ -95,6 +94,24 @@ static void step(struct anneal *anneal) {
     move_time(anneal, stream, below(anneal, stream->count), 1u << below(anneal, 5));
 }
 
+/* What a block is worth where the set is full: about what the least useful groups there save. */
+static double price_of(struct anneal *anneal) {
+  struct best_set *set = anneal->set;
+  struct best_value losses[SAMPLE];
+  uint32_t count = 0;
+  for (uint32_t tries = 0; tries < SAMPLE; tries++) {
+    const uint32_t group = below(anneal, set->trace->groups);
+    if (!set->on[group])
+      continue;
+    const double loss_ps = (double)best_set_toggle(set, group);
+    best_set_restore(set);
+    losses[count++] = (struct best_value){loss_ps / best_blocks_of(set->trace, group), group};
+  }
+  best_values_sort(losses, count);
+  const double worth_ps = count > 0 ? losses[count * 3 / 4].value : 0;
+  return fmax(worth_ps, (double)set->elapsed_ps / ((double)anneal->blocks + 1));
+}
+
 /* What a block over the capacity costs changes until the set is about as large as the capacity. */
 static void balance(struct anneal *anneal) {
   anneal->over_ps *= anneal->set->blocks > anneal->blocks ? DEARER : CHEAPER;
@@ -103,39 +120,55 @@ static void balance(struct anneal *anneal) {
 /* Moves at random, and back unless that is for the better or by chance. */
 static void try_step(struct anneal *anneal) {
   const double before = cost_of(anneal);
-  anneal->count = 0;
   step(anneal);
   const double change = cost_of(anneal) - before;
   if (change > 0 && change > -anneal->heat_ps * log(unit(anneal)))
-    while (anneal->count > 0)
-      (void)best_set_toggle(anneal->set, anneal->moved[--anneal->count]);
+    best_set_restore(anneal->set);
+  else
+    best_set_keep(anneal->set);
 }
 
-void best_anneal(struct best_set *set, int64_t blocks, uint64_t looks, uint8_t *best) {
-  const struct best_trace *trace = set->trace;
+/* Cools down once from where the set is, with so many looks; `best` gets what took least, which
+ * took `best_ps`, and the time of that is returned. */
+static int64_t cool(struct anneal *anneal, uint64_t looks, int64_t best_ps, uint8_t *best) {
+  struct best_set *set = anneal->set;
   const struct best_request any = {0};
-  const double unit_ps = (double)(best_least_ps(trace, &any) + best_fresh_ps(trace, &any));
-  struct anneal anneal = {.set = set, .blocks = blocks, .heat_ps = unit_ps * HOT, .state = 1};
+  const double unit_ps =
+      (double)(best_least_ps(set->trace, &any) + best_fresh_ps(set->trace, &any));
   const uint64_t begin = set->looks;
-  int64_t best_ps = set->elapsed_ps;
   uint64_t part = 0;
-  if (trace->groups == 0)
-    return;
-  anneal.over_ps = (double)set->elapsed_ps / (double)(trace->first_block[trace->groups] + 1);
-  memcpy(best, set->on, trace->groups);
+  anneal->over_ps = price_of(anneal);
+  anneal->heat_ps = unit_ps * HOT;
   for (uint64_t tries = 0; set->looks < begin + looks && tries < looks; tries++) {
     const uint64_t now = (set->looks - begin) * PARTS / looks;
     if (now > part) {
       part = now;
-      balance(&anneal);
-      anneal.heat_ps = unit_ps * HOT * pow(COLD / HOT, (double)part / PARTS);
+      balance(anneal);
+      anneal->heat_ps = unit_ps * HOT * pow(COLD / HOT, (double)part / PARTS);
     }
-    try_step(&anneal);
-    if (set->blocks <= blocks && set->elapsed_ps < best_ps) {
+    try_step(anneal);
+    if (set->blocks <= anneal->blocks && set->elapsed_ps < best_ps) {
       best_ps = set->elapsed_ps;
-      memcpy(best, set->on, trace->groups);
+      memcpy(best, set->on, set->trace->groups);
     }
   }
-  memcpy(set->on, best, trace->groups);
-  best_set_time(set);
+  return best_ps;
+}
+
+void best_anneal(struct best_set *set, int64_t blocks, uint64_t looks, uint8_t *best) {
+  const struct best_trace *trace = set->trace;
+  struct anneal anneal = {.set = set, .blocks = blocks, .state = 1};
+  const uint64_t enough = ENOUGH * (trace->pairs + 1);
+  const uint64_t runs = looks < enough               ? 1
+                        : looks < MOST_RUNS * enough ? looks / enough
+                                                     : MOST_RUNS;
+  int64_t best_ps = set->elapsed_ps;
+  if (trace->groups == 0)
+    return;
+  memcpy(best, set->on, trace->groups);
+  for (uint64_t run = 0; run < runs; run++) {
+    best_ps = cool(&anneal, looks / runs, best_ps, best);
+    memcpy(set->on, best, trace->groups);
+    best_set_time(set);
+  }
 }

@@ -7,6 +7,7 @@
 
 #define WINDOW 8u     /* requests looked at for a group that keeps another from continuing */
 #define ROUNDING 1e-9 /* of sums: the bound is lower by this part */
+#define LEAST_PS (-0x1p62)
 #define NONE UINT32_MAX
 #define DIGIT_BITS 8u
 #define DIGITS (1u << DIGIT_BITS)
@@ -205,7 +206,7 @@ void best_values_sort(struct best_value *values, uint32_t count) {
 static int64_t floor_ps(const struct best_bound *bound, double saved) {
   const double ps = (bound->constant_ps - saved) / bound->rounds;
   const double slack = (bound->constant_ps + bound->summed_ps) / bound->rounds * ROUNDING;
-  return ps > slack ? (int64_t)(ps - slack) : 0;
+  return (int64_t)fmax(ps - slack, LEAST_PS);
 }
 
 /* Whether roles (a bit each) can be wholly on NVM, and it matters that they are. */

@@ -35,8 +35,8 @@ void best_bound_weigh(struct best_bound *bound, uint32_t rounds);
  * device's saves once all are gone is not divided but tried, see best_bound_at. */
 void best_bound_divide_flushes(struct best_bound *bound);
 
-/* Returns the bound of a capacity; unless `is_in` (by group) is NULL, notes there which groups'
- * weights are counted as saved. */
+/* Returns the bound of a capacity, which is below 0 while weights are far from it; unless `is_in`
+ * (by group) is NULL, notes there which groups' weights are counted as saved. */
 int64_t best_bound_at(struct best_bound *bound, int64_t blocks, uint8_t *is_in);
 
 /* Returns the weight a block. */

@@ -191,7 +191,7 @@ static void begin(struct best_path *path, int64_t blocks) {
   path->blocks = blocks;
   path->reach = FIRST_REACH;
   path->tries = 0;
-  path->most_ps = -1;
+  path->most_ps = INT64_MIN;
   memset(path->steps, 0, (path->trace->pairs + 1) * sizeof *path->steps);
 }
 
@@ -199,7 +199,7 @@ int64_t best_path_tighten(struct best_path *path, int64_t blocks, int64_t target
                           uint32_t rounds) {
   if (blocks != path->blocks)
     begin(path, blocks);
-  path->best_ps = -1;
+  path->best_ps = INT64_MIN;
   for (uint32_t round = 0; round < rounds; round++) {
     const int64_t bound_ps = evaluate(path, blocks);
     if (bound_ps > path->best_ps)

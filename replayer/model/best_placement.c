@@ -226,9 +226,11 @@ void tk_best_weigh(struct tk_best *best, uint32_t rounds) {
   best->valued = &best->bound;
 }
 
+static int64_t not_negative(int64_t ps) { return ps > 0 ? ps : 0; }
+
 void tk_best_bound(struct tk_best *best, const int64_t *blocks, uint64_t count, int64_t *bound_ps) {
   for (uint64_t i = 0; i < count; i++)
-    bound_ps[i] = best_bound_at(&best->bound, blocks[i], NULL);
+    bound_ps[i] = not_negative(best_bound_at(&best->bound, blocks[i], NULL));
 }
 
 int tk_best_tighten(struct tk_best *best, int64_t blocks, int64_t target_ps, uint32_t rounds,
@@ -243,7 +245,7 @@ int tk_best_tighten(struct tk_best *best, int64_t blocks, int64_t target_ps, uin
       return error;
     }
   }
-  *bound_ps = best_path_tighten(best->path, blocks, target_ps, rounds);
+  *bound_ps = not_negative(best_path_tighten(best->path, blocks, target_ps, rounds));
   best->valued = &best->path->best;
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNDO 64u /* groups that one exchange may move */
+#define MOST 64u /* groups that one exchange may move */
 
 /* Groups by what moving them changes: those that may come, then those that may go. */
 struct market {
@@ -41,7 +41,7 @@ static bool look_around(struct best_set *set, struct market *market, uint64_t en
       return false;
     const bool was_on = set->on[group];
     const double change = (double)best_set_toggle(set, group) / best_blocks_of(trace, group);
-    (void)best_set_toggle(set, group);
+    best_set_restore(set);
     if (was_on)
       market->values[--high] = (struct best_value){-change, group};
     else if (change < 0)
@@ -63,24 +63,21 @@ static bool look_around(struct best_set *set, struct market *market, uint64_t en
 
 /* Lets a group come, and others go until all fit; undoes that unless it saves time. */
 static bool exchange(struct best_set *set, struct market *market, uint32_t group, int64_t blocks) {
-  uint32_t moved[UNDO] = {group};
-  uint32_t count = 1;
   uint32_t next = market->next;
   int64_t change_ps = best_set_toggle(set, group);
-  while (set->blocks > blocks && change_ps < 0 && next < market->going && count < UNDO) {
+  while (set->blocks > blocks && change_ps < 0 && next < market->going && set->moved_count < MOST) {
     const uint32_t other = market->values[next++].group;
-    if (!set->on[other])
-      continue;
-    change_ps += best_set_toggle(set, other);
-    moved[count++] = other;
+    if (set->on[other])
+      change_ps += best_set_toggle(set, other);
   }
-  if (change_ps < 0 && set->blocks <= blocks) {
+  const bool is_better = change_ps < 0 && set->blocks <= blocks;
+  if (is_better) {
     market->next = next;
-    return true;
+    best_set_keep(set);
+  } else {
+    best_set_restore(set);
   }
-  while (count > 0)
-    (void)best_set_toggle(set, moved[--count]);
-  return false;
+  return is_better;
 }
 
 /* Lets groups go that cost time where they are. */
@@ -90,10 +87,12 @@ static bool drop(struct best_set *set, struct market *market, uint64_t end) {
     const struct best_value *one = &market->values[place];
     if (one->value <= 0 || is_spent(set, end))
       break;
-    if (best_set_toggle(set, one->group) < 0)
+    if (best_set_toggle(set, one->group) < 0) {
       is_better = true;
-    else
-      (void)best_set_toggle(set, one->group);
+      best_set_keep(set);
+    } else {
+      best_set_restore(set);
+    }
   }
   return is_better;
 }

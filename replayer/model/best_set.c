@@ -117,19 +117,26 @@ void best_set_time(struct best_set *set) {
   for (uint32_t device = 0; device < trace->setup.device_count; device++) {
     const struct best_stream *stream = &trace->streams[device];
     for (uint32_t i = 0; i < stream->count; i++) {
-      mark(set, &stream->requests[i], stream->offset + i);
-      set->elapsed_ps += request_ps(set, stream, stream->offset + i);
+      const uint64_t number = stream->offset + i;
+      mark(set, &stream->requests[i], number);
+      set->taken_ps[number] = request_ps(set, stream, number);
+      set->elapsed_ps += set->taken_ps[number];
     }
   }
+  best_set_keep(set);
 }
 
 int best_set_link(struct best_set *set) {
   const struct best_trace *trace = set->trace;
-  if (set->touches != NULL)
+  if (set->touched != NULL)
     return 0;
-  set->touched = calloc(trace->groups + 2ul, sizeof *set->touched);
+  /* A group's move changes its own requests and for each of them one that comes after it. */
+  set->moved = malloc((trace->groups + 1ul) * sizeof *set->moved);
+  set->changes = malloc((2 * trace->pairs + 1) * sizeof *set->changes);
   set->touches = malloc((trace->pairs + 1) * sizeof *set->touches);
-  if (set->touched == NULL || set->touches == NULL)
+  if (set->moved != NULL && set->changes != NULL && set->touches != NULL)
+    set->touched = calloc(trace->groups + 2ul, sizeof *set->touched);
+  if (set->touched == NULL)
     return -ENOMEM;
   /* Counted two places on, so that filling leaves each group's first one in its own place. */
   for (int pass = 0; pass < 2; pass++) {
@@ -150,51 +157,103 @@ int best_set_link(struct best_set *set) {
   return 0;
 }
 
-/* What the requests of a group take, and each one right after them on the base device. */
-static int64_t around_ps(struct best_set *set, uint32_t group) {
+static void note(struct best_set *set, uint64_t number) {
+  const bool is_based = set->based[number / WORD_BITS] >> (number % WORD_BITS) & 1u;
+  set->changes[set->change_count++] =
+      (struct best_change){set->taken_ps[number], (uint32_t)number, is_based};
+}
+
+/* Works out anew what a request takes; returns by how much that changes. */
+static int64_t retime(struct best_set *set, const struct best_stream *stream, uint64_t number) {
+  const int64_t before_ps = set->taken_ps[number];
+  set->taken_ps[number] = request_ps(set, stream, number);
+  return set->taken_ps[number] - before_ps;
+}
+
+/* The same for the requests of a group that has moved, and for each one right after them on the
+ * base device. */
+static int64_t retime_around(struct best_set *set, uint32_t group) {
   const struct best_stream *stream = &set->trace->streams[set->trace->stream_of[group]];
-  int64_t ps = 0;
-  for (uint64_t i = set->touched[group]; i < set->touched[group + 1]; i++) {
+  const uint64_t begin = set->touched[group];
+  const uint64_t end = set->touched[group + 1];
+  for (uint64_t i = begin; i < end; i++) {
+    note(set, set->touches[i]);
+    mark(set, &stream->requests[set->touches[i] - stream->offset], set->touches[i]);
+  }
+  int64_t change_ps = 0;
+  for (uint64_t i = begin; i < end; i++) {
     const uint64_t number = set->touches[i];
-    ps += request_ps(set, stream, number);
+    change_ps += retime(set, stream, number);
     if (!set->trace->is_ordered)
       continue;
-    const bool is_last = i + 1 == set->touched[group + 1];
-    const uint64_t end = is_last ? stream->offset + stream->count : set->touches[i + 1];
-    const uint64_t next = based_from(set, number + 1, end);
-    if (next < end)
-      ps += request_ps(set, stream, next);
+    const uint64_t stop = i + 1 == end ? stream->offset + stream->count : set->touches[i + 1];
+    const uint64_t next = based_from(set, number + 1, stop);
+    if (next == stop)
+      continue;
+    note(set, next);
+    change_ps += retime(set, stream, next);
   }
-  return ps;
+  return change_ps;
+}
+
+/* Counts the blocks of a group where it is now. */
+static void count_blocks(struct best_set *set, uint32_t group) {
+  const struct best_trace *trace = set->trace;
+  const int64_t blocks =
+      set->on[group] ? best_blocks_of(trace, group) : -(int64_t)best_blocks_of(trace, group);
+  set->role_on[trace->setup.roles[trace->first_block[group]]] += blocks;
+  set->blocks += blocks;
 }
 
 int64_t best_set_toggle(struct best_set *set, uint32_t group) {
   const struct best_trace *trace = set->trace;
-  const struct best_stream *stream = &trace->streams[trace->stream_of[group]];
   const int role = trace->setup.roles[trace->first_block[group]];
-  int64_t change_ps = -around_ps(set, group) - flushes_ps(set, role);
+  int64_t change_ps = -flushes_ps(set, role);
   set->on[group] = !set->on[group];
-  for (uint64_t i = set->touched[group]; i < set->touched[group + 1]; i++)
-    mark(set, &stream->requests[set->touches[i] - stream->offset], set->touches[i]);
-  const int64_t blocks = best_blocks_of(trace, group);
-  set->role_on[role] += set->on[group] ? blocks : -blocks;
-  set->blocks += set->on[group] ? blocks : -blocks;
-  change_ps += around_ps(set, group) + flushes_ps(set, role);
+  set->moved[set->moved_count++] = group;
+  count_blocks(set, group);
+  change_ps += retime_around(set, group) + flushes_ps(set, role);
   change_ps += set->on[group] ? -trace->moved_ps[group] : trace->moved_ps[group];
   set->elapsed_ps += change_ps;
   return change_ps;
+}
+
+void best_set_keep(struct best_set *set) {
+  set->kept_ps = set->elapsed_ps;
+  set->moved_count = 0;
+  set->change_count = 0;
+}
+
+void best_set_restore(struct best_set *set) {
+  while (set->change_count > 0) {
+    const struct best_change *change = &set->changes[--set->change_count];
+    const uint64_t bit = UINT64_C(1) << (change->number % WORD_BITS);
+    uint64_t *word = &set->based[change->number / WORD_BITS];
+    *word = change->is_based ? *word | bit : *word & ~bit;
+    set->taken_ps[change->number] = change->taken_ps;
+  }
+  while (set->moved_count > 0) {
+    const uint32_t group = set->moved[--set->moved_count];
+    set->on[group] = !set->on[group];
+    count_blocks(set, group);
+  }
+  set->elapsed_ps = set->kept_ps;
 }
 
 int best_set_init(struct best_set *set, const struct best_trace *trace) {
   *set = (struct best_set){.trace = trace};
   set->on = calloc(trace->groups + 1ul, sizeof *set->on);
   set->based = calloc(trace->requests / WORD_BITS + 1, sizeof *set->based);
-  return set->on != NULL && set->based != NULL ? 0 : -ENOMEM;
+  set->taken_ps = malloc((trace->requests + 1) * sizeof *set->taken_ps);
+  return set->on != NULL && set->based != NULL && set->taken_ps != NULL ? 0 : -ENOMEM;
 }
 
 void best_set_free(struct best_set *set) {
   free(set->on);
   free(set->based);
+  free(set->taken_ps);
+  free(set->moved);
+  free(set->changes);
   free(set->touches);
   free(set->touched);
 }

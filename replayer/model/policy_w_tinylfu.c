@@ -56,8 +56,10 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
   struct w_tinylfu *cache = calloc(1, sizeof *cache);
   if (cache == NULL)
     return -ENOMEM;
+  /* Where all pages fit, none is ever chosen by its uses. */
+  const uint32_t counted = capacity < count ? capacity : count;
   uint32_t lines = 1;
-  while (lines < capacity / PAGES_PER_LINE)
+  while (lines < counted / PAGES_PER_LINE)
     lines *= 2;
   int error = 0;
   cache->pages = pages;

@@ -37,6 +37,7 @@ BENCHES: dict[str, dict[str, Any]] = {
     "placement": {"requests": 20_000},
     "one_disk": {"samples": "browser", "devices": "hdd-7200"},
     "best_placement": {"samples": ("video",), "capacities": 3},
+    "exact_placement": {"samples": ("video",), "requests": 40},
     "profiles": {"requests": 50_000, "rounds": 1},
     "arrivals": {"requests": 2_000, "repeats": 1},
     "replay": {"requests": (5_000,), "rounds": 1},

@@ -11,10 +11,15 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.recommend.test_best_placement import traced
 from tests.simulate.placement_models import DISK, NVM, Block, Request
-from tracekit.devices import DevicePair, base_cost, device_cost
+from tracekit.classify import ClassifyOptions, classify
+from tracekit.devices import DevicePair, base_cost, device_cost, load_profiles
 from tracekit.model.best_placement import searching
+from tracekit.model.block_orders import read_blocks
+from tracekit.model.placement import ChargedTrace
+from tracekit.readers.blktrace import parse
 
 CLOSE_RATIO, FOUND_RATIO = 0.01, 0.05
+OLTP = Path(__file__).resolve().parents[2] / "sample-traces" / "oltp"
 Terms = list[tuple[int, float]]
 
 
@@ -137,3 +142,27 @@ def test_the_bound_is_that_of_the_relaxed_program_and_the_optimum_is_near(
             # AND the placement takes as long as the optimum, or a little longer
             assert optimum_ms * (1 - 1e-4) <= found.elapsed_ps / 1e9
             assert found.elapsed_ps / 1e9 <= (1 + FOUND_RATIO) * optimum_ms
+
+
+@pytest.fixture(scope="module")
+def oltp(tmp_path_factory: pytest.TempPathFactory) -> ChargedTrace:
+    """The sample trace, and a disk beside memory."""
+    folder, _ = parse([OLTP], tmp_path_factory.mktemp("oltp") / "trace")
+    classify(folder, ClassifyOptions())
+    touched, known = read_blocks(folder.table("blocks")), load_profiles()
+    pair = DevicePair(known["hdd-7200"], known["dax-pcm"])
+    return ChargedTrace(folder.table("requests"), touched, pair, is_issued=True)
+
+
+@pytest.mark.parametrize(
+    ("share", "most_ratio"), [pytest.param(0.45, 1.2, id="part"), pytest.param(1.0, 1.2, id="all")]
+)
+def test_a_placement_of_a_real_trace_is_near_its_bound(
+    oltp: ChargedTrace, share: float, most_ratio: float
+) -> None:
+    # GIVEN a trace on a disk, and a capacity that no other one was asked for before
+    with searching(oltp) as search:
+        found = search.find(int(share * len(oltp.touched.keys)), [], parts=4)
+    # THEN a bound is known even where all fits, and the placement is not far from it
+    assert found.bound_ps is not None
+    assert found.elapsed_ps <= most_ratio * found.bound_ps

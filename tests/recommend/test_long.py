@@ -144,3 +144,20 @@ def test_the_largest_values_come_first(capacity: int) -> None:
     values = np.array([1.0, 3.0, -1.0, 3.0, 0.0, np.inf, 1.0, -2.0, 2.0])
     order = sorted(np.flatnonzero(values >= 0), key=lambda one: (-values[one], one))
     assert np.flatnonzero(top(values, capacity)).tolist() == sorted(order[:capacity])
+
+
+@pytest.mark.usefixtures("both")
+@pytest.mark.parametrize("unit", ["role", "extent=4MiB"])
+def test_units_are_chosen_by_the_sample_and_timed_on_all_requests(
+    unit: str, oltp: TraceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = RecommendOptions(unit=unit, capacities_bytes=(20 << 20,))
+    long = recommend(oltp, options).units
+    monkeypatch.setattr(timed_requests, "WHOLE_ROWS", 1 << 30)
+    whole = recommend(oltp, options).units
+    assert long is not None
+    assert whole is not None
+    # THEN the same are placed, with the same time
+    assert [one.name for one in long.placed] == [one.name for one in whole.placed] != []
+    assert long.elapsed_ns == pytest.approx(whole.elapsed_ns, rel=0.01)
+    assert long.taken_bytes == whole.taken_bytes <= 20 << 20

@@ -4,6 +4,8 @@ import csv
 import itertools
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,8 @@ def test_a_set_of_extents_costs_what_the_model_says_and_few_are_better(
 
 
 def test_units_of_different_sizes_fill_the_capacity_best(tmp_path: Path) -> None:
-    # GIVEN files of 6, 5 and 5 blocks, of which the first saves most per byte, and room for 10
+    # GIVEN files of 6, 5 and 5 blocks, of which the first saves most per byte, and room for 10 in
+    # a file system
     sizes, touches = {"a": 6, "b": 5, "c": 5}, {"a": 13, "b": 10, "c": 10}
     files, requests, at = ["path,device,first_sector,sectors"], [], 0
     for name, size in sizes.items():
@@ -87,7 +90,11 @@ def test_units_of_different_sizes_fill_the_capacity_best(tmp_path: Path) -> None
     strided = [one for three in zip(*[iter(requests)] * 3, strict=False) for one in three]
     table = written(tmp_path / "files.csv", "\n".join(files) + "\n")
     result = recommended(
-        tmp_path / "t", strided, unit="file", files=table, capacities_bytes=(10 * BLOCK,)
+        tmp_path / "t",
+        strided,
+        unit="file",
+        files=table,
+        capacities_bytes=((8 << 20) + 11 * BLOCK,),
     )
     # THEN both smaller ones are placed, which no order by savings per byte gives
     assert [one["name"] for one in result["units"]["placed"]] == ["/b", "/c"]
@@ -98,20 +105,28 @@ def test_nothing_is_placed_where_no_unit_fits(tmp_path: Path) -> None:
     result = recommended(tmp_path, oltp(), unit="role", capacities_bytes=(BLOCK,))
     assert result["units"]["placed_count"] == 0
     assert result["units"]["elapsed_ns"] == result["answer"]["base_elapsed_ns"]
-    assert result["headline"][0].startswith("With 4 KiB of nvm and only whole roles, leave every")
+    # THEN the reason is said: a journal is no smaller
+    assert result["headline"][0] == (
+        "With 4 KiB of nvm and only whole roles, leave everything on the base device: none of 2"
+        " fits, the least, file system, takes 1.6 MiB as it is carried out."
+    )
 
 
 def test_a_role_takes_what_the_layout_gives_it(tmp_path: Path) -> None:
-    # GIVEN a file system of 8 MiB with a journal of 2 MiB in it, of which 300 blocks are touched
+    # GIVEN a file system of 1.5 GiB with a journal of 2 MiB in it, of which 300 blocks are touched,
+    # and which takes the 5 MiB of the smallest external one
     whole = partition("sda", 1, "fs", range(16 << 11))
     inner = partition("sda", 1, "journal", range(1 << 20, (1 << 20) + (2 << 11)))
     whole["sectors"] = 3 << 20
     info = {"layout": [whole, inner]}
-    for capacity, placed in ((2 << 20, ["journal"]), ((2 << 20) - 1, [])):
+    for capacity, placed in ((5 << 20, ["journal"]), ((5 << 20) - 1, [])):
         result = recommended(tmp_path, oltp(), unit="role", capacities_bytes=(capacity,), info=info)
         assert [one["name"] for one in result["units"]["placed"]] == placed
-    sizes = {row["name"]: row["bytes"] for row in rows_of(tmp_path / "simulations/units.parquet")}
-    assert sizes == {"fs": (3 << 29) - (2 << 20), "journal": 2 << 20}
+    rows = rows_of(tmp_path / "simulations/units.parquet")
+    assert {row["name"]: (row["bytes"], row["along_bytes"]) for row in rows} == {
+        "fs": (3 << 29, 300 * BLOCK),
+        "journal": (2 << 20, 0),
+    }
 
 
 FILES = [
@@ -144,7 +159,7 @@ def votes_of(names: list[str], requests: list[Request]) -> dict[Block, list[str]
     votes: dict[Block, list[str]] = {}
     last = ""
     for name, request in zip(names, requests, strict=True):
-        if name in ("/a", "/b"):
+        if name in ("/a", "/b", "loose"):
             last = name
         elif name != "other" and last:
             votes.setdefault(request.blocks[0], []).append(last)
@@ -153,10 +168,11 @@ def votes_of(names: list[str], requests: list[Request]) -> dict[Block, list[str]
 
 @pytest.mark.parametrize("seed", range(4))
 def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_path: Path) -> None:
-    # GIVEN two directories, metadata and a journal in one file system, and a file system beside it
+    # GIVEN two directories, metadata, a journal and files that no table has in one file system, and
+    # a file system beside it
     rng = random.Random(seed)  # noqa: S311 - a repeatable trace
     places = {"/a": range(16), "/b": range(16, 32), "meta": range(60, 70), "journal": range(90, 96)}
-    places |= {"other": range(200, 210)}
+    places |= {"other": range(200, 210), "loose": range(40, 50)}
     layout = [
         partition("sda", 1, "fs", range(800)),
         partition("sda", 1, "journal", range(90 * 8, 96 * 8), name="sda1 journal"),
@@ -167,18 +183,14 @@ def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_
         "path,device,first_sector,sectors\n/a/x,sda,0,128\n/b/x,sda,128,128\n",
     )
     names = rng.choices([*places], k=200)
+    roles = ["journal" if name == "journal" else "fs" for name in names]
     requests = [
-        Request("journal" if name == "journal" else "fs", 8 * rng.choice(places[name]))
-        for name in names
+        Request(role, 8 * rng.choice(places[name]), is_meta=name == "meta")
+        for role, name in zip(roles, names, strict=True)
     ]
-    result = recommended(
-        tmp_path / "t",
-        requests,
-        unit="directory",
-        files=table,
-        capacities_bytes=(16 * BLOCK,),
-        info={"layout": layout},
-    )
+    options = {"files": table, "capacities_bytes": ((8 << 20) + 32 * BLOCK,)}
+    options["info"] = {"layout": layout}
+    result = recommended(tmp_path / "t", requests, unit="directory", **options)
     # THEN what goes along is what the majority of a block's requests came after
     votes = votes_of(names, requests)
     placed = {one["name"].rstrip("/") for one in result["units"]["placed"]}
@@ -186,7 +198,7 @@ def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_
     along = {
         block
         for block, names_ in votes.items()
-        if min("/a", "/b", key=lambda one: (-names_.count(one), one)) in placed
+        if min("/a", "/b", "loose", key=lambda one: (-names_.count(one), one)) in placed
     }
     moved = {("sda", block) for name in placed for block in places[name]}
     assert result["units"]["along_bytes"] == len(along) * BLOCK > 0
@@ -204,7 +216,7 @@ def test_directories_are_moved_whole_and_files_above_them_alone(
     requests += [Request("journal", 80000), Request("fs", 8 * 90)]
     table = files_table(tmp_path / f"files.{suffix}")
     write_trace(tmp_path / "t", requests, layout=layout)
-    words = ("--unit", "directory", "--files", table, "--capacity", "1MiB", "--json")
+    words = ("--unit", "directory", "--files", table, "--capacity", "20MiB", "--json")
     result = json.loads(succeed("recommend", tmp_path / "t", *WORDS, *words).stdout)
     # THEN the units are whole directories, files beside directories, and the journal
     rows = {row["name"]: row for row in rows_of(tmp_path / "t/simulations/units.parquet")}
@@ -218,7 +230,10 @@ def test_directories_are_moved_whole_and_files_above_them_alone(
     assert rows["/srv/db/base/"]["first_block"] == 100
     # AND what is in no unit is said, as all that does not fit stays where it is
     assert result["units"]["outside_bytes"] == BLOCK
-    assert result["units"]["placed_count"] == 4 + (16 + 400 + 1 <= 256)
+    # AND the files take a file system of 8 MiB, a tenth more, and the journal the least there is
+    taken = (8 << 20) + (8 + 4 + 4 + 400) * BLOCK + 3277 + 1639 + 1639 + 163840 + (5 << 20)
+    taken += 4 << 20  # as both are parts of one device
+    assert (result["units"]["placed_count"], result["units"]["taken_bytes"]) == (5, taken)
 
 
 @pytest.mark.parametrize(
@@ -299,3 +314,27 @@ def test_the_curve_falls_and_ends_with_all_units(tmp_path: Path) -> None:
     assert times[0] == result["units"]["base_elapsed_ns"] == result["answer"]["base_elapsed_ns"]
     assert curve[-1]["capacity_bytes"] == result["units"]["unit_count"] * (64 << 10)
     assert UNITS.names == [*rows_of(tmp_path / "simulations/units.parquet")[0]]
+
+
+@pytest.mark.parametrize(("device", "extent"), [("sda", 1 << 20), ("dm-0", 4 << 20)])
+def test_extents_of_a_volume_are_by_default_those_that_lvm_moves(
+    device: str, extent: int, tmp_path: Path
+) -> None:
+    requests = [Request("unknown", 2048 * n, device=device) for n in range(40)]
+    result = recommended(tmp_path, requests, unit="extent", capacities_bytes=(16 << 20,))
+    assert result["units"]["extent_bytes"] == extent
+    # AND a volume's stand beside LVM's own data
+    assert result["units"]["placed_count"] == (16 if device == "sda" else 3)
+
+
+def test_units_need_no_pandas(tmp_path: Path) -> None:
+    # GIVEN a trace with an answer by units, and then one without, in a program of its own
+    write_trace(tmp_path / "t", oltp()[:50])
+    lines = [
+        "import sys, tracekit as tk",
+        "trace, options = tk.open(sys.argv[1]), {'base': 'ssd-sata', 'capacity': '1MiB'}",
+        "trace.recommend(unit='extent=64KiB', **options), trace.recommend(**options)",
+        "assert 'pandas' not in sys.modules",
+    ]
+    # THEN it is quick, as pandas takes longer to come in than all of the work
+    subprocess.run([sys.executable, "-c", "\n".join(lines), tmp_path / "t"], check=True)

@@ -19,10 +19,10 @@ from tracekit.model.best_records import BestPlacement
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.footprint_growth import Footprint
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, Timings, distinct, to_ns
-from tracekit.model.placement_units import UnitAnswer
 from tracekit.model.responses import Predictions
 from tracekit.model.rival_kinds import CacheTimes
 from tracekit.model.service_times import GIVEN, BaseFit
+from tracekit.model.unit_records import UnitAnswer
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size

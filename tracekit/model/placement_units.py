@@ -1,26 +1,23 @@
-"""Placement of whole units: roles, files, directories, or extents such as those of LVM.
+"""The units of a trace: roles, files, directories, or extents such as those of LVM.
 
-A single block cannot be moved by hand, a unit can. Each unit takes all its bytes of the NVM, also
-those that the trace did not touch, and is placed whole or not at all. Times are exact, by the event
-simulation: one pass over the trace times every beginning of an order of units.
+A single block cannot be moved by hand, a unit can: whole, with what the trace did not touch, and
+with what goes along.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit._native import placement as native
-from tracekit.arrow import Floats, Integers
-from tracekit.devices import Profile
+from tracekit._native.placement import PLACED_ROLES
+from tracekit.arrow import Integers
 from tracekit.errors import UsageError
-from tracekit.metadata import Record, Region
-from tracekit.model.block_orders import OrderedBlocks, TouchedBlocks
+from tracekit.metadata import Region
+from tracekit.model.block_orders import TouchedBlocks
 from tracekit.model.file_extents import (
     FILE_COLUMNS,
     FILES_HINT,
@@ -30,31 +27,20 @@ from tracekit.model.file_extents import (
     read_file_map,
     read_logs,
 )
-from tracekit.model.placement import ChargedTrace, distinct, to_ns
-from tracekit.model.taken_along import find_taken_along
-from tracekit.tables import ROLE_NAMES, ROLES, UNITS
-from tracekit.units import (
-    BLOCK_BYTES,
-    PS_PER_NS,
-    SECTOR_BYTES,
-    format_duration,
-    format_size,
-    parse_size,
-)
+from tracekit.model.placement import ChargedTrace
+from tracekit.model.taken_along import find_taken_along, is_in_file_system
+from tracekit.tables import ROLES
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES, parse_size
 
-TABLE = "simulations/units"
 ROLE, FILE, DIRECTORY, EXTENT, BLOCK = "role", "file", "directory", "extent", "block"
-FS = "fs"
+FS, JOURNAL = "fs", "journal"
 WORDS = f"{ROLE}, {FILE}, {DIRECTORY}, {EXTENT}=SIZE"
-CARRIED_ROLES = ("journal", "swap")
+CARRIED_ROLES = (JOURNAL, "swap")
 """Roles that are units beside files, because they can be moved as a whole."""
 LARGEST_EXTENT, LEAST_EXTENTS = 4 << 20, 16
+"""The first is that of LVM, which moves no smaller ones."""
 UNKNOWN_RATIO = 0.5
 """From more than this share of the time without a role, extents are the default."""
-ROUNDS = 3
-POINTS, OPEN_POINTS, SHOWN_POINTS = 1024, 64, 32
-SHOWN_UNITS, NAMED_UNITS = 16, 4
-KNAPSACK_STEPS, KNAPSACK_UNITS = 1000, 2000
 
 
 @dataclass(frozen=True)
@@ -70,50 +56,6 @@ class UnitChoice:
     is_default: bool = False
 
 
-class PlacedUnit(Record):
-    """A unit that the answer places; adjacent extents are one."""
-
-    name: str
-    device: str
-    bytes: int
-    saving_ns: int
-
-
-class UnitPoint(Record):
-    """What whole units reach at a capacity, in the order of the answer."""
-
-    capacity_bytes: int
-    units: int
-    elapsed_ns: int
-    gain_ratio: float
-
-
-class UnitAnswer(Record, kw_only=True):
-    """Which whole units to place at the headline's capacity; the table has every unit."""
-
-    unit: str
-    extent_bytes: int = 0
-    is_default: bool = False
-    capacity_bytes: int
-    placed_count: int
-    unit_count: int
-    bytes: int
-    touched_bytes: int
-    """Of the placed units."""
-    outside_bytes: int
-    """Touched bytes that are in no unit."""
-    along_bytes: int = 0
-    """Touched metadata and journal that go along with placed files and directories."""
-    base_elapsed_ns: int
-    elapsed_ns: int
-    gain_ratio: float
-    placed: list[PlacedUnit]
-    """The first ones, by saving."""
-    curve: list[UnitPoint]
-    skipped_rows: int = 0
-    """Rows of the table of files on devices that the trace does not have."""
-
-
 @dataclass(frozen=True)
 class Units:
     """Units of a trace: `unit_of` is each touched block's, -1 for none."""
@@ -123,14 +65,30 @@ class Units:
     devices: list[str]
     first_blocks: Integers
     bytes: Integers
-    unit_of: NDArray[np.int64]
-    skipped_rows: int = 0
+    unit_of: Integers
     taken_with: Integers | None = None
-    """The file or directory with which each block in none goes along, -1 for none."""
+    """The unit with which each block goes along that is not its own, -1 for none."""
+    skipped_rows: int = 0
 
     def __len__(self) -> int:
         """Return the number of units."""
         return len(self.names)
+
+    @property
+    def along_bytes(self) -> Integers:
+        """Return the touched bytes that go along with each unit."""
+        if self.taken_with is None:
+            return np.zeros(len(self), np.int64)
+        along = self.taken_with[self.taken_with >= 0]
+        return np.bincount(along, minlength=len(self)) * BLOCK_BYTES
+
+    def along_blocks(self, chosen: Integers) -> int:
+        """Return how many blocks move only because they go along with one of these units."""
+        if self.taken_with is None:
+            return 0
+        is_chosen = np.zeros(len(self) + 1, bool)  # the last is of no unit
+        is_chosen[chosen] = True
+        return int(np.count_nonzero(is_chosen[self.taken_with] & ~is_chosen[self.unit_of]))
 
 
 def choose_unit(
@@ -140,6 +98,7 @@ def choose_unit(
     file_map: Path | None = None,
     capacity_bytes: int,
     unknown_ratio: float,
+    is_volume: bool = False,
 ) -> UnitChoice | None:
     """Return what `--unit` asks for; without it extents where roles are not known, else None."""
     kind, has_size, size = text.partition("=")
@@ -153,7 +112,8 @@ def choose_unit(
     if not text and unknown_ratio <= UNKNOWN_RATIO:
         return None
     if kind == EXTENT or not text:
-        extent = parse_size(size, option="--unit") if has_size else default_extent(capacity_bytes)
+        default = LARGEST_EXTENT if is_volume else default_extent(capacity_bytes)
+        extent = parse_size(size, option="--unit") if has_size else default
         if extent < BLOCK_BYTES or extent % BLOCK_BYTES:
             raise UsageError(
                 f"--unit {text}: not a multiple of 4 KiB", hint="such as extent=4MiB, LVM's own"
@@ -175,12 +135,13 @@ def default_extent(capacity_bytes: int) -> int:
 def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region]) -> Units:
     """Return the units of a trace, in the order of their first blocks."""
     touched = trace.touched
-    device, block = block_addresses(touched)
+    device, block = where = block_addresses(touched)
     if choice.kind == EXTENT:
         return _extents(touched, choice.extent_bytes, device=device, block=block)
     if choice.kind == ROLE:
-        roles = _roles(touched, ROLES[: native.PLACED_ROLES], regions, device=device, block=block)
-        return _with_logs(roles, touched, choice.file_map, device=device, block=block)
+        roles = _roles(touched, ROLES[:PLACED_ROLES], regions, device=device, block=block)
+        found = _with_logs(roles, touched, choice.file_map, device=device, block=block)
+        return _with_contents(found, is_in_file_system(touched.device_names, regions, where=where))
     extents, skipped = _extents_of(choice, touched, regions, device=device, block=block)
     found = _files(touched, extents, choice.kind, device=device, block=block)
     roles = _roles(touched, CARRIED_ROLES, regions, device=device, block=block)
@@ -192,9 +153,17 @@ def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Reg
         np.append(found.first_blocks, roles.first_blocks),
         np.append(found.bytes, roles.bytes),
         np.where(in_role, roles.unit_of + len(found), found.unit_of),
+        find_taken_along(trace, found.unit_of, regions=regions, where=where),
         skipped,
-        find_taken_along(trace, found.unit_of, regions=regions, where=(device, block)),
     )
+
+
+def _with_contents(roles: Units, is_inside: NDArray[np.bool_]) -> Units:
+    """Return roles of which the file system takes along what else lies in it, as journal or log."""
+    if FS not in roles.names:
+        return roles
+    fs = roles.names.index(FS)
+    return replace(roles, taken_with=np.where(is_inside & (roles.unit_of != fs), fs, -1))
 
 
 def _extents_of(
@@ -239,19 +208,13 @@ def _with_logs(
     kept = np.flatnonzero(np.bincount(logs.unit_of[in_log], minlength=len(logs)))
     number = np.full(len(logs) + 1, -1)
     number[kept] = np.arange(len(kept)) + len(roles)
-    sizes = roles.bytes.copy()
-    sizes[fs] = max(
-        sizes[fs] - int(logs.bytes[kept].sum()),
-        int(np.count_nonzero((roles.unit_of == fs) & ~in_log)) * BLOCK_BYTES,
-    )
     return Units(
         roles.names + [logs.names[one] for one in kept.tolist()],
         roles.kinds + [ROLE] * len(kept),
         roles.devices + [logs.devices[one] for one in kept.tolist()],
         np.append(roles.first_blocks, logs.first_blocks[kept]),
-        np.append(sizes, logs.bytes[kept]),
+        np.append(roles.bytes, logs.bytes[kept]),
         np.where(in_log, number[logs.unit_of], roles.unit_of),
-        roles.skipped_rows,
     )
 
 
@@ -315,20 +278,14 @@ def _roles(
 
 
 def region_bytes(regions: Sequence[Region]) -> dict[str, int]:
-    """Return the bytes of each role in a layout; what lies within another region is not of that."""
+    """Return the bytes of each role in a layout, with all that lies within its regions."""
     found: dict[str, int] = {}
-    for number, one in enumerate(regions):
-        inner = sum(
-            other.sectors
-            for place, other in enumerate(regions)
-            if place != number
-            and other.device == one.device
-            and other.role != one.role
-            and other.sectors < one.sectors
-            and one.start_sector <= other.start_sector < one.start_sector + one.sectors
-        )
-        size = max(one.sectors - inner, 0) * SECTOR_BYTES
-        found[str(one.role)] = found.get(str(one.role), 0) + size
+    reached: dict[tuple[str, str], int] = {}
+    for one in sorted(regions, key=lambda one: one.start_sector):
+        end, place = one.start_sector + one.sectors, (str(one.role), one.device)
+        begin = max(one.start_sector, reached.get(place, 0))
+        found[place[0]] = found.get(place[0], 0) + max(end - begin, 0) * SECTOR_BYTES
+        reached[place] = max(end, reached.get(place, 0))
     return found
 
 
@@ -377,261 +334,3 @@ def _files(
         sizes[chosen],
         unit_of,
     )
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Times with the first units of an order on NVM; the first count is 0, the base alone."""
-
-    order: Integers
-    counts: Integers
-    times_ps: Integers
-
-    def savings_ps(self, unit_bytes: Integers) -> Floats:
-        """Return what each unit saved when it moved; of several at once by their bytes."""
-        found = np.zeros(len(self.order))
-        steps = -np.diff(self.times_ps).astype(float)
-        group = np.searchsorted(self.counts[1:], np.arange(len(self.order)), side="right")
-        sizes = unit_bytes[self.order].astype(float)
-        found[self.order] = steps[group] * sizes / np.bincount(group, sizes)[group]
-        return found
-
-
-def time_chain(trace: ChargedTrace, units: Units, *, order: Integers, exact: int) -> Chain:
-    """Time the beginnings of an order of units in one pass, that of `exact` units among them."""
-    most, count = (OPEN_POINTS if trace.is_open else POINTS), len(order)
-    counts = np.arange(1, count + 1)
-    if count > most:
-        spread = np.linspace(1, count, most).astype(np.int64)
-        counts = distinct([spread, *([exact] if exact else [])])
-    never = len(counts)
-    point_of = np.full(len(units) + 1, never, np.uint16)  # the last is of no unit
-    point_of[order] = np.searchsorted(counts, np.arange(count), side="right")
-    blocks = np.zeros(len(units.unit_of), np.dtype(native.BLOCK))
-    blocks["role"] = trace.touched.role
-    blocks["point"] = never
-    point = point_of[units.unit_of]
-    if units.taken_with is not None:
-        point = np.minimum(point, point_of[units.taken_with])
-    blocks["point"][:, native.OPTIMAL] = point
-    scenarios = np.zeros(1 + never, np.dtype(native.SCENARIO))
-    scenarios["order"][1:] = native.OPTIMAL
-    scenarios["limit"][1:] = np.arange(1, never + 1)[:, np.newaxis]
-    ordered = OrderedBlocks(blocks, np.zeros((len(ROLES), never), np.int64))
-    result = native.simulate(trace.simulation(ordered, scenarios), trace.rows())
-    times = result.service_ps
-    if trace.is_open:
-        times = [one // max(result.responses, 1) for one in result.answer_ps]
-    return Chain(order, np.append(0, counts), np.array(times, np.int64))
-
-
-def choose_units(value: Floats, unit_bytes: Integers, *, capacity: int) -> Integers:
-    """Return the units that are worth most within a capacity, by value per byte.
-
-    By value per byte, skipping what does not fit; where that is no proof (few units of different
-    sizes), the better of this and the knapsack's solution with sizes rounded up.
-    """
-    density = value / unit_bytes
-    by_density = np.lexsort((np.arange(len(value)), -density))
-    able = by_density[(value[by_density] > 0) & (unit_bytes[by_density] <= capacity)]
-    if not len(able):
-        return able
-    if int(unit_bytes[able].min()) == int(unit_bytes[able].max()):
-        return able[: capacity // int(unit_bytes[able[0]])]
-    taken, left = [], capacity
-    for one, size in zip(able.tolist(), unit_bytes[able].tolist(), strict=True):
-        if size <= left:
-            taken.append(one)
-            left -= size
-    greedy = np.array(taken, np.int64)
-    if len(able) > KNAPSACK_UNITS:
-        return greedy
-    other = _knapsack(value, unit_bytes, able, capacity)
-    return other if value[other].sum() > value[greedy].sum() else greedy
-
-
-def _knapsack(value: Floats, unit_bytes: Integers, able: Integers, capacity: int) -> Integers:
-    """Solve the knapsack, exactly unless that takes more than KNAPSACK_STEPS steps of capacity."""
-    step = max(-(-capacity // KNAPSACK_STEPS), int(np.gcd.reduce(unit_bytes[able])))
-    room = capacity // step
-    sizes = -(-unit_bytes[able] // step)
-    best = np.zeros(room + 1)
-    takes = np.zeros((len(able), room + 1), bool)
-    for place, (one, size) in enumerate(zip(able.tolist(), sizes.tolist(), strict=True)):
-        if size <= room:
-            with_it = best[: room + 1 - size] + value[one]
-            takes[place, size:] = with_it > best[size:]
-            best[size:] = np.maximum(best[size:], with_it)
-    chosen, left = [], room
-    for place in range(len(able) - 1, -1, -1):
-        if takes[place, left]:
-            chosen.append(int(able[place]))
-            left -= int(sizes[place])
-    return np.array(chosen[::-1], np.int64)
-
-
-def find_placement(trace: ChargedTrace, units: Units, *, capacity: int) -> tuple[Chain, int]:
-    """Return the best chain found, and how many of its first units to place.
-
-    Units are ordered by accesses per byte first, then by what they saved in the last chain. Nothing
-    placed is among what is compared, so the answer is never worse than the base alone.
-    """
-    known = units.unit_of >= 0
-    accesses = trace.touched.accesses[known].astype(float)
-    value: Floats = np.bincount(units.unit_of[known], accesses, minlength=len(units)).astype(float)
-    best: tuple[Chain, int, int] | None = None
-    for _ in range(ROUNDS):
-        chosen = choose_units(value, units.bytes, capacity=capacity)
-        rest = np.setdiff1d(np.arange(len(units)), chosen)
-        rest = rest[np.argsort(-(value / units.bytes)[rest], kind="stable")]
-        order = np.append(chosen, rest).astype(np.int64)
-        if best is not None and np.array_equal(order, best[0].order):
-            break
-        chain = time_chain(trace, units, order=order, exact=len(chosen))
-        fitting = np.flatnonzero(chain.counts <= len(chosen))
-        at = int(chain.times_ps[fitting].argmin())
-        if best is None or int(chain.times_ps[at]) < best[2]:
-            best = chain, int(chain.counts[at]), int(chain.times_ps[at])
-        value = chain.savings_ps(units.bytes)
-    assert best is not None  # noqa: S101 - there is a first round
-    return best[0], best[1]
-
-
-def place_units(
-    trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region], capacity_bytes: int
-) -> tuple[UnitAnswer, pa.Table]:
-    """Return the answer by whole units at a capacity, and the table of all units."""
-    units = find_units(trace, choice, regions=regions)
-    chain, count = find_placement(trace, units, capacity=capacity_bytes)
-    savings_ns = np.rint(chain.savings_ps(units.bytes) / PS_PER_NS).astype(np.int64)
-    chosen = chain.order[:count]
-    is_placed = np.zeros(len(units), bool)
-    is_placed[chosen] = True
-    known = units.unit_of >= 0
-    touched = np.bincount(units.unit_of[known], minlength=len(units))
-    base_ps = int(chain.times_ps[0])
-    elapsed_ps = int(chain.times_ps[np.searchsorted(chain.counts, count)])
-    answer = UnitAnswer(
-        unit=choice.kind,
-        extent_bytes=choice.extent_bytes,
-        is_default=choice.is_default,
-        capacity_bytes=capacity_bytes,
-        placed_count=count,
-        unit_count=len(units),
-        bytes=int(units.bytes[chosen].sum()),
-        touched_bytes=int(touched[chosen].sum()) * BLOCK_BYTES,
-        outside_bytes=int(np.count_nonzero(~known)) * BLOCK_BYTES,
-        along_bytes=_along_blocks(units, is_placed) * BLOCK_BYTES,
-        base_elapsed_ns=to_ns(base_ps),
-        elapsed_ns=to_ns(elapsed_ps),
-        gain_ratio=(base_ps - elapsed_ps) / base_ps if base_ps else 0.0,
-        placed=_placed(units, chosen, savings_ns)[:SHOWN_UNITS],
-        curve=_curve(units, chain),
-        skipped_rows=units.skipped_rows,
-    )
-    rows = [units.kinds, units.names, units.devices, units.first_blocks, touched, units.bytes]
-    arrays = [
-        pa.array(column, field.type)
-        for column, field in zip([*rows, savings_ns, is_placed], UNITS, strict=True)
-    ]
-    return answer, pa.Table.from_arrays(arrays, schema=UNITS)
-
-
-def _along_blocks(units: Units, is_placed: NDArray[np.bool_]) -> int:
-    """Return how many blocks are on the NVM only because they go along with a placed unit."""
-    if units.taken_with is None:
-        return 0
-    placed = np.append(is_placed, False)
-    return int(np.count_nonzero(placed[units.taken_with] & ~placed[units.unit_of]))
-
-
-def no_units() -> pa.Table:
-    """Return the table of an answer without units."""
-    return UNITS.empty_table()
-
-
-def _placed(units: Units, chosen: Integers, savings_ns: Integers) -> list[PlacedUnit]:
-    """Return the placed units by falling saving, adjacent extents as one."""
-    order = sorted(chosen.tolist(), key=lambda one: (units.devices[one], units.first_blocks[one]))
-    found: list[PlacedUnit] = []
-    firsts: list[int] = []
-    end = (None, -1)
-    for one in order:
-        name, device, first = units.names[one], units.devices[one], int(units.first_blocks[one])
-        size, saving = int(units.bytes[one]), int(savings_ns[one])
-        if units.kinds[one] == EXTENT and end == (device, first):
-            last = found[-1]
-            last.bytes += size
-            last.saving_ns += saving
-            number = (first * BLOCK_BYTES) // size
-            last.name = f"{device} extents {firsts[-1]} to {number}"
-        else:
-            found.append(PlacedUnit(name=name, device=device, bytes=size, saving_ns=saving))
-            firsts.append(first * BLOCK_BYTES // size)
-        end = (device, first + size // BLOCK_BYTES)
-    return sorted(found, key=lambda one: -one.saving_ns)
-
-
-def _curve(units: Units, chain: Chain) -> list[UnitPoint]:
-    """Return some beginnings of the order, each with the least time up to its size."""
-    sizes = np.append(0, units.bytes[chain.order].cumsum())[chain.counts]
-    least = np.minimum.accumulate(chain.times_ps)
-    base_ps = int(least[0])
-    shown = distinct(
-        [np.linspace(0, len(sizes) - 1, min(SHOWN_POINTS, len(sizes))).astype(np.int64)]
-    )
-    return [
-        UnitPoint(
-            capacity_bytes=int(sizes[one]),
-            units=int(chain.counts[chain.times_ps[: one + 1].argmin()]),
-            elapsed_ns=to_ns(int(least[one])),
-            gain_ratio=(base_ps - int(least[one])) / base_ps if base_ps else 0.0,
-        )
-        for one in shown.tolist()
-    ]
-
-
-def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
-    """Return the sentence of the answer by units."""
-    what = f"{found.unit}s" if found.unit != DIRECTORY else "directories"
-    if found.unit == EXTENT:
-        what += f" of {format_size(found.extent_bytes)}"
-    given = f"With {format_size(found.capacity_bytes)} of {nvm.name} and only whole {what}"
-    if not found.placed_count:
-        return (
-            f"{given}, leave everything on the base device: of {found.unit_count:,} none fits and"
-            f" takes less than its {format_duration(found.base_elapsed_ns)}."
-        )
-    names = [ROLE_NAMES.get(one.name, one.name) for one in found.placed[:NAMED_UNITS]]
-    more = ", ..." if len(found.placed) > NAMED_UNITS else ""
-    along = (
-        f" Assumed: {format_size(found.along_bytes)} of metadata and journal go along, by the files"
-        " requested before them."
-        if found.along_bytes
-        else ""
-    )
-    return (
-        f"{given}, place {found.placed_count:,} of {found.unit_count:,}"
-        f" ({format_size(found.bytes)}: {', '.join(names)}{more}): {measure} falls by"
-        f" {found.gain_ratio:.1%}, from {format_duration(found.base_elapsed_ns)} to"
-        f" {format_duration(found.elapsed_ns)}.{along}"
-    )
-
-
-def with_units(
-    lines: list[str], found: UnitAnswer, *, nvm: Profile, is_open: bool, pays: bool
-) -> list[str]:
-    """Return the headline with the units' sentence first.
-
-    Where extents are the default because roles are not known, the reason is said, and sentences by
-    role are left out where none pays.
-    """
-    measure = "mean response time" if is_open else "elapsed I/O time"
-    first = headline(found, nvm=nvm, measure=measure)
-    if not found.is_default:
-        return [first, *lines]
-    why = (
-        "Most of the time is of requests without a role, so the answer is by extents; set roles"
-        " with tracekit classify --role."
-    )
-    return [first, why, *(lines if pays else [])]

@@ -34,21 +34,16 @@ from tracekit.model.placement import (
     Timings,
     to_ns,
 )
-from tracekit.model.placement_units import (
-    TABLE as UNIT_TABLE,
-)
-from tracekit.model.placement_units import (
-    choose_unit,
-    no_units,
-    place_units,
-    with_units,
-)
+from tracekit.model.placement_units import choose_unit
 from tracekit.model.purchase import warning_of
 from tracekit.model.responses import Predictions, predict, sentence
 from tracekit.model.run_sample import LongTrace, curves_of, gains_of, kept_trace
 from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.model.service_times import TRACED, BaseFit
 from tracekit.model.timed_requests import Sample, read_sample
+from tracekit.model.unit_answer import TABLE as UNIT_TABLE
+from tracekit.model.unit_answer import no_units, place_units, with_units
+from tracekit.model.unit_charges import is_volume
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import FILE_MAP, MOST_ACCESSED, PLACEMENT, ROLE_NAMES, ROLES
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
@@ -157,6 +152,7 @@ def _units(
         file_map=folder.require(FILE_MAP, made_by="parse") if folder.has(FILE_MAP) else None,
         capacity_bytes=answer.capacity_bytes,
         unknown_ratio=unknown.base_elapsed_ns / max(answer.base_elapsed_ns, 1) if unknown else 0.0,
+        is_volume=any(is_volume(name) for name in trace.touched.device_names),
     )
     if unit is None:
         return {UNIT_TABLE: no_units()} if folder.has(UNIT_TABLE) else {}

@@ -1,0 +1,54 @@
+"""What recommendation.json says of whole units."""
+
+from __future__ import annotations
+
+from tracekit.metadata import Record
+
+
+class PlacedUnit(Record):
+    """A unit that the answer places; adjacent extents are one."""
+
+    name: str
+    device: str
+    bytes: int
+    saving_ns: int
+
+
+class UnitPoint(Record):
+    """What whole units reach at a capacity, in the order of the answer."""
+
+    capacity_bytes: int
+    units: int
+    elapsed_ns: int
+    gain_ratio: float
+
+
+class UnitAnswer(Record, kw_only=True):
+    """Which whole units to place at the headline's capacity; the table has every unit."""
+
+    unit: str
+    extent_bytes: int = 0
+    is_default: bool = False
+    capacity_bytes: int
+    placed_count: int
+    unit_count: int
+    bytes: int
+    taken_bytes: int = 0
+    """Of the NVM, as it is carried out."""
+    reason: str = ""
+    """Why nothing is placed."""
+    touched_bytes: int
+    """Of the placed units."""
+    outside_bytes: int
+    """Touched bytes that are in no unit."""
+    along_bytes: int = 0
+    """Touched bytes beside those of the placed units that go along: of files and directories their
+    metadata and journal, of a file system what else lies in it."""
+    base_elapsed_ns: int
+    elapsed_ns: int
+    gain_ratio: float
+    placed: list[PlacedUnit]
+    """The first ones, by saving."""
+    curve: list[UnitPoint]
+    skipped_rows: int = 0
+    """Rows of the table of files on devices that the trace does not have."""
