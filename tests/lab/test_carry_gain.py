@@ -21,7 +21,7 @@ IN_GUEST = Path(__file__).parent / "in_guest"
 MODULES = ("dm_mirror", "dm_cache_smq", "dm_writecache")
 PACKAGES = ("lvm2", "thin-provisioning-tools")
 GUEST = (
-    *("--exact", "--memory", "1GiB", "--timeout", "420"),
+    *("--exact", "--memory", "1GiB", "--timeout", "3000"),
     *(word for name in PACKAGES for word in ("--package", name)),
 )
 CLOSE = 0.1
@@ -40,7 +40,7 @@ class Answer:
     """As CACHE of the script; the prediction is that of the rival."""
 
 
-DIRECTORY = ("--unit", "directory", "--capacity", "2MiB", "--files", "{files}")
+DIRECTORY = ("--unit", "directory", "--capacity", "16MiB", "--files", "{files}")
 CACHE = ("--unit", "block", "--capacity", "16MiB")
 RIVALS = {"writecache": ("dm-writecache", "back"), "writeback": ("dm-cache", "back")}
 LAYOUTS: dict[tuple[str, str], tuple[Answer, ...]] = {
@@ -49,7 +49,7 @@ LAYOUTS: dict[tuple[str, str], tuple[Answer, ...]] = {
         Answer("directory", DIRECTORY),
         Answer("parallel", DIRECTORY, depth=64),
     ),
-    ("volume", "mapped"): (Answer("extents", ("--unit", "extent=1MiB", "--capacity", "4MiB")),),
+    ("volume", "mapped"): (Answer("extents", ("--unit", "extent=1MiB", "--capacity", "8MiB")),),
     ("synced", "mapped"): (Answer("writecache", CACHE, cache="writecache"),),
     ("swap", "device"): (Answer("swap", ("--unit", "role", "--capacity", "112MiB")),),
 }

@@ -59,7 +59,7 @@ def journal_script(folder: Path, disk: str, point: Path | None = None) -> Path:
         region(f"{name} journal", "journal", range(32768, 32768 + 8192)),
     ]
     requests = [Request("journal", 32768 + 16 * n, device=name) for n in range(512)]
-    return script_of(folder, requests, "--unit", "role", "--capacity", "4MiB", layout=layout)
+    return script_of(folder, requests, "--unit", "role", "--capacity", "5MiB", layout=layout)
 
 
 def move_script(folder: Path, disk: str, path: Path) -> Path:
@@ -69,7 +69,7 @@ def move_script(folder: Path, disk: str, path: Path) -> Path:
         folder / "files.csv", f'path,device,first_sector,sectors\n"{path}",{name},800,8192\n'
     )
     requests = [Request("fs", 800 + 16 * n, device=name) for n in range(512)]
-    words = ("--unit", "file", "--files", table, "--capacity", "4MiB")
+    words = ("--unit", "file", "--files", table, "--capacity", "13MiB")
     return script_of(folder, requests, *words, layout=[region(name, "fs", range(98304))])
 
 
@@ -371,10 +371,10 @@ def test_each_layout_has_its_way(tmp_path: Path) -> None:
     cache = text(HOT, "--capacity", "64KiB", layout=VOLUME)
     assert 'apply_cache "$LV_dm_3" "$NVM" 65536' in cache
     assert "#     CACHE=writecache: " in head_of(cache)
-    extents = text(HOT, "--unit", "extent=1MiB", "--capacity", "2MiB", layout=VOLUME)
+    extents = text(HOT, "--unit", "extent=1MiB", "--capacity", "6MiB", layout=VOLUME)
     assert f'apply_extents "$LV_dm_3" "$NVM" {6 << 20} 0+{2 << 20}' in extents
     # THEN the first lines say what the prediction does not hold for
-    assert [limits(head_of(one)) for one in (swap, cache, extents)] == ["", "block", "size"]
+    assert [limits(head_of(one)) for one in (swap, cache, extents)] == ["", "block", ""]
     # AND a volume with a name of its own has its path, once for all its pieces, with its journal
     pieces = [{**VOLUME[0], "name": "vg-data", "node": "dm-3", "mount": "/srv"} for _ in range(2)]
     pieces[1] |= {"start_sector": 80000}
@@ -384,7 +384,7 @@ def test_each_layout_has_its_way(tmp_path: Path) -> None:
     assert "LV_vg_data=/dev/mapper/vg-data\n" in named
     assert named.count('apply_cache "$LV_vg_data"') == 1
     assert "apply_journal" not in named
-    words = ("--unit", "extent=1MiB", "--capacity", "2MiB")
+    words = ("--unit", "extent=1MiB", "--capacity", "6MiB")
     assert 'apply_extents "$LV_vg_data" "$NVM"' in text(both, *words, layout=[*pieces, inner])
 
 
@@ -434,7 +434,7 @@ def test_what_is_by_hand_has_its_commands_as_comments(tmp_path: Path) -> None:
             "+ swapoff NVM\n",
         ),
         (
-            lambda folder: volume_script(folder, "--unit", "extent=1MiB", "--capacity", "2MiB"),
+            lambda folder: volume_script(folder, "--unit", "extent=1MiB", "--capacity", "6MiB"),
             "+ vgextend GROUP NVM\n+ pvmove -n VOLUME OLD:EXTENTS NVM, for bytes 0+2097152\n",
             "+ pvmove NVM\n+ vgreduce GROUP NVM\n",
         ),
@@ -549,7 +549,7 @@ def test_a_script_is_not_replaced_and_names_cannot_leave_their_quotes(tmp_path: 
         ' "sectors": 8}]',
     )
     write_trace(tmp_path / "trace", [Request("fs", 0)])
-    words = ("--unit", "file", "--files", table, "--capacity", "1MiB", "--script")
+    words = ("--unit", "file", "--files", table, "--capacity", "9MiB", "--script")
     file = tmp_path / "carry.sh"
     succeed("recommend", tmp_path / "trace", *WORDS, *words, file)
     done = subprocess.run(["sh", file], check=True, capture_output=True, text=True)
@@ -563,7 +563,7 @@ def test_a_script_is_not_replaced_and_names_cannot_leave_their_quotes(tmp_path: 
     # AND the library has it as a text
     trace = tk.open(tmp_path / "trace")
     again = trace.recommend(
-        base="disk", nvm="nvm", profiles=WORDS[-1], unit="file", files=table, capacity="1MiB"
+        base="disk", nvm="nvm", profiles=WORDS[-1], unit="file", files=table, capacity="9MiB"
     )
     assert again.script == file.read_text()
 

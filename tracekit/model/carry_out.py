@@ -10,28 +10,38 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from msgspec import structs
 
 from tracekit.arrow import read_whole
 from tracekit.metadata import Region
 from tracekit.model.answer import Recommendation
-from tracekit.model.cache_rivals import Static, better
-from tracekit.model.commands_by_hand import bcache, rival_text, whole_copy, xfs_log
+from tracekit.model.cache_rivals import Static, beating
+from tracekit.model.commands_by_hand import (
+    bcache,
+    cut_cache,
+    rival_text,
+    whole_copy,
+    xfs_log,
+)
 from tracekit.model.database_logs import load_rules
 from tracekit.model.file_extents import LOG_OF, log_directories
-from tracekit.model.placement_units import EXTENT, FILE, TABLE, region_bytes
+from tracekit.model.placement_units import DIRECTORY, EXTENT, FILE, JOURNAL, region_bytes
 from tracekit.model.rival_kinds import IN_MEMORY, CacheTimes
-from tracekit.model.taken_along import has_journal
+from tracekit.model.unit_answer import TABLE
+from tracekit.model.unit_charges import (
+    EXT,
+    FILES_BYTES,
+    VOLUME_BYTES,
+    Journal,
+    file_systems,
+    find_journals,
+    is_volume,
+    node_of,
+)
 from tracekit.store import TraceFolder
 from tracekit.tables import FILE_MAP, ROLE_NAMES
 from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_duration, format_size
 
 SHELL = Path(__file__).with_name("scripts")
-LEAST_JOURNAL_MIB, DEFAULT_JOURNAL_MIB = 5, 128
-"""Linux takes no external journal with fewer than 1,024 blocks beside its super block."""
-EXTRA_RATIO, EXTRA_BYTES = 1.1, 16 * MIB
-"""What a file system on the NVM takes beside its files."""
-EXT = ("ext3", "ext4")
 SHOWN_FILES = 8
 
 
@@ -74,15 +84,19 @@ def script(folder: TraceFolder, advice: Recommendation) -> str:
     lines += ["set -eu", *_variables(done), ""]
     for name in dict.fromkeys(["common", *(one.library for one in done)]):
         lines += [(SHELL / f"{name}.sh").read_text()]
-    applied = [_call("apply", one, one.arguments) for one in done]
-    undone = [_call("undo", one, one.undo_arguments or one.arguments) for one in reversed(done)]
+    nvms = dict.fromkeys(one.nvm for one in done)
     lines += [
+        'if [ "$NVM_LOST" != yes ] || [ "${1:-apply}" = apply ]; then',
+        *(f'  check_device {name} "${name}"' for name in nvms),
+        "fi",
+        "check_tools $TOOLS",
         "case ${1:-apply} in",
         "apply)",
-        *applied,
+        *(_call(way, one, one.arguments) for way in ("check", "apply") for one in done),
         "  ;;",
         "undo)",
-        *undone,
+        *(_call("undo", one, one.undo_arguments or one.arguments) for one in reversed(done)),
+        *(["  leave_files"] if any(one.library == "move" for one in done) else []),
         "  ;;",
         '*) stop "usage: sh $0 [apply|undo]" ;;',
         "esac",
@@ -121,7 +135,8 @@ def _about(advice: Recommendation, parts: Sequence[Part]) -> list[str]:
         f"  TRACEKIT_APPLY=yes {settings} sh FILE undo    takes them back",
         "",
         "Back up first and end the applications. Wherever it is cut, all file systems can be",
-        "mounted; run it again and it goes on. If the NVM is dead: undo with NVM_LOST=yes.",
+        f"mounted{_but_caches(parts)}; run it again and it goes on. If the NVM is dead: undo with",
+        "NVM_LOST=yes.",
         *(
             [
                 "",
@@ -133,6 +148,10 @@ def _about(advice: Recommendation, parts: Sequence[Part]) -> list[str]:
         ),
         "",
     ]
+
+
+def _but_caches(parts: Sequence[Part]) -> str:
+    return ", but for what is said below" if any(one.action == "cache" for one in parts) else ""
 
 
 def _limits(advice: Recommendation, parts: Sequence[Part], *, capacity_bytes: int) -> Iterator[str]:
@@ -191,12 +210,14 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
         table = read_whole(folder.require(TABLE, made_by="recommend"))
         rows = [row for row in table.to_pylist() if row["is_placed"]]
         roles = {row["name"]: row["bytes"] for row in rows if row["unit"] == "role"}
-        files = [row for row in rows if row["unit"] in (FILE, "directory")]
+        files = [(row["unit"], row["name"]) for row in rows if row["unit"] in (FILE, DIRECTORY)]
+        moved = [row for row in rows if row["unit"] != "role" or row["name"].startswith(LOG_OF)]
+        total = FILES_BYTES + sum(row["taken_bytes"] for row in moved)
         extents = [row for row in rows if row["unit"] == EXTENT]
         parts = [
             *_role_parts(layout, roles, advice.caches),
-            *_move_parts(files),
-            *_log_parts(folder, roles),
+            *_move_parts(files, total),
+            *_log_parts(folder, roles, total),
             *_extent_parts(extents, layout),
         ]
     return list(_named([*parts, *_rival_parts(layout, advice)]))
@@ -237,60 +258,32 @@ def _role_parts(
 
 def _has_journals_along(layout: Sequence[Region], *, is_whole: bool) -> bool:
     """Say whether each journal is in a file system that is cached or moved as one device."""
-    systems = {f"{one.name} journal": one for one in _file_systems(layout)}
-    journals = [one for one in layout if one.role == "journal"]
+    systems = {f"{one.name} journal": one for one in file_systems(layout)}
+    journals = [one for one in layout if one.role == JOURNAL]
     homes = [systems.get(str(one.name)) for one in journals]
-    return homes != [] and all(one and (is_whole or _is_volume(_node(one))) for one in homes)
-
-
-def _file_systems(layout: Sequence[Region]) -> list[Region]:
-    """Return each file system once, with all its sectors: a volume may lie in several pieces."""
-    found: dict[str, Region] = {}
-    for one in layout:
-        if one.role == "fs" and one.name:
-            before = found[one.name].sectors if one.name in found else 0
-            found[one.name] = structs.replace(one, sectors=before + one.sectors)
-    return [*found.values()]
-
-
-def _node(region: Region) -> str:
-    """Return the kernel's name of a region's device."""
-    return region.node if isinstance(region.node, str) else str(region.name)
+    return homes != [] and all(one and (is_whole or is_volume(node_of(one))) for one in homes)
 
 
 def _path(region: Region) -> str:
     """Return the path of a region's device: names of the device mapper lie in its own folder."""
-    return f"/dev/{'' if _node(region) == region.name else 'mapper/'}{region.name}"
-
-
-def _is_volume(device: str) -> bool:
-    """Say whether a kernel's name is the device mapper's, of which LVM makes logical volumes."""
-    return device.startswith("dm-")
+    return f"/dev/{'' if node_of(region) == region.name else 'mapper/'}{region.name}"
 
 
 def _journal_parts(layout: Sequence[Region], size: int) -> Iterator[Part]:
     """Yield how each file system that has a journal in the trace gets it on the NVM."""
-    journals = [one for one in layout if one.role == "journal"]
-    systems = _file_systems(layout)
-    other = [one for one in systems if one.filesystem not in (*EXT, None)]
-    for unlike in other:
-        yield _text_journal(unlike)
-    if other and len(other) == len(systems):
-        return
-    kept: list[Region | None] = [one for one in systems if one not in other]
-    for number, one in enumerate(kept or [None]):
-        mine = [journal for journal in journals if one is not None and has_journal(one, journal)]
-        outer = (
-            [journal for journal in mine if journal.name != f"{one.name} journal"] if one else []
-        )
-        held = sum(journal.sectors for journal in mine) * SECTOR_BYTES
-        mib = max(_mib(held or size), LEAST_JOURNAL_MIB) if mine or size else DEFAULT_JOURNAL_MIB
-        if one is not None and journals and not mine:
-            continue
-        yield _ext4_journal(one, outer, mib=mib, suffix=f"_{number}" if number else "")
+    found = find_journals(layout, size)
+    other = [
+        one.system for one in found if one.system and one.system.filesystem not in (*EXT, None)
+    ]
+    yield from (_text_journal(one) for one in other)
+    kept = [one for one in found if one.system not in other]
+    for number, one in enumerate(kept):
+        yield _ext4_journal(one, suffix=f"_{number}" if number else "")
 
 
-def _ext4_journal(system: Region | None, outer: Sequence[Region], *, mib: int, suffix: str) -> Part:
+def _ext4_journal(journal: Journal, *, suffix: str) -> Part:
+    system, mib = journal.system, journal.mib
+    outer = [one for one in journal.regions if system and one.name != f"{system.name} journal"]
     device, old = _path(system) if system else "", _path(outer[0]) if outer else ""
     names = {"FS": device, "POINT": system.mount or "" if system else "", "OLD_JOURNAL": old}
     variables = {f"{name}{suffix}": value for name, value in names.items()}
@@ -351,9 +344,9 @@ def _fs_parts(
     layout: Sequence[Region], size: int, caches: Sequence[CacheTimes], *, is_whole: bool
 ) -> Iterator[Part]:
     """Yield a cache for a file system of which blocks are placed: no name moves a block."""
-    systems: list[Region | None] = [*_file_systems(layout)]
+    systems: list[Region | None] = [*file_systems(layout)]
     for one in systems or [None]:
-        if one is None or not _is_volume(_node(one)):
+        if one is None or not is_volume(node_of(one)):
             is_copied = is_whole and one is not None and one.filesystem in EXT
             yield _whole_part(one) if one and is_copied else _no_name_part(one, size, caches)
         elif is_whole:
@@ -384,7 +377,7 @@ def _cache_part(path: str, size: int, caches: Sequence[CacheTimes]) -> Part:
         variables=((_volume(path), path), ("CACHE", "writethrough")),
         arguments=(f'"${_volume(path)}"', NVM, str(size)),
         undo_arguments=(f'"${_volume(path)}"', NVM),
-        text=tuple(_cache_times(caches, ways)),
+        text=(*_cache_times(caches, ways), *cut_cache(_volume(path))),
     )
 
 
@@ -440,33 +433,30 @@ def _no_name_part(system: Region | None, size: int, caches: Sequence[CacheTimes]
 def _rival_parts(layout: Sequence[Region], advice: Recommendation) -> Iterator[Part]:
     """Yield how the cache is made that is quicker than what is carried out, if one is."""
     found = advice.units if advice.units is not None else advice.answer
-    said = better(advice.caches, Static("the answer above", found.capacity_bytes, found.elapsed_ns))
-    if not said:
-        return
-    best = min(advice.caches, key=lambda one: one.busy_ns + one.error_ns)
-    is_lvm = any(_is_volume(_node(one)) for one in _file_systems(layout))
-    lost, mirrored = "nothing that is not on the base device, too.", RAID
-    if best.rival in IN_MEMORY:
-        lost, mirrored = "nothing: it takes memory.", "nothing of it is on a device."
-    elif best.mode in ("back", "only", "alone"):
-        lost = f"the file systems that it is for are lost with it: {SINGLE}."
-    text = rival_text(best, is_lvm=is_lvm, is_block=advice.units is None)
-    yield Part(said[0], lost, mirrored, text=text, is_instead=True)
+    static = Static("the answer above", found.capacity_bytes, found.elapsed_ns)
+    is_lvm = any(is_volume(node_of(one)) for one in file_systems(layout))
+    for said, best in beating(advice.caches, static):
+        lost, mirrored = "nothing that is not on the base device, too.", RAID
+        if best.rival in IN_MEMORY:
+            lost, mirrored = "nothing: it takes memory.", "nothing of it is on a device."
+        elif best.mode in ("back", "only", "alone"):
+            lost = f"the file systems that it is for are lost with it: {SINGLE}."
+        text = rival_text(best, is_lvm=is_lvm, is_block=advice.units is None)
+        yield Part(said, lost, mirrored, text=text, is_instead=True)
 
 
-def _move_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
-    """Yield the files and directories, each with a name of its own on the NVM."""
-    total = round(sum(int(str(row["bytes"])) for row in rows) * EXTRA_RATIO) + EXTRA_BYTES
+def _move_parts(rows: Sequence[tuple[str, str]], total: int) -> Iterator[Part]:
+    """Yield the files and directories, each with a name of its own on the NVM, which all share."""
     taken: set[str] = set()
-    for number, row in enumerate(rows):
-        path = str(row["name"]).rstrip("/")
+    for number, (kind, given) in enumerate(rows):
+        path = given.rstrip("/")
         name = PurePosixPath(path).name
         if name in taken or name == "lost+found" or name.endswith(".undone"):
             name = f"{name}.{number}"
         taken.add(name)
         arguments = (shlex.quote(path), shlex.quote(name), NVM)
         yield Part(
-            title=f"{row['unit']} {path} moves to the NVM, and is mounted where it was",
+            title=f"{kind} {path} moves to the NVM, and is mounted where it was",
             lost="what is in it is lost; undo with NVM_LOST=yes brings the original back, which"
             " stays as PATH.tracekit-old, as it was at the move.",
             mirrored=RAID,
@@ -478,21 +468,14 @@ def _move_parts(rows: Sequence[dict[str, object]]) -> Iterator[Part]:
         )
 
 
-def _log_parts(folder: TraceFolder, roles: Mapping[str, int]) -> Iterator[Part]:
+def _log_parts(folder: TraceFolder, roles: Mapping[str, int], total: int) -> Iterator[Part]:
     """Yield the placed logs of databases: directories of their own move, others are by hand."""
-    names = [name.removeprefix(LOG_OF) for name in roles if name.startswith(LOG_OF)]
-    for name in names:
+    moved: list[tuple[str, str]] = []
+    for name in (role.removeprefix(LOG_OF) for role in roles if role.startswith(LOG_OF)):
         table = folder.require(FILE_MAP, made_by="parse")
         mounts = {one.mount for one in folder.info.layout if one.mount}
         folders, files = log_directories(table, name, mounts=mounts)
-        size = roles[f"{LOG_OF}{name}"]
-        yield from _move_parts(
-            # The size is of all of them, which are on one device.
-            [
-                {"unit": "directory", "name": one, "bytes": 0 if number else size}
-                for number, one in enumerate(folders)
-            ]
-        )
+        moved += [(DIRECTORY, one) for one in folders]
         if files:
             yield Part(
                 title=f"the log of {name}: by hand, as it lies among other files",
@@ -503,6 +486,7 @@ def _log_parts(folder: TraceFolder, roles: Mapping[str, int]) -> Iterator[Part]:
                     *(f"  {one}" for one in files[:SHOWN_FILES]),
                 ),
             )
+    yield from _move_parts(moved, total)
 
 
 def _elsewhere(database: str) -> str:
@@ -515,13 +499,13 @@ def _elsewhere(database: str) -> str:
 
 def _extent_parts(rows: Sequence[dict[str, object]], layout: Sequence[Region]) -> Iterator[Part]:
     """Yield the extents of each device, neighbours as one; only LVM can move them."""
-    paths = {_node(one): _path(one) for one in reversed(layout)}  # the first one is the whole
+    paths = {node_of(one): _path(one) for one in reversed(layout)}  # the first one is the whole
     for device in sorted({str(row["device"]) for row in rows}):
         mine = [row for row in rows if row["device"] == device]
         spans = merge_spans(
             [(int(str(row["first_block"])) * BLOCK_BYTES, int(str(row["bytes"]))) for row in mine]
         )
-        if _is_volume(device):
+        if is_volume(device):
             yield _pvmove_part(paths.get(device, f"/dev/{device}"), spans)
         else:
             size = sum(size for _, size in spans)
@@ -555,12 +539,12 @@ def _pvmove_part(path: str, spans: Sequence[tuple[int, int]]) -> Part:
         mirrored=RAID,
         library="lvm",
         action="extents",
-        nvm_bytes=size + 4 * MIB,
+        nvm_bytes=size + VOLUME_BYTES,
         variables=((_volume(path), path),),
         arguments=(
             f'"${_volume(path)}"',
             NVM,
-            str(size + 4 * MIB),
+            str(size + VOLUME_BYTES),
             *(f"{first}+{length}" for first, length in spans),
         ),
         undo_arguments=(f'"${_volume(path)}"', NVM),

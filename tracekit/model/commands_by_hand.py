@@ -68,6 +68,18 @@ def lvm_cache(name: str) -> tuple[str, ...]:
     )
 
 
+def cut_cache(variable: str) -> tuple[str, ...]:
+    """Return what to do where the power went while LVM made a cache."""
+    left = "GROUP-tracekit_cache_cvol"
+    return (
+        "If the power goes right behind lvconvert, LVM may not start the volume: 'Manual repair",
+        "required', as its cache_check takes an empty cache for damaged. The next run, or undo,",
+        f"mends that, with {variable}=/dev/GROUP/VOLUME. By hand, a - of GROUP is -- in the first:",
+        f"$ dmsetup remove {left}-cmeta; dmsetup remove {left}-cdata",
+        "$ lvconvert --yes --uncache GROUP/VOLUME && lvchange -ay GROUP/VOLUME",
+    )
+
+
 def bcache(mode: str) -> tuple[str, ...]:
     """Return how a disk gets a bcache; write-back or, by default, write-through."""
     option = "--writeback " if mode == "back" else ""

@@ -88,9 +88,12 @@ def mapped() -> list[str]:
 
 
 def resume() -> None:
-    """Let go what a killed command had suspended."""
+    """Let go what a killed command had suspended; what it cannot be any more fails from now on."""
     for name in mapped():
-        call("dmsetup", "--noudevsync", "resume", name)
+        try:
+            call("dmsetup", "--noudevsync", "resume", name)
+        except RuntimeError:
+            call("dmsetup", "--noudevsync", "wipe_table", "--force", name)
 
 
 def restart() -> None:
@@ -211,6 +214,8 @@ class Kind:
     given: tuple[tuple[str, str], ...] = ()
     long: tuple[str, ...] = ()
     """Commands that are cut while they run, too."""
+    is_mended: bool = False
+    """Whether it may take the next run to start again."""
 
 
 VOLUME = (("LV_dm_3", LV),)
@@ -219,9 +224,15 @@ KINDS = {
     "swap": Kind("swap", make_plain, swap),
     "move": Kind("move", make_plain, moved, long=("cp",)),
     "extents": Kind("extents", make_volume, on_nvm, VOLUME, long=("pvmove",)),
-    "cache": Kind("cache", make_volume, cached("cache"), VOLUME, long=("lvconvert",)),
+    "cache": Kind(
+        "cache", make_volume, cached("cache"), VOLUME, long=("lvconvert",), is_mended=True
+    ),
     "writeback": Kind(
-        "cache", make_volume, cached("cache-back"), (*VOLUME, ("CACHE", "writeback"))
+        "cache",
+        make_volume,
+        cached("cache-back"),
+        (*VOLUME, ("CACHE", "writeback")),
+        is_mended=True,
     ),
     "writecache": Kind(
         "cache", make_volume, cached("writecache"), (*VOLUME, ("CACHE", "writecache"))
@@ -274,7 +285,24 @@ class Trial:
         self.last = CUT.read_text().strip() if CUT.exists() else ""
         where = f"{way}, cut {'in' if within else 'before'} command {number}, {self.last}"
         restart()
-        self.start()
+        self.check_back(way, files, where)
+        return ended
+
+    def check_back(self, way: str, files: dict[str, str], where: str) -> bool:
+        """Start after a cut, and check that all files are there and the next run ends the work.
+
+        Return whether it started by itself; where LVM may not, the next run has to mend that.
+        """
+        has_started = True
+        try:
+            self.start()
+        except RuntimeError as error:
+            has_started = False
+            say(f"{where}: {error}")
+            if not self.one.is_mended or not self.run(way):
+                self.wrong.append(f"{where}: does not start: {error}")
+            restart()
+            self.start()
         # Of a directory that is on its way one of the places has all.
         places = [FS, *(FS / f"data.tracekit-{name}" for name in ("old", "new"))]
         places += [Path(NVM_MOUNT, name) for name in ("data", "data.undone")]
@@ -288,7 +316,7 @@ class Trial:
                 self.wrong.append(f"{where}: {what}")
                 say(self.wrong[-1])
         restart()
-        return ended
+        return has_started
 
     def cut_all(self, way: str, first: int, step: int) -> int:
         """Cut the power at commands; return how often. What is on the disks was taken down."""
@@ -323,20 +351,31 @@ def fill(state: dict[str, bytes]) -> None:
             os.fsync(device.fileno())
 
 
+def size_of(name: str) -> int:
+    return int(call("blockdev", "--getsize64", f"/dev/mapper/{name}"))
+
+
+def prepared(trial: Trial) -> dict[str, str]:
+    """Make what a script is for on empty disks, and use it; return its files. All is taken down."""
+    fill({name: bytes(size_of(name)) for name in DISKS})
+    FSTAB.write_text("")
+    trial.one.make()
+    trial.start()
+    application(1)
+    files = tree(FS)
+    restart()
+    return files
+
+
 def try_kind(one: Kind, way: str, wrong: list[str], *, first: int, step: int) -> int:
     """Use what it is for, and cut the power at each command of a way; return at how many.
 
     With `lost` the NVM is dead, and what was done is taken back.
     """
     trial = Trial(one, wrong)
-    sizes = {name: call("blockdev", "--getsize64", f"/dev/mapper/{name}") for name in DISKS}
-    fill({name: bytes(int(size)) for name, size in sizes.items()})
-    FSTAB.write_text("")
-    one.make()
-    trial.start()
-    application(1)
-    before = tree(FS)
+    before = after = prepared(trial)
     if way != "apply":
+        trial.start()
         if not trial.run("apply"):
             wrong.append("the script cannot be run to its end")
         restart()
@@ -344,11 +383,11 @@ def try_kind(one: Kind, way: str, wrong: list[str], *, first: int, step: int) ->
         if not one.in_use():
             wrong.append("not in use after a restart")
         application(2)
-    after = tree(FS)
-    restart()
+        after = tree(FS)
+        restart()
     if way != "lost":
         return trial.cut_all(way, first, step)
-    fill({"nvm": bytes(int(sizes["nvm"]))})
+    fill({"nvm": bytes(size_of("nvm"))})
     with suppress(RuntimeError):  # not all can be mounted
         trial.start()
     checks = {"cannot be taken back": trial.run("undo", is_lost=True)}
@@ -368,17 +407,21 @@ def say(line: str) -> None:
         console.write(f"{line}\n")
 
 
-def main() -> None:
-    """Try kinds of scripts."""
+def real(name: str) -> str:
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if found is None:
+        raise RuntimeError(f"the guest has no {name}")
+    return found
+
+
+def set_up() -> None:
+    """Make the shims, and the two disks by device mapper."""
     os.environ |= {"DM_DISABLE_UDEV": "1"}
     for folder in (SHIMS, FS, Path("/etc/lvm")):
         folder.mkdir(parents=True, exist_ok=True)
     Path("/etc/lvm/lvm.conf").write_text(LVM)
     for name in COMMANDS:
-        real = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-        if real is None:
-            raise RuntimeError(f"the guest has no {name}")
-        text = SHIM.format(left=LEFT, real=real, within=WITHIN, name=name, cut=CUT)
+        text = SHIM.format(left=LEFT, real=real(name), within=WITHIN, name=name, cut=CUT)
         (SHIMS / name).write_text(text)
         (SHIMS / name).chmod(0o755)
     for path in sorted((SHARE / "modules").glob("*.ko")):
@@ -393,6 +436,11 @@ def main() -> None:
             table = f"0 {sectors} flakey {disk} 0 {times}\n"
             Path(f"/run/{name}.{kept}").write_text(table)
         call("dmsetup", "--noudevsync", "create", name, f"/run/{name}.keeps")
+
+
+def main() -> None:
+    """Try kinds of scripts."""
+    set_up()
     wrong: dict[str, list[str]] = {word: [] for word in sys.argv[1:]}
     cuts = {}
     for word in sys.argv[1:]:

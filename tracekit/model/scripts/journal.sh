@@ -1,19 +1,32 @@
+TOOLS="$TOOLS debugfs dumpe2fs e2fsck mke2fs mount tune2fs umount"
+
 fs_value() { dumpe2fs -h "$1" 2>/dev/null | sed -n "s/^$2: *//p"; }
 
 has_journal() { fs_value "$1" 'Filesystem features' | grep -qw has_journal; }
 
+is_journal_on() {
+  uuid=$(fs_value "$1" 'Journal UUID')
+  [ -n "$uuid" ] && [ -n "$2" ] && [ "$uuid" = "$(kind_of "$2" UUID)" ]
+}
+
+# check_journal FS POINT NVM MIB: stops for what would stop apply_journal on its way.
+check_journal() {
+  check_device FS "$1"
+  if is_journal_on "$1" "$3"; then return 0; fi
+  check_free "$3" jbd tracekit-journal $(($4 * 1048576))
+  if is_here "$1"; then
+    case $(kind_of "$1") in ext3 | ext4) ;; *) stop "$1 is no ext4" ;; esac
+  fi
+  check_point "$1" "$2"
+}
+
 # apply_journal FS POINT NVM MIB: moves the journal of an ext4 to the NVM. While it has none it can
 # be mounted like an ext2. The next run goes on from wherever this one was cut.
 apply_journal() {
-  blocks=$(($4 * 256)) block_size=4096
-  check_free "$3" jbd tracekit-journal $(($4 * 1048576))
-  if is_here "$1"; then
-    [ "$(kind_of "$1")" = ext4 ] || [ "$(kind_of "$1")" = ext3 ] || stop "$1 is no ext4"
-    block_size=$(fs_value "$1" 'Block size')
-    blocks=$(($4 * 1048576 / block_size))
-  fi
-  uuid=$(fs_value "$1" 'Journal UUID')
-  if [ -n "$uuid" ] && [ -n "$3" ] && [ "$uuid" = "$(kind_of "$3" UUID)" ]; then
+  block_size=4096
+  if is_here "$1"; then block_size=$(fs_value "$1" 'Block size'); fi
+  blocks=$(($4 * 1048576 / block_size))
+  if is_journal_on "$1" "$3"; then
     say "# the journal of $1 is on $3"
   else
     unmount "$1" "$2"
@@ -29,7 +42,7 @@ apply_journal() {
 # device OLD. With NVM_LOST=yes what only the journal had is lost, and the rest is repaired.
 undo_journal() {
   uuid=$(fs_value "$1" 'Journal UUID')
-  is_here "$1" || uuid=unknown
+  if ! is_here "$1"; then uuid=unknown; fi
   old=$(kind_of "${5:-none}" UUID)
   if { [ -z "$uuid" ] && has_journal "$1"; } || { [ -n "$uuid" ] && [ "$uuid" = "$old" ]; }; then
     say "# the journal of $1 is back"
