@@ -37,6 +37,7 @@ class Request:
     operation: str = "write"
     is_fua: bool = False
     is_preflush: bool = False
+    is_meta: bool = False
     device: str = "sda"
     queue_ns: int | None = 0
     issue_ns: int | None = None

@@ -1,5 +1,6 @@
 """The native caches, samplers and page accesses against the slow models."""
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,21 @@ def test_a_policy_misses_as_its_model_does(policy: str, runs: list[Run], capacit
     assert counts.evictions == misses - min(
         counts.fills, capacity, len({page for page, _ in references(runs)})
     )
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("policy", caches.POLICIES)
+def test_memory_is_for_the_pages_there_are(policy: str) -> None:
+    # GIVEN address space for a quarter of a GiB more, and a cache as large as one can be
+    own_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (own_bytes + (256 << 20), before[1]))
+    # WHEN it is made for a few pages, THEN it gets what it needs
+    try:
+        with caches.Cache(caches.CacheSetup(PAGES, (1 << 31) - 1, policy)) as cache:
+            assert cache.read().fills == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @pytest.mark.parametrize("writes", caches.WRITES)

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.placement_models import DISK, NVM, Block
-from tests.simulate.test_endurance import made, requests
+from tests.simulate.placement_models import DISK, NVM, Block, Request, write_trace
+from tests.simulate.test_endurance import HOUR_NS, made, requests
 from tests.simulate.test_sensitivity import profile_file
 from tests.traces import json_of, rows_of
 from tracekit.devices import LatencyCell, Profile
 from tracekit.errors import InputError, UsageError
 from tracekit.model.purchase import Offer, judge, mark_front, slowed, years_until
+from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.shared_nvm import Tenant, share_nvm
 from tracekit.store import TraceFolder
 
@@ -290,6 +291,54 @@ def test_traces_share_what_is_recommended(folder: TraceFolder, tmp_path: Path) -
     total = sum(one["capacity_bytes"] for one in found["shares"])
     assert 0 < total <= found["shared_bytes"] == 12 * 4096
     assert "of the shared 48 KiB" in found["headline"][-2]
+
+
+def shared_of(folder: Path, name: str, operation: str, base: Profile) -> TraceFolder:
+    """Return a trace of 40 blocks, each read or written three times, on a base of its own."""
+    asked = [Request("fs", 16 * block, operation=operation) for block in range(40)] * 3
+    (folder / name).mkdir()
+    write_trace(folder / name / name, asked, clock={"duration_ns": HOUR_NS, "wall_ns": None})
+    file = profile_file(folder / name / "own.toml", base, NVM)
+    options = RecommendOptions(
+        base="disk", nvm="nvm", profiles=file, level="queued", capacities_bytes=(40 * 4096,)
+    )
+    recommend(TraceFolder(folder / name / name), options)
+    return TraceFolder(folder / name / name)
+
+
+@pytest.mark.parametrize("quick", ["read", "write"])
+def test_what_is_bought_is_divided_by_what_it_saves_and_not_another_device(
+    quick: str, tmp_path: Path
+) -> None:
+    # GIVEN a trace of reads and one of writes, and a device that is quick in one of them only
+    folders = [shared_of(tmp_path, name, name, DISK) for name in ("read", "write")]
+    slow: dict[str, Any] = {
+        f"{name}_latency_us": 9000.0 for name in ("read", "write") if name != quick
+    }
+    device = replace(BOUGHT, name="bought", tbw=1e6, sequential_setup_us=None, **slow)
+    found = bought(folders[0], device, share=folders[1].path, capacity=40 * 4096)
+    # THEN the trace that it is quick for has it
+    sizes = {one["trace"]: one["capacity_bytes"] for one in found["shares"]}
+    assert sizes[quick] == 40 * 4096
+    assert found["shared_device"] == found["chosen"] == "bought"
+    # AND the offer is of that division
+    (offer,) = found["offers"]
+    assert offer["write_ratio"] == (quick == "write")
+
+
+def test_traces_on_other_disks_share_too_and_that_is_said(tmp_path: Path) -> None:
+    slower = replace(DISK, read_latency_us=40_000.0, write_latency_us=40_000.0)
+    one = shared_of(tmp_path, "one", "read", DISK)
+    said = "Each trace is on a base device of its own: one disk, "
+    for name, base in (("other", slower), ("like", DISK)):
+        found = bought(
+            one, replace(BOUGHT, tbw=1e6), share=shared_of(tmp_path, name, "read", base).path,
+            capacity=40 * 4096,
+        )  # fmt: skip
+        sizes = {share["trace"]: share["capacity_bytes"] for share in found["shares"]}
+        # THEN what waits for the slower disk has it, and that the bases differ is said
+        assert (f"{said}{name} disk." in found["headline"]) == (base == slower)
+        assert base == DISK or sizes == {"one": 0, name: 40 * 4096}
 
 
 def test_what_cannot_be_bought_is_refused(folder: TraceFolder) -> None:

@@ -16,7 +16,7 @@ from tracekit.classify import ClassifyOptions, classify
 from tracekit.devices import base_cost, device_cost
 from tracekit.model import rival_kinds
 from tracekit.model.answer import charged_trace, read_recommendation
-from tracekit.model.cache_rivals import Static, better, headline
+from tracekit.model.cache_rivals import Static, better, headline, quickest
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.rival_kinds import KINDS, MIB, CacheTimes, Kind, RivalRow, compete
@@ -125,6 +125,34 @@ def test_a_real_trace_is_as_in_the_model(
     check_as_in_the_model(row, one, trace, CAPACITY // one.block_bytes)
 
 
+@pytest.mark.parametrize(
+    ("capacity", "kib"),
+    [
+        # As LVM says it: "Using 256.00 KiB chunk size instead of default 64.00 KiB", of 220 GiB,
+        # and 512.00 KiB of 470 GiB.
+        (4 << 20, 64), (61 << 30, 64), (62 << 30, 96), (220 << 30, 256), (470 << 30, 512),
+    ],
+)  # fmt: skip
+def test_dm_cache_has_the_chunks_of_lvm(capacity: int, kib: int) -> None:
+    sizes = {one.of(capacity).block_bytes for one in KINDS if one.name == "dm-cache"}
+    assert sizes == {kib << 10}
+
+
+def test_a_cache_of_larger_chunks_is_as_in_the_model(
+    sample: TraceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN so few chunks that they are of 96 KiB
+    trace = charged_trace(sample, read_recommendation(sample))
+    one = next(one for one in KINDS if (one.name, one.mode) == ("dm-cache", "back"))
+    monkeypatch.setattr(rival_kinds, "KINDS", (one,))
+    monkeypatch.setattr(rival_kinds, "MOST_CHUNKS", 43)
+    ((row,), _) = compete(trace, CAPACITY)
+    assert row.block_bytes == 96 << 10
+    check_as_in_the_model(row, one.of(CAPACITY), trace, CAPACITY // row.block_bytes)
+    # AND a sample of a quarter has those of the whole
+    assert compete(trace, CAPACITY // 4, load=4)[0][0].block_bytes == row.block_bytes
+
+
 def test_swap_in_memory_is_as_in_the_model(tmp_path: Path) -> None:
     # GIVEN more pages swapped out than memory holds, and files beside them
     draws = np.random.default_rng(3).integers(0, (3, 900, 8), (700, 3)).tolist()
@@ -168,6 +196,16 @@ def test_the_command_names_what_beats_the_placement(sample: TraceFolder) -> None
     beats = sure["elapsed_ns"] + sure["delayed_ns"] < answer["placement_elapsed_ns"]
     assert (f"{sure['rival']} (write-{sure['mode']}) beats" in done.stdout) == beats
     assert any("background time" in line for line in answer["assumptions"])
+    # AND it has a row a cache, and the quickest placement there is
+    assert answer["caches"] == [row | {"error_ns": 0} for row in rows]
+    best = read_recommendation(sample).best_placement
+    assert best is not None
+    assert best.answer.elapsed_ns < read_recommendation(sample).answer.elapsed_ns
+    assert (answer["placement"], answer["placement_elapsed_ns"]) == (
+        *("best", best.answer.elapsed_ns),
+    )
+    # AND who has no pool of ZFS is told what is best without
+    assert sure["rival"].startswith("ZFS") == (len(answer["headline"]) == 2)
 
 
 def test_what_a_cache_is_too_small_for_is_named(tmp_path: Path) -> None:
@@ -227,6 +265,29 @@ def test_the_cache_that_is_better_is_named(rows: list[CacheTimes], line: str) ->
         assert whole == lines[0] if lines else whole.startswith(f"{none} 9 s")
 
 
+@pytest.mark.parametrize(
+    ("rows", "second"),
+    [
+        ([row_of("ZFS log", 3), row_of("bcache", 5)], "bcache (write-back) beats it: 5 s."),
+        ([row_of("ZFS log", 3), row_of("bcache", 9)], "none does; bcache (write-back) takes 9 s."),
+        (
+            [row_of("ZFS log", 9), row_of("bcache", 11)],
+            "none does; bcache (write-back) takes 11 s.",
+        ),
+        ([row_of("ZFS log", 6), row_of("bcache", 5)], None),
+        ([row_of("ZFS log", 3)], None),
+    ],
+)
+def test_what_needs_no_pool_of_zfs_is_named_too(rows: list[CacheTimes], second: str | None) -> None:
+    static = Static("this", MIB, 9 * 10**9)
+    first, *others = headline(rows, static)
+    assert ("no cache beats" in first) == (rows[0].busy_ns >= static.elapsed_ns)
+    assert others == ([f"Without a pool of ZFS, {second}"] if second else [])
+    # AND the recommendation says so where it is better
+    beats = second is not None and "beats" in second
+    assert better(rows, static)[1:] == (others if beats else [])
+
+
 def test_the_answer_names_a_cache_that_is_better(sample: TraceFolder) -> None:
     advice = read_recommendation(sample)
     rows, _ = compete(charged_trace(sample, advice), CAPACITY)
@@ -235,10 +296,7 @@ def test_the_answer_names_a_cache_that_is_better(sample: TraceFolder) -> None:
     assert [[getattr(one, name) for name in names] for one in advice.caches] == [
         [getattr(row, name) for name in names] for row in rows
     ]
-    assert advice.best_placement is not None
-    least_ns = min(advice.answer.elapsed_ns, advice.best_placement.answer.elapsed_ns)
-    static = Static("the best placement", CAPACITY, least_ns)
-    named = better(rows, static)
+    named = better(rows, quickest(advice, advice.answer)[1])
     assert named
     assert advice.headline[-len(named) :] == named
 

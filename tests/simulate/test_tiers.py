@@ -64,6 +64,33 @@ def test_reads_go_to_pcm_and_writes_to_flash(folder: TraceFolder) -> None:
     assert result["headline"][1].endswith(f"a gain of {gain * 100:.1f} %.")
 
 
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({}, None),  # four extents, steps of a quarter
+        (
+            {"step_percent": 10},
+            "The capacity is 4 extents of 64 KiB, too few for mixes in steps of 10 %, which hold"
+            " whole extents.",
+        ),
+        (
+            {"extent_bytes": 1 << 20, "step_percent": 50},
+            "The capacity is 1 extent of 1 MiB, too few for mixes in steps of 50 %, which hold"
+            " whole extents; take smaller ones, such as --extent 512KiB.",
+        ),
+        ({"step_percent": 10, "capacity_bytes": 640 << 10}, None),
+    ],
+)
+def test_too_few_extents_for_a_mix_are_said_first(
+    options: dict[str, int], line: str | None, folder: TraceFolder
+) -> None:
+    first, *others = run(folder, **options)["headline"]
+    if line is None:
+        assert first.startswith("Static: without")
+    else:
+        assert (first, len(others)) == (line, 2)
+
+
 def test_tables_follow_the_schema_and_hold_no_nan(folder: TraceFolder) -> None:
     run(folder, is_dynamic=True, window_s=1.0)
     schemas = {

@@ -12,6 +12,8 @@ from tracekit.errors import UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
+    BEST,
+    Answer,
     Recommendation,
     charged_trace,
     choose_answer,
@@ -19,7 +21,7 @@ from tracekit.model.answer import (
     read_recommendation,
 )
 from tracekit.model.placement import ChargedTrace
-from tracekit.model.rival_kinds import SOURCES, CacheTimes, compete
+from tracekit.model.rival_kinds import SOURCES, CacheTimes, RivalRow, compete
 from tracekit.model.rival_sample import SAMPLES, choose_parts, compete_on_samples
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import RIVALS
@@ -37,9 +39,12 @@ class RivalsResult(Record):
     base_profile: str
     nvm_profile: str
     placement: str
+    """The quickest of the capacity: of roles, or `best` block by block."""
     placement_elapsed_ns: int
     base_elapsed_ns: int
     headline: list[str]
+    caches: list[RivalRow]
+    """As in the table."""
     too_small: list[str]
     assumptions: list[str]
 
@@ -64,16 +69,16 @@ def simulate_rivals(
     trace = replace(charged_trace(folder, advice), on_rows=on_rows)
     rows, too_small = compete(trace, answer.capacity_bytes)
     is_empty = not any(one.requests for one in advice.roles.values())
-    name = f"the placement ({placement_name(answer.placement)})"
-    static = Static(name, answer.capacity_bytes, answer.elapsed_ns)
+    placed, static = quickest(advice, answer)
     result = RivalsResult(
         capacity_bytes=answer.capacity_bytes,
         base_profile=advice.base_profile,
         nvm_profile=advice.nvm_profile,
-        placement=answer.placement,
-        placement_elapsed_ns=answer.elapsed_ns,
+        placement=placed,
+        placement_elapsed_ns=static.elapsed_ns,
         base_elapsed_ns=answer.base_elapsed_ns,
         headline=[NOTHING] if is_empty else headline(rows, static),
+        caches=rows,
         too_small=[] if is_empty else too_small,
         assumptions=list(SOURCES),
     )
@@ -85,7 +90,7 @@ def simulate_rivals(
 def add_caches(advice: Recommendation, trace: ChargedTrace) -> None:
     """Add what each cache of the answer's capacity takes; the headline names one that is better."""
     requests = sum(one.requests for one in advice.roles.values())
-    answer, best = advice.answer, advice.best_placement
+    answer = advice.answer
     if advice.is_open or not requests or not answer.capacity_bytes:
         return
     parts = choose_parts(requests, answer.capacity_bytes)
@@ -106,10 +111,7 @@ def add_caches(advice: Recommendation, trace: ChargedTrace) -> None:
         rows, _ = compete(trace, answer.capacity_bytes)
         names = CacheTimes.__struct_fields__
         advice.caches = [CacheTimes(**{one: getattr(row, one) for one in names}) for row in rows]
-    least_ns = min(answer.elapsed_ns, best.answer.elapsed_ns if best else answer.elapsed_ns)
-    advice.headline += better(
-        advice.caches, Static("the best placement", answer.capacity_bytes, least_ns)
-    )
+    advice.headline += better(advice.caches, quickest(advice, answer)[1])
 
 
 @dataclass(frozen=True)
@@ -126,21 +128,57 @@ class Static:
         return f"{self.name} takes {format_duration(self.elapsed_ns)} of I/O"
 
 
+def quickest(advice: Recommendation, answer: Answer) -> tuple[str, Static]:
+    """Return the quickest placement of an answer's capacity, and its name: of roles, or `best`."""
+    size = answer.capacity_bytes
+    best = advice.best_placement
+    known = [best.answer, *best.answers] if best is not None else []
+    least_ns = min(
+        (one.elapsed_ns for one in known if one.capacity_bytes == size), default=answer.elapsed_ns
+    )
+    if least_ns < answer.elapsed_ns:
+        return BEST, Static("the best placement, block by block,", size, least_ns)
+    name = f"the placement ({placement_name(answer.placement)})"
+    return answer.placement, Static(name, size, answer.elapsed_ns)
+
+
+def firsts(rows: Sequence[CacheTimes]) -> list[CacheTimes]:
+    """Return the quickest cache, its own work included, and if it needs a pool the next without."""
+    found = sorted(rows, key=lambda row: row.busy_ns + row.error_ns)
+    others = [one for one in found if not one.needs_pool]
+    return found[:1] + (others[:1] if found and found[0].needs_pool else [])
+
+
+def beating(rows: Sequence[CacheTimes], static: Static) -> list[tuple[str, CacheTimes]]:
+    """Return the caches of `firsts` that beat a placement, each with its sentence."""
+    size = format_size(static.capacity_bytes)
+    found = [one for one in firsts(rows) if one.busy_ns + one.error_ns < static.elapsed_ns]
+    return [
+        (
+            f"Without a pool of ZFS, {one.title} beats it: {one.times}."
+            if number
+            else f"With {size}, {one.title} beats the placement: {one.times}; {static.takes}.",
+            one,
+        )
+        for number, one in enumerate(found)
+    ]
+
+
 def better(rows: Sequence[CacheTimes], static: Static) -> list[str]:
     """Name the cache that beats a placement by most, its own work included, if one does."""
-    best = min(rows, key=lambda row: row.busy_ns + row.error_ns, default=None)
-    if best is None or best.busy_ns + best.error_ns >= static.elapsed_ns:
-        return []
-    size = format_size(static.capacity_bytes)
-    return [f"With {size}, {best.title} beats the placement: {best.times}; {static.takes}."]
+    return [line for line, _ in beating(rows, static)]
 
 
 def headline(rows: Sequence[CacheTimes], static: Static) -> list[str]:
-    """Say which cache beats a placement, or that none does."""
+    """Say which cache beats a placement, or that none does; also without a pool of ZFS."""
     size = format_size(static.capacity_bytes)
     if not rows:
         return [f"{size} are too small for each of the caches."]
-    quick = min(rows, key=lambda row: row.busy_ns)
-    return better(rows, static) or [
-        f"With {size} no cache beats the placement: {static.takes}, {quick.title} {quick.times}."
-    ]
+    lines, named = better(rows, static), firsts(rows)
+    if not lines:
+        takes = f"{static.takes}, {named[0].title} {named[0].times}"
+        lines = [f"With {size} no cache beats the placement: {takes}."]
+    rest = (
+        f"Without a pool of ZFS, none does; {one.title} takes {one.times}." for one in named[1:]
+    )
+    return [*lines, *rest][: len(named)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -31,9 +31,9 @@ from tracekit.model.best_placement import OnNvm, blocks_of, time_ps
 from tracekit.model.endurance import DAYS_A_YEAR, Step, a_day, lasting, read_writes
 from tracekit.model.footprint_growth import footprint
 from tracekit.model.gain_range import choose_cut
-from tracekit.model.placement import ChargedTrace, curves_at
+from tracekit.model.placement import COVERAGES, ChargedTrace, Curves, curves_at, to_ns
 from tracekit.model.service_times import GUESSED
-from tracekit.model.shared_nvm import Share, Tenant, share_nvm, tenant_of
+from tracekit.model.shared_nvm import Share, Tenant, share_nvm
 from tracekit.store import TraceFolder, write_results
 from tracekit.units import BLOCK_BYTES, DAY_NS, GB, PAGE_BYTES, format_duration, format_size
 
@@ -98,6 +98,8 @@ class Purchase(Record):
     chosen: str | None
     shares: list[Share]
     shared_bytes: int | None
+    shared_device: str | None
+    """Of which device: the chosen one, else that of the recommendation."""
     not_offered: list[str]
     """Faster than the base, but without a price or a capacity."""
     headline: list[str]
@@ -184,11 +186,9 @@ def simulate_purchase(
 ) -> Purchase:
     """Write simulations/purchase.json and return it."""
     advice = read_recommendation(folder)
-    trace = choice.charged_trace(folder, advice)
-    wanted, not_offered = _devices(trace.devices.base, options)
-    loads = [_Load(folder, trace)]
-    if options.share:
-        loads = _loads(folder, options.share, advice)
+    loads = _loads(folder, options.share, advice)
+    bases = [one.trace.devices.base for one in loads]
+    wanted, not_offered = _devices(min(bases, key=_time_us), options)
     market = _Market(loads, options)
     offers: list[Offer] = []
     for number, device in enumerate(wanted):
@@ -203,15 +203,18 @@ def simulate_purchase(
         chosen=None,
         shares=[],
         shared_bytes=None,
+        shared_device=None,
         not_offered=not_offered,
         headline=[],
     )
-    if options.share:
-        found.shared_bytes = options.capacity_bytes or advice.answer.capacity_bytes
-        tenants = [one.tenant for one in loads if one.tenant is not None]
-        found.shares = share_nvm(tenants, found.shared_bytes)
     chosen = choose_offer(found.offers)
     found.chosen = None if chosen is None else chosen.device
+    if options.share:
+        found.shared_bytes = options.capacity_bytes or advice.answer.capacity_bytes
+        named = {one.name: one for one in wanted}
+        device = named.get(found.chosen or "", advice.profiles[1])
+        found.shared_device = device.name
+        found.shares = market.shares(device, found.shared_bytes)
     found.headline = headline(found, chosen, doubts=[*_doubts(advice, loads, chosen)])
     write_results(folder, RESULT, result=found, tables={})
     return found
@@ -244,11 +247,11 @@ def _time_us(device: Profile) -> float:
 
 @dataclass(frozen=True)
 class _Load:
-    """A trace, and its curve where it shares the NVM with others."""
+    """A trace, with a name where it shares the NVM with others."""
 
     folder: TraceFolder
     trace: ChargedTrace
-    tenant: Tenant | None = None
+    name: str = ""
 
     @property
     def footprint_bytes(self) -> int:
@@ -256,20 +259,34 @@ class _Load:
 
     def placed(self, device: Profile, usable: int) -> Placed:
         """Return what `recommend` would place block by block on so many bytes of a device."""
-        trace = replace(self.trace, devices=DevicePair(self.trace.devices.base, device))
-        grid = choice.make_grid(
-            trace.touched.role_blocks().tolist(), (usable,), max_bytes=usable or None
-        )
-        grid = choice.only_shown(grid)
-        curves = curves_at(trace, grid.fine)
-        best = find_best(
-            trace,
-            curves,
-            grid=replace(grid, shown=np.array([grid.headline])),
-            cut=choose_cut(self.folder),
-            is_mixed=bool((self.folder.info.hotness or {}).get("mixed_role_blocks")),
-        )
+        trace, grid, curves = self._on(device, (usable,))
+        best = self._best(trace, curves, replace(grid, shown=np.array([grid.headline])))
         return replace(placed_by(self.folder, trace, best=best), base_ps=curves.base_total_ps)
+
+    def tenant(self, device: Profile) -> Tenant:
+        """Return what it saves at some capacities of a device, by roles and block by block."""
+        trace, grid, curves = self._on(device)
+        best = self._best(trace, curves, grid)
+        base_ns = to_ns(curves.base_total_ps)
+        answers = [
+            *choice.find_answers(curves, COVERAGES[0]).by_point,
+            *(best.placement.answers if best is not None else ()),
+        ]
+        points = tuple((one.capacity_bytes, base_ns - one.elapsed_ns) for one in answers)
+        return Tenant(self.name, base_ns, self.folder.info.clock.duration_ns, points)
+
+    def _on(
+        self, device: Profile, usable: tuple[int, ...] = ()
+    ) -> tuple[ChargedTrace, choice.Grid, Curves]:
+        trace = replace(self.trace, devices=DevicePair(self.trace.devices.base, device))
+        most = usable[0] if usable and usable[0] else None
+        grid = choice.make_grid(trace.touched.role_blocks().tolist(), usable, max_bytes=most)
+        grid = choice.only_shown(grid)
+        return trace, grid, curves_at(trace, grid.fine)
+
+    def _best(self, trace: ChargedTrace, curves: Curves, grid: choice.Grid) -> Best | None:
+        is_mixed = bool((self.folder.info.hotness or {}).get("mixed_role_blocks"))
+        return find_best(trace, curves, grid=grid, cut=choose_cut(self.folder), is_mixed=is_mixed)
 
 
 @dataclass(frozen=True)
@@ -278,6 +295,13 @@ class _Market:
 
     loads: Sequence[_Load]
     options: PurchaseOptions
+    tenants: dict[Profile, list[Tenant]] = field(default_factory=dict)
+
+    def shares(self, device: Profile, capacity_bytes: int) -> list[Share]:
+        """Divide so much of a device between the traces, by what it saves each of them."""
+        if device not in self.tenants:
+            self.tenants[device] = [one.tenant(device) for one in self.loads]
+        return share_nvm(self.tenants[device], capacity_bytes)
 
     def offers(self, device: Profile) -> list[Offer]:
         """Return one device, and as many as take what is touched until the warranty ends."""
@@ -301,11 +325,11 @@ class _Market:
 
     def _placed(self, device: Profile, usable: int, touched: int) -> list[Placed]:
         """Return what each trace has there: all that it touched, or its share of what is scarce."""
-        tenants = [one.tenant for one in self.loads if one.tenant is not None]
         sizes = [one.footprint_bytes for one in self.loads]
         if usable < touched:
-            shares = share_nvm(tenants, usable)
-            sizes = [one.capacity_bytes for one in shares] if tenants else [usable]
+            is_shared = len(self.loads) > 1
+            shares = self.shares(device, usable) if is_shared else []
+            sizes = [one.capacity_bytes for one in shares] if is_shared else [usable]
         return [one.placed(device, size) for one, size in zip(self.loads, sizes, strict=True)]
 
     def _offer(self, placed: Sequence[Placed], count: int, capacity_bytes: int) -> Offer:
@@ -498,7 +522,8 @@ def headline(found: Purchase, chosen: Offer | None, *, doubts: Sequence[str]) ->
         lines.append(f"Without a price or capacity, and left out: {', '.join(found.not_offered)}.")
     lines += [
         f"{share.trace} gets {format_size(share.capacity_bytes)} of the shared"
-        f" {format_size(found.shared_bytes or 0)}: {share.saved_ratio:.1%} of its time;"
+        f" {format_size(found.shared_bytes or 0)} of {found.shared_device}:"
+        f" {share.saved_ratio:.1%} of its time;"
         f" the next {format_size(share.step_bytes)} would save {share.marginal_ratio:.2%}."
         for share in found.shares
     ]
@@ -525,15 +550,18 @@ def _doubts(advice: Recommendation, loads: Sequence[_Load], chosen: Offer | None
     """Yield on which guesses all offers rest: the base device, writes a day, the capture."""
     if advice.base.kind == GUESSED and advice.base.sentence is not None:
         yield advice.base.sentence
+    if any(one.trace.devices.base != loads[0].trace.devices.base for one in loads):
+        bases = ", ".join(f"{one.name} {one.trace.devices.base.name}" for one in loads)
+        yield f"Each trace is on a base device of its own: {bases}."
     lasts_ns = [one.folder.info.clock.duration_ns for one in loads]
     if 0 < min(lasts_ns) < DAY_NS:
         yield _guess(*lasts_ns)
     for one in loads:
         # No capture touches a whole device: what is said of that is left out.
         blocks = one.folder.require("blocks", made_by="classify")
-        size = 0 if one.tenant or chosen is None else chosen.capacity_bytes
+        size = 0 if one.name or chosen is None else chosen.capacity_bytes
         whole, touched = (footprint(blocks, each).sentences for each in (size, 0))
-        of = f"Of {one.tenant.trace}: " if one.tenant else ""
+        of = f"Of {one.name}: " if one.name else ""
         for sentence in (*whole[: len(whole) - len(touched)], *touched):
             yield of + sentence
 
@@ -613,7 +641,12 @@ def warning_of(folder: TraceFolder, trace: ChargedTrace, *, best: Best | None) -
 
 
 def _loads(folder: TraceFolder, share: Sequence[Path], like: Recommendation) -> list[_Load]:
-    """Return the traces that share the NVM, named so that they can be told apart."""
+    """Return the traces that share the NVM, named so that they can be told apart, each on its base.
+
+    InputError for one of another kind of time, or without a duration.
+    """
+    if not share:
+        return [_Load(folder, choice.charged_trace(folder, like))]
     paths = [path.resolve() for path in (folder.path, *share)]
     if len(set(paths)) < len(paths):
         raise UsageError("--share: a trace cannot share the NVM with itself")
@@ -622,6 +655,14 @@ def _loads(folder: TraceFolder, share: Sequence[Path], like: Recommendation) -> 
     for path, given in zip(paths, (folder.path, *share), strict=True):
         one = TraceFolder(given)
         advice = read_recommendation(one)
-        tenant = tenant_of(one, path.name if is_known else str(given), advice=advice, like=like)
-        found.append(_Load(one, choice.charged_trace(one, advice), tenant))
+        if advice.queueing != like.queueing:
+            raise InputError(
+                f"{given}: its recommendation has queueing {advice.queueing}, the other"
+                f" {like.queueing}",
+                hint="run recommend on both with the same --queueing",
+            )
+        if not one.info.clock.duration_ns:
+            raise InputError(f"{given}: its duration is not known, so its load cannot be compared")
+        name = path.name if is_known else str(given)
+        found.append(_Load(one, choice.charged_trace(one, advice), name))
     return found

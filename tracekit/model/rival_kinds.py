@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 import numpy as np
@@ -25,6 +25,8 @@ MOST_BLOCKS = (1 << 30) - 1
 BLOCK_STATE_BYTES = 72
 """What a simulation keeps of a block that the trace touches."""
 MOST_STATE_BYTES = 256 * MIB
+CHUNK_STEP, MOST_CHUNKS = 32 * KIB, 1_000_000
+ZFS = "ZFS "
 LZ4_RATIO = 2.084
 LZ4_PS = (4096 * 10**6 // 422, 4096 * 10**6 // 1820)
 """What a page of 4 KiB takes to be compressed and decompressed."""
@@ -50,6 +52,13 @@ class Kind:
         """The smallest capacity."""
         return 2 * self.settings.get("bucket_blocks", 1) * self.block_bytes
 
+    def of(self, capacity_bytes: int) -> Kind:
+        """Return it as it is made of so much: LVM has few chunks, so that they grow."""
+        if self.kind != "dm-cache":
+            return self
+        chunk = -(-capacity_bytes // (MOST_CHUNKS * CHUNK_STEP)) * CHUNK_STEP
+        return replace(self, block_bytes=max(chunk, self.block_bytes))
+
 
 def _written(*modes: str, name: str, kind: str, **settings: int) -> list[Kind]:
     block_bytes = settings.pop("block_bytes", BLOCK_BYTES)
@@ -63,7 +72,7 @@ KINDS = (
     ),
     *_written(
         *("through", "back"), name="dm-cache", kind="dm-cache",
-        block_bytes=256 * KIB, high_percent=75, low_percent=75,
+        block_bytes=64 * KIB, high_percent=75, low_percent=75,
     ),
     *_written(
         *("through", "back"), name="bcache", kind="bcache",
@@ -90,8 +99,9 @@ SOURCES = (
     "dm-writecache: blocks of 4 KiB, watermarks of 50 and 45 %, autocommit after 1 s or 65,536"
     " blocks, each flush to both devices, as of a block device (kernel,"
     " admin-guide/device-mapper/writecache.rst)",
-    "dm-cache: blocks of 256 KiB, policy smq, simplified: promoted by seconds of use, evicted by"
-    " LRU (kernel, admin-guide/device-mapper/cache.rst)",
+    "dm-cache: blocks as LVM's chunks, of 64 KiB, or of as many times 32 KiB more as make at most"
+    " 1,000,000 (lvmcache(7)), policy smq, simplified: promoted by seconds of use, evicted by LRU"
+    " (kernel, admin-guide/device-mapper/cache.rst)",
     "bcache: buckets of 512 KiB, sequential_cutoff of 4 MiB, writeback_percent of 10 (kernel,"
     " admin-guide/bcache.rst)",
     "Open CAS: lines of 4 KiB, ALRU with 120 s, sequential cutoff of 1 MiB when full"
@@ -126,6 +136,11 @@ class CacheTimes(Record, kw_only=True):
     def busy_ns(self) -> int:
         """Elapsed time with the background work of the base device that finds no idle time."""
         return self.elapsed_ns + self.delayed_ns
+
+    @property
+    def needs_pool(self) -> bool:
+        """Whether it is a part of a pool of ZFS."""
+        return self.rival.startswith(ZFS)
 
     @property
     def title(self) -> str:
@@ -175,10 +190,10 @@ def compete(
     """Return what each cache of a capacity does with a trace, and those that it is too small for.
 
     They go through the requests together, as many at a time as memory allows. Each request stands
-    for `load` of them where the base device is to be idle.
+    for `load` of them where the base device is to be idle, and the capacity for as many of it.
     """
     has_swap = trace.touched.role_blocks()[ROLES.index("swap")] > 0
-    known = [one for one in KINDS if has_swap or not one.is_memory]
+    known = [one.of(capacity_bytes * load) for one in KINDS if has_swap or not one.is_memory]
     fitting = [one for one in known if capacity_bytes >= one.least_bytes]
     too_small = list(dict.fromkeys(one.name for one in known if one not in fitting))
     pages = {size: page_keys(trace.touched, size) for size in {one.block_bytes for one in fitting}}

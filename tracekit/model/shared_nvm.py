@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.arrow import Integers
-from tracekit.errors import InputError
 from tracekit.metadata import Record
-from tracekit.model.answer import Recommendation
-from tracekit.store import TraceFolder
 
 Floats = NDArray[np.float64]
 LARGEST_STATES = 200_000
@@ -45,28 +42,6 @@ class Tenant:
                 best[size] = saved
         saved_ns = np.array(list(best.values()), float)
         return Curve(np.array(list(best), np.int64), saved_ns / self.duration_ns * 3600)
-
-
-def tenant_of(
-    folder: TraceFolder, name: str, *, advice: Recommendation, like: Recommendation
-) -> Tenant:
-    """Return a trace by its recommendation; InputError for one on other devices than `like`."""
-    for key in ("base_profile", "nvm_profile", "queueing"):
-        if getattr(advice, key) != getattr(like, key):
-            raise InputError(
-                f"{folder.path}: its recommendation has {key} {getattr(advice, key)}, the other"
-                f" {getattr(like, key)}",
-                hint="run recommend on both with the same devices",
-            )
-    duration_ns = folder.info.clock.duration_ns
-    if not duration_ns:
-        raise InputError(
-            f"{folder.path}: its duration is not known, so its load cannot be compared"
-        )
-    base_ns, best = advice.answer.base_elapsed_ns, advice.best_placement
-    answers = [*advice.answers, *(best.answers if best is not None else ())]
-    points = tuple((one.capacity_bytes, base_ns - one.elapsed_ns) for one in answers)
-    return Tenant(name, base_ns, duration_ns, points)
 
 
 class Share(Record):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tracekit.model.tier_mixes import (
     read_extents,
 )
 from tracekit.model.tier_study import (
+    MIN_EXTENT_BYTES,
     STEPS,
     Step,
     Study,
@@ -158,7 +159,7 @@ def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
 def _headline(study: Study, methods: Configurations) -> list[str]:
     first = study.tiers[0].name
     unit = f"IOPS per {study.currency}/GB" if study.currency else "IOPS per unit of price"
-    lines = []
+    lines = list(_too_few(study))
     for method, named in methods.items():
         without, with_first = named[f"best without {first}"], named[f"best with {first}"]
         gain = with_first.iops_per_price / without.iops_per_price - 1
@@ -176,6 +177,20 @@ def _headline(study: Study, methods: Configurations) -> list[str]:
                 f" {format_size(demoted)} to slower ones."
             )
     return lines
+
+
+def _too_few(study: Study) -> Iterator[str]:
+    """Yield that a step between mixes is less than an extent, and which extents would do."""
+    count, size, parts = study.capacity_extents, study.options.extent_bytes, study.mixes.parts
+    if count >= parts:
+        return
+    less = max(1 << (count * size // parts).bit_length() - 1, MIN_EXTENT_BYTES)
+    hint = f"; take smaller ones, such as --extent {format_size(less).replace(' ', '')}"
+    extents = "extent" if count == 1 else "extents"
+    yield (
+        f"The capacity is {count:,} {extents} of {format_size(size)}, too few for mixes in steps of"
+        f" {100 // parts} %, which hold whole extents{hint if less < size else ''}."
+    )
 
 
 def _sentence(one: Configuration, unit: str) -> str:

@@ -26,8 +26,8 @@ from tracekit.commands.options import option
         metavar="SIZE",
     ),
     share=option(
-        "Other trace folder, with a recommendation for the same devices, that shares the NVM. Can"
-        " be repeated.",
+        "Other trace folder with a recommendation that shares the NVM, from a base device of its"
+        " own. Can be repeated.",
         metavar="TRACE",
     ),
     profiles=options.PROFILES,
