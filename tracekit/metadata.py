@@ -140,6 +140,8 @@ class Loss(Record):
     abandoned: Count | UnsetType = UNSET
     backwards: Count | UnsetType = UNSET
     forced: Count | UnsetType = UNSET
+    is_counted: bool | UnsetType = UNSET
+    """False: a recording was cut, and more is lost than `dropped`, nobody knows how much."""
 
 
 class Inference(Record):
@@ -237,10 +239,15 @@ def parse_object(text: bytes, file: Path, *, hint: str) -> dict[str, Any]:
     """Return the JSON object that is the content of a file; raise InputError if it is none.
 
     Numbers that are not finite and halves of surrogate pairs are rejected: no later file could hold
-    them.
+    them; and a key that an object has twice, of which each reader takes another one.
     """
     try:
-        content = json.loads(text.decode(), parse_constant=_reject, parse_float=_finite)
+        content = json.loads(
+            text.decode(),
+            parse_constant=_reject,
+            parse_float=_finite,
+            object_pairs_hook=_with_each_key_once,
+        )
         check_depth(content)
         json.dumps(content, ensure_ascii=False).encode()
     except RecursionError:
@@ -252,6 +259,14 @@ def parse_object(text: bytes, file: Path, *, hint: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{file}: JSON, but no object in braces", hint=hint)
     return content
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} comes twice")
+    return made
 
 
 def _reject(name: str) -> float:
@@ -323,6 +338,8 @@ def impossible_values(what: str, error: Exception) -> InputError:
 STAGE = "parse"
 
 ADVICE = {
+    "ended_early": "take counts for those of a part of the time",
+    "absent_files": "give these, too: their events are missing; nothing if the CPUs were offline",
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
     "no_sequence_numbers": "the source cannot tell lost records; trust the tracer's own loss count",
     "unmatched_events": "expected at both ends of a capture; many of them mean lost records",
@@ -339,6 +356,8 @@ ADVICE = {
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",
+    "assumed_values": "trust no duration, rate, size or answer that rests on them",
+    "lone_places": "take these lines out if their places are wrong: they stretch the device",
     "lone_times": "take these lines out if their times are wrong: they stretch the trace",
     "rounded_places": "check the unit of places",
     "given_layout": "classify again without --layout for the trace's own",
@@ -352,6 +371,7 @@ ADVICE = {
     "sampled_accesses": "take shares of all samples only: of neighbours in time nothing is known",
     "traced_times": "take durations of short calls for upper bounds; think time is longer, too",
     "unseen_operations": "reads and writes by io_uring and libaio are not in the trace",
+    "foreign_calls": "capture with --source strace, which follows programs of all kinds",
     "cloned_ranges": "take their rows for changes of metadata; a replay copies the bytes",
     "left_out_calls": "nothing if they are few: no file operation stands for them",
     "unknown_offsets": "capture from the start of the program, with --below its files",

@@ -270,7 +270,11 @@ UNITS = _stored("""
     device string: device of its first touched block
     first_block int64: its first 4 KiB block; of files and roles the first that was touched
     blocks int64: touched 4 KiB blocks
-    bytes int64: what it takes of the NVM, also where the trace did not touch it
+    bytes int64: its size, also where the trace did not touch it
+    along_bytes int64: touched bytes outside of it that go along, as metadata and journal
+    taken_bytes int64: what it takes of the NVM as it is carried out, but for what it shares with
+        others: 8 MiB of a file system for files, 4 MiB of LVM's own for extents of a volume,
+        and what dividing the NVM takes
     saving_ns int64: how much shorter the trace got when it moved, after those that moved before
     is_placed bool: the answer places it
 """)

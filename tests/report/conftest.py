@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.folder import HOSTILE, make_folder
-from tests.report.golden import make_full_folder
+from tests.report.golden import full_folder
 from tracekit.report.page import report
 from tracekit.store import TraceFolder
 
@@ -26,7 +26,7 @@ def parsed(tmp_path: Path) -> TraceFolder:
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the page that has every section."""
     place = tmp_path_factory.mktemp("full")
-    made = report(make_full_folder(place / "trace"), place / "report.html")
+    made = report(full_folder(tmp_path_factory), place / "report.html")
     assert made.missing == {}
     return made.path.read_text(encoding="utf-8")
 

@@ -10,8 +10,11 @@ from contextlib import chdir
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from tests.command_line import succeed
 from tests.report.folder import make_folder, write_measurements
+from tests.shared import made_once
 from tests.simulate.memory_models import some_accesses, with_accesses
 from tracekit import __version__
 from tracekit.model.recommend import RecommendOptions, recommend
@@ -47,6 +50,12 @@ def make_full_folder(path: Path) -> TraceFolder:
             succeed(*command.split())
     write_measurements(TraceFolder(path))
     return TraceFolder(path)
+
+
+def full_folder(factory: pytest.TempPathFactory) -> TraceFolder:
+    """Return the folder of `make_full_folder` that all tests of a run read."""
+    place = made_once(factory, "full", lambda place: make_full_folder(place / "trace"))
+    return TraceFolder(place / "trace")
 
 
 class Text(HTMLParser):

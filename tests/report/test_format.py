@@ -29,6 +29,18 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("jbd2/sda2-8", "jbd2/sda2-8"),
+        ("a process that has a long name", "a process that …"),
+        ("/docker/7b1f/of/postgres", "…7b1f/of/postgres"),
+    ],
+)
+def test_a_long_name_keeps_what_tells_most(name: str, text: str) -> None:
+    assert fmt.shortened(name, len(text)) == text
+
+
+@pytest.mark.parametrize(
     ("shown", "value", "text"),
     [
         (fmt.count, 0, "0"),

@@ -229,7 +229,7 @@ def test_a_bar_of_a_cache_has_the_colour_of_its_verdict() -> None:
     bars = caches.rival_bars(table, {"placement_elapsed_ns": 5, "base_elapsed_ns": 9})
     assert bars.to_numpy().tolist() == [
         ["base device alone", "slate", 9],
-        ["as recommended", "purple", 5],
+        ["the quickest placement", "purple", 5],
         ["bcache, back", "green", 4],
         ["zram", "green", 4],
         ["ZFS log, back", "orange", 5],

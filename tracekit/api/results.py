@@ -318,7 +318,7 @@ class Replay(Result):
     @property
     def is_of_files(self) -> bool:
         """Whether file operations were replayed, and not requests."""
-        return "operations" in self.summary.get("counts", {})
+        return "directory" in self.summary
 
     @property
     def latency(self) -> Relation:

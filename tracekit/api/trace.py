@@ -286,15 +286,22 @@ class Trace(Tables):
         speed: float | str = "1",
         limit: int | None = None,
         cache: choices.CacheState = "sync",
+        no_space_check: bool = False,
         name: str = "latest",
         force: bool = False,
         keep: bool = False,
+        dry_run: bool = False,
     ) -> Replay:
         """Replay the file operations of a capture of files in the directory `files`."""
         from tracekit.replay.run import FileReplayOptions, replay_files
 
         options = values.chosen(
-            FileReplayOptions, locals(), directory=Path(files), keeps_files=keep, overwrite=force
+            FileReplayOptions,
+            locals(),
+            directory=Path(files),
+            keeps_files=keep,
+            overwrite=force,
+            is_dry_run=dry_run,
         )
         summary, is_partial = replay_files(self.folder, options)
         return Replay(self, summary, is_partial)

@@ -96,8 +96,10 @@ def listing(words: Sequence[str]) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """Return a name of at most so many characters."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    """Return a name of at most so many characters; of a path its end, which tells more."""
+    if len(name) <= most:
+        return name
+    return f"…{name[1 - most :]}" if name.startswith("/") else f"{name[: most - 1]}…"
 
 
 def printable(text: Any) -> str:

@@ -468,7 +468,7 @@ def _best_of_budgets(table: pd.DataFrame, column: str, what: str) -> list[str]:
 
 
 RIVAL_KEYS = {
-    "placement": Key("purple", "as recommended"),
+    "placement": Key("purple", "the quickest placement"),
     "base": Key("slate", "base device alone"),
     "better": Key("green", "takes less than the placement"),
     "busy": Key("orange", "takes less without its background work"),
@@ -496,7 +496,7 @@ def rival_bars(table: pd.DataFrame, answer: Mapping[str, Any]) -> pd.DataFrame:
     static_ns = answer["placement_elapsed_ns"]
     bars = [
         ("base device alone", "base", answer["base_elapsed_ns"]),
-        ("as recommended", "placement", static_ns),
+        ("the quickest placement", "placement", static_ns),
     ]
     for row in rows(table):
         busy_ns = row.elapsed_ns + row.delayed_ns
