@@ -1,26 +1,56 @@
-"""How the tests are run: the long ones first, and a worker more than there are processors."""
+"""How the tests are run: in which order, and by how many workers."""
 
 import fcntl
 import gc
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tracekit.capture.recovery import give_back_settings
+from tracekit.errors import TracekitError
+
 ROOT = Path(__file__).parent.parent
 FAILED = list[str]()
+TAKEN: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGHUP: lambda *_: None,
+}
+PLAYS_NOTHING = (
+    *("simulate", "capture", "import_", "analyzers", "decode", "classify", "layout", "parse"),
+)
+"""Folders whose tests replay nothing, so that who uses a target does not matter to them."""
+
+
+def pytest_configure() -> None:
+    """Take the signals that a script's jobs in the background ignore, or nohup's: so would ours.
+
+    A hangup still ends no test run that ignores it, but what a test starts.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, TAKEN[number])
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Remove the partitions that free loop devices have kept of files that are no longer theirs.
+    """Remove what runs left that were killed: partitions of loop devices, settings of the tracer.
 
-    Whoever takes such a device next would have them, and capture and replay see them.
+    Free loop devices keep partitions of files that are no longer theirs: whoever takes such a
+    device next would have them, and capture and replay see them.
     """
     if hasattr(session.config, "workerinput") or os.geteuid() != 0:
         return
+    with suppress(TracekitError):  # a capture runs
+        for note in give_back_settings()[0]:
+            sys.stderr.write(f"{note}\n")
     for disk in Path("/sys/block").glob("loop*"):
         if not (disk / "loop").exists() and any(disk.glob("loop*p*")):
             words = ("partx", "--delete", f"/dev/{disk.name}")
@@ -42,16 +72,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many workers `-n auto` starts: some tests wait for disks, signals and times."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Return how many workers `-n auto` starts: one captures, others wait for disks and times."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Run a test that others would see on no other worker's side, nor on another run's.
+    """Run a test that players of others would see beside none of them, nor of another run.
 
     Who wants to be alone holds the turn until all others have ended, so that none begins meanwhile.
     """
+    if item.path.parent.name in PLAYS_NOTHING:
+        return (yield)
     is_alone = item.get_closest_marker("alone") is not None
     place = Path(tempfile.gettempdir()) / f"tracekit-tests-{os.geteuid()}"
     with open(f"{place}.turn", "w") as turn, open(f"{place}.use", "w") as use:
@@ -63,14 +95,38 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run the tests that share what their module makes, the slow ones first."""
+    """Let one worker run the tests that share what their module makes, or that wait for each other.
+
+    Those that capture wait for the tracer and use little of a processor: the first worker does them
+    while others do the rest. Those that are alone come when what is left can run beside them.
+    """
     for item in items:
         assert isinstance(item, pytest.Function)
         fixtures = item._fixtureinfo.name2fixturedefs.values()
-        has_group = item.get_closest_marker("xdist_group") is not None
-        if not has_group and any(one.scope == "module" for found in fixtures for one in found):
+        if item.get_closest_marker("xdist_group") is not None:
+            pass
+        elif item.get_closest_marker("alone") is not None:
+            item.add_marker(pytest.mark.xdist_group("alone"))
+        elif item.path.parent.name == "capture":
+            item.add_marker(pytest.mark.xdist_group("kernel"))
+        elif any(one.scope == "module" for found in fixtures for one in found):
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> tuple[bool | int, ...]:
+    """Return what tests are sorted by: those that capture, slow ones, replays, the rest."""
+    group = item.get_closest_marker("xdist_group")
+    name, folder = group.args[0] if group else "", item.path.parent.name
+    beside_alone = folder in PLAYS_NOTHING
+    return (
+        name != "kernel",
+        item.get_closest_marker("slow") is None,
+        beside_alone,
+        name == "alone",
+        PLAYS_NOTHING.index(folder) if beside_alone else 0,
+        not name,
+    )
 
 
 def pytest_collection_finish() -> None:
