@@ -9,7 +9,7 @@ from tests.crash.crashing import Crashes, part
 from tests.crash.ext4 import LOG_ONLY, NOTHING, file_system
 from tests.crash.power_cut import Disk
 from tests.crash.watched import Call, Commands
-from tracekit.capture import files
+from tracekit.capture import strace
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("crash")]
 KILLS = 1
@@ -18,8 +18,8 @@ SHOWN = 5
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_a_crash_leaves_is_old_or_new(commands: Commands, bases: Bases, case: Case) -> None:
-    if case.words[0] == "capture" and files.probe() is not None:
-        pytest.skip(f"file operations cannot be captured: {files.probe()}")
+    if case.words[0] == "capture" and strace.probe() is not None:
+        pytest.skip(f"file operations cannot be captured: {strace.probe()}")
     # GIVEN a command in a folder with other files of the user's
     crashes = Crashes(commands, bases, case)
     # WHEN the power is cut behind each of its calls, THEN the disk has the old or the new

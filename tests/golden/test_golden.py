@@ -41,7 +41,7 @@ def test_the_demo_takes_the_sample_to_a_report_and_an_answer(
     (demo,) = (step for step in session if step.command == "make demo")
     headline = json.loads((trace / "recommendation.json").read_text())["headline"]
     assert demo.output.splitlines() == ["report: out/demo/report.html", "", *headline]
-    assert len(headline) == 8
+    assert len(headline) == 9
     # THEN the report says that first, and lacks nothing
     page = (trace / "report.html").read_text()
     assert "Not in this report yet" not in page

@@ -11,7 +11,7 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke
 from tests.hostile.things import THINGS
-from tests.report.golden import make_full_folder
+from tests.report.golden import full_folder
 from tracekit.errors import TracekitError, foreign_error
 from tracekit.store import TraceFolder
 
@@ -52,7 +52,7 @@ def act(command: str, place: Path) -> BaseException | None:
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
     """Return a folder with all that a report can show."""
-    return make_full_folder(tmp_path_factory.mktemp("whole") / "trace")
+    return full_folder(tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)

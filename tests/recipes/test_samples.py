@@ -101,6 +101,7 @@ def _place(layout: dict[str, list[dict[str, int]]], sector: int) -> str:
 
 
 @pytest.mark.root
+@pytest.mark.xdist_group("kernel")
 @pytest.mark.parametrize("name", sorted(make_sample.RECIPES))
 def test_a_short_run_has_three_roles_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     skip_unless_it_can_trace()
@@ -123,6 +124,7 @@ def test_a_short_run_has_three_roles_and_leaves_nothing(name: str, tmp_path: Pat
 
 
 @pytest.mark.root
+@pytest.mark.xdist_group("kernel")
 @pytest.mark.parametrize("name", sorted(make_sample.RECIPES))
 def test_a_load_that_fails_leaves_nothing_either(name: str, tmp_path: Path) -> None:
     skip_unless_it_can_trace()
