@@ -202,7 +202,8 @@ def tracer_turn() -> Iterator[None]:
         if settings["current_tracer"] != "nop":
             pytest.skip("the kernel's tracer is in use by something else")
         yield
-        assert tracing_settings() == settings
+        changed = set(tracing_settings().items()) ^ set(settings.items())
+        assert not changed, sorted(changed)
 
 
 @contextmanager
