@@ -142,6 +142,7 @@ def test_an_overlay_writes_to_the_disk_of_its_upper_folder(
         tool("umount", union)
 
 
+@pytest.mark.alone  # a replay cannot know whether such a loop device is its target
 def test_a_server_that_hangs_stops_nobody_else(tmp_path: Path) -> None:
     # GIVEN a loop device over a file whose server has stopped
     with failing_file(tmp_path / "fs") as file, disks.loop(file):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from fcntl import ioctl
 from itertools import product
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def ends() -> Iterator[ExitStack]:
         yield stack
 
 
+LOOP_CTL_REMOVE = 0x4C81
 MAPPED = REGISTERER.replace("    os.close(ring)\n", "")
 
 
@@ -160,18 +162,32 @@ def test_a_process_that_ends_meanwhile_is_no_reason_and_one_that_cannot_be_seen_
         ran.refused("cannot find out who uses it: ")
 
 
-def test_a_token_of_a_loop_device_is_good_for_its_file_only(replay: Replay, tmp_path: Path) -> None:
+@pytest.fixture
+def loop_name() -> Iterator[Path]:
+    """Yield the name of a loop device that others who look for a free one are not given first."""
+    number = 1000 + os.getpid() % 10_000
+    yield Path(f"/dev/loop{number}")
+    with suppress(OSError), Path("/dev/loop-control").open() as control:
+        ioctl(control, LOOP_CTL_REMOVE, number)
+
+
+def test_a_token_of_a_loop_device_is_good_for_its_file_only(
+    replay: Replay, tmp_path: Path, loop_name: Path
+) -> None:
+    def attach(attached: ExitStack, file: Path, *options: str) -> None:
+        call("losetup", *options, loop_name, file)
+        attached.callback(call, "losetup", "--detach", loop_name)
+
     first = image(tmp_path / "first")
     with ExitStack() as attached:
-        device = loop(attached, first)
-        token = token_of(device)
-        assert replay(WRITES, target=device).target["confirm_with"] == token
+        attach(attached, first)
+        token = token_of(loop_name)
+        assert replay(WRITES, target=loop_name).target["confirm_with"] == token
 
     def is_confirmed(file: Path, *options: str) -> bool:
         with ExitStack() as attached:
-            call("losetup", *options, device, file)
-            attached.callback(call, "losetup", "--detach", device)
-            ran = replay(WRITES[:1], target=device, write_to=token, dry_run=True)
+            attach(attached, file, *options)
+            ran = replay(WRITES[:1], target=loop_name, write_to=token, dry_run=True)
             assert ran.code == 0, ran.messages
             return bool(ran.target["may_write"])
 
@@ -182,10 +198,10 @@ def test_a_token_of_a_loop_device_is_good_for_its_file_only(replay: Replay, tmp_
     # AND of a file that is removed, nothing is taken from another with the name that it is shown by
     number = first.stat().st_ino
     with ExitStack() as attached:
-        device = loop(attached, first)
+        attach(attached, first)
         first.unlink()
         image(tmp_path / "first (deleted)")
-        said = replay(WRITES, target=device).target["confirm_with"]
+        said = replay(WRITES, target=loop_name).target["confirm_with"]
     assert said.endswith(f":{number}:0:0+0+0"), said
     # AND not even by a new file that got the number of the old one
     assert not is_confirmed(image(tmp_path / "third"))
