@@ -22,6 +22,12 @@ MIB = 1 << 20
 BLKFLSBUF = 0x1261
 PATIENCE_S = 60.0
 FREE_TRIES = 50
+NOT_YET_FREE = (
+    *("has the file open", "without a descriptor"),
+    *("is mounted at", "cannot find out what is behind"),
+)
+"""Why a target may be refused for a moment behind its user: the kernel takes a ring apart after its
+process has ended, and what others run has mount namespaces and loop devices of its own."""
 ALLOWED = ("ext", "mbr", "gpt", "swap", "lvm", "md", "bcache", "ambivalent")
 STILL = ("-o", "ro,noload")
 """How to mount an ext4 that must not write anything by itself."""
@@ -557,9 +563,9 @@ def try_free(stand: Stand, case: Case, player: Player) -> list[str]:
     _, path, fd, words = stand.ways[0]
     code, said = player.run(path, fd, *words)
     for _ in range(FREE_TRIES):
-        if not any(words in said for words in ("has the file open", "without a descriptor")):
+        if not any(words in said for words in NOT_YET_FREE):
             break
-        time.sleep(0.1)  # the kernel takes a ring apart after its process has ended
+        time.sleep(0.1)
         code, said = player.run(path, fd, *words)
     if code != 0 or stand.contents(stand.node.layers) == before:
         return [f"{case}: not written without the user: exit code {code}, {said}"]
