@@ -126,6 +126,29 @@ def test_what_a_killed_program_completed_is_kept_and_another_goes_on(tmp_path: P
     refused(again, "its own results would be replaced")
 
 
+@pytest.mark.parametrize("name", ["latest", "latest.unfinished"])
+def test_an_interrupted_run_that_is_killed_before_it_has_its_name_is_gone_on_with(
+    tmp_path: Path, name: str
+) -> None:
+    # GIVEN a replay that Ctrl-C ended in order, whose command was killed just before the rename
+    with started(tmp_path / "trace") as (folder, child, _):
+        os.killpg(child.pid, signal.SIGINT)
+        child.communicate(timeout=20)
+    replays = folder.path / "replays"
+    # A resume of `latest` finds it, and what has been set aside has its own name.
+    hidden = f".latest.tracekit-{child.pid}-0a1b2c3d"
+    left = replays / (hidden if name == "latest" else name)
+    (replays / "latest").rename(left)
+    (left / partial_results.MARK).write_text('{"replaces": false}')
+    # WHEN another one goes on with it
+    succeed("replay", folder.path, *FAST, "--resume", name, "--name", "rest")
+    # THEN the part has its name, and the rest is done, once
+    part, rest = (ids_of(replays / one / "completions.parquet") for one in ("latest", "rest"))
+    assert len(part) > 10
+    assert sorted(part + rest) == list(range(COUNT))
+    assert sorted(path.name for path in replays.iterdir()) == ["latest", "rest"]
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
     """Kill the command in the middle of a replay and wait until its program has ended."""

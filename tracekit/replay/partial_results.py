@@ -335,12 +335,14 @@ def _kept(place: Path, run: StartedRun, error: BaseException) -> BaseException:
     if known is None and not is_stopped:
         return error
     text = "stopped by a signal" if known is None else str(known)
-    if run.told() is not None:
+    if (told := run.told()) is not None:
         place = _set_aside(run.folder, place)
         kept = f"{text}; the run itself has ended, and all of it is kept in {place}"
-        resume = f"--resume {shell_word(_base(place.name))}"
+        resume = f"--resume {shell_word(base_name(place.name))}"
         again = "the next replay of this name" if run.is_of_files else resume
-        hint = f"{again} makes the results of it, without a request"
+        is_part = told.get("outcome") == "interrupted" and not run.is_of_files
+        rest = "and runs the rest" if is_part else "without a request"
+        hint = f"{again} makes the results of it, {rest}"
     elif (part := _records_of(run.records)) is not None:
         rows, is_kept = None, False
         if not is_stopped:
@@ -407,7 +409,7 @@ def _places(place: Path) -> list[Path]:
     )
 
 
-def _base(name: str) -> str:
+def base_name(name: str) -> str:
     """Return the name of the replay of which this is unfinished."""
     return OF_UNFINISHED.sub("", name)
 
@@ -425,7 +427,7 @@ def rescue(replays: Path, names: set[str]) -> list[Path]:
     """Keep the results of replays of these names that were killed; return their folders."""
     found = []
     for name in sorted(names):
-        first = replays / f"{_base(name)}{SUFFIX}"
+        first = replays / f"{base_name(name)}{SUFFIX}"
         for left in store.left_behind(replays / name):
             found.append(_rescue(left, first))
         for place in _places(first):
@@ -540,11 +542,12 @@ def _tell_finished(place: Path, *, replaces: bool) -> None:
 
 
 def completed(replays: Path, name: str) -> dict[str, Any] | None:
-    """Give the results of a finished run that `rescue` kept its name; return its summary.
+    """Give the results of a run that ended, and that `rescue` kept, its name; return its summary.
 
-    None where there is none. Raises UsageError when the name is taken and was not to be replaced.
+    Of one that was interrupted the rest is still to be run. None where there is none. Raises
+    UsageError when the name is taken and was not to be replaced.
     """
-    results = replays / _base(name)
+    results = replays / base_name(name)
     found = ((one, _about(one)) for one in _places(results.with_name(f"{results.name}{SUFFIX}")))
     whole = (one for one in found if one[1] is not None and one[1].outcome == "finished")
     place, about = next(whole, (results, None))

@@ -281,7 +281,11 @@ def replay(
     rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
     if options.resume is not None:
         if content := partial_results.completed(replays, options.resume):
-            return content, bool(content["counts"]["failed"])
+            counts = content["counts"]
+            is_left = counts.get("not_reached") or counts.get("unknown")
+            if content["outcome"] != "interrupted" or not is_left:
+                return content, bool(counts["failed"])
+            options = replace(options, resume=partial_results.base_name(options.resume))
         _refuse_itself(options)
     with _place(replays, options, SUMMARY) as (place, waiting):
         run, player, arguments = _prepare(folder, options, place, on_rows)
