@@ -134,6 +134,7 @@ def test_a_second_signal_ends_the_command_too(tmp_path: Path, engine: str) -> No
 
 
 @kernel_test
+@pytest.mark.alone  # nobody can look into its loop device
 def test_a_second_signal_ends_a_replay_that_is_observed(tmp_path: Path) -> None:
     # GIVEN an observed replay on a loop device, whose file hangs while the lead is measured
     rows = [{"queue_ns": n * 1_000_000, "sector": 8 * (n % BLOCKS)} for n in range(2000)]
