@@ -280,13 +280,9 @@ def replay(
     observer = Unobserved(replays) if observer is None or options.is_dry_run else observer
     rescued = partial_results.rescue(replays, {options.name, options.resume or options.name})
     if options.resume is not None:
-        if content := partial_results.completed(replays, options.resume):
-            counts = content["counts"]
-            is_left = counts.get("not_reached") or counts.get("unknown")
-            if content["outcome"] != "interrupted" or not is_left:
-                return content, bool(counts["failed"])
-            options = replace(options, resume=partial_results.base_name(options.resume))
-        _refuse_itself(options)
+        content, options = _completed(replays, options, options.resume)
+        if content is not None:
+            return content, bool(content["counts"]["failed"])
     with _place(replays, options, SUMMARY) as (place, waiting):
         run, player, arguments = _prepare(folder, options, place, on_rows)
         began = Reading()
@@ -375,6 +371,24 @@ def _certify(
     )
     store.write_json(place / CERTIFICATE, content_of(made))
     summary.certificate = made.result
+
+
+def _completed(
+    replays: Path, options: ReplayOptions, name: str
+) -> tuple[dict[str, Any] | None, ReplayOptions]:
+    """Give a run that ended its name; return its summary if nothing is left of it to run.
+
+    Else return the options that run what is left.
+    """
+    content = partial_results.completed(replays, name)
+    if content is not None:
+        counts = content["counts"]
+        is_left = counts.get("not_reached") or counts.get("unknown")
+        if content["outcome"] != "interrupted" or not is_left:
+            return content, options
+        options = replace(options, resume=partial_results.base_name(name))
+    _refuse_itself(options)
+    return None, options
 
 
 def _refuse_itself(options: ReplayOptions) -> None:
