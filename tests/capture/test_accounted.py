@@ -65,19 +65,20 @@ def own_disk(tmp_path: Path, quick_writeback: None) -> Iterator[Disk]:
 
 
 def captured(captures: Sequence[Path], folder: Path) -> tuple[Counter[str], int]:
-    """Return the bytes by operation of captures but the tool's own, and requests of workers."""
+    """Return the bytes by operation of a capture but the tool's own, and requests of workers.
+
+    Pieces are parsed as one: a request that is in flight where one ends is in two.
+    """
+    pieces = [one for one in captures if machine.read_layout(one)["capture"]["records"]]
+    trace, _ = parse(pieces, folder / "parsed")
+    loss = trace.content["loss"]
+    assert (loss["dropped"], loss["lost_records"], loss["sequence_gaps"]) == (0, 0, 0)
     found: Counter[str] = Counter()
     workers = 0
-    for one in captures:
-        if not machine.read_layout(one)["capture"]["records"]:
-            continue
-        trace, _ = parse([one], folder / f"parsed-{one.name}")
-        loss = trace.content["loss"]
-        assert (loss["dropped"], loss["lost_records"], loss["sequence_gaps"]) == (0, 0, 0)
-        for row in traces.requests(trace).to_pylist():
-            if row["operation"] in PLACES and row["process"] != "tracekit":
-                found[row["operation"]] += row["length_bytes"]
-                workers += str(row["process"]).startswith("kworker")
+    for row in traces.requests(trace).to_pylist():
+        if row["operation"] in PLACES and row["process"] != "tracekit":
+            found[row["operation"]] += row["length_bytes"]
+            workers += str(row["process"]).startswith("kworker")
     return found, workers
 
 

@@ -60,8 +60,8 @@ CLASS = DevicesAndCommand
     buffer=option("Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE"),
     max_size=option("End the recording, not the command, at so many bytes.", metavar="SIZE"),
     rotate=option(
-        "Write a capture of each so many bytes or minutes: OUTPUT-0001, ...; --max-size then keeps"
-        " the newest.",
+        "Write a capture of each so many bytes or minutes: OUTPUT-0001, ..., which parse reads as"
+        " one; --max-size then keeps the newest.",
         metavar="SIZE|TIME",
     ),
     last=option(
