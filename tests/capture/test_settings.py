@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.capture import machine
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recovery import only_capture
+from tracekit.capture.tracefs import mount, tracefs_folder
 from tracekit.errors import TracekitError
 
 
@@ -200,3 +202,14 @@ def test_a_folder_of_somebody_else_holds_no_state(tmp_path: Path) -> None:
     refused = pytest.raises(TracekitError, match=f"{state} is not a folder of this user alone")
     with refused, only_capture(tmp_path, state):
         pass
+
+
+@pytest.mark.root
+def test_what_another_command_has_mounted_meanwhile_is_no_error(tmp_path: Path) -> None:
+    machine.skip_unless_it_can_trace()
+    # GIVEN a file system of the kernel that is mounted, WHEN it is mounted once more
+    # THEN it is there, and somebody else's
+    assert mount("tracefs", tracefs_folder()) is False
+    # AND what is not there is told
+    with pytest.raises(TracekitError, match=r"tracefs cannot be mounted on .*no-such-folder"):
+        mount("tracefs", tmp_path / "no-such-folder")

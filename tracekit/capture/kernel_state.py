@@ -46,11 +46,12 @@ def debugfs() -> Iterator[Path]:
     if (folder := mounted_debugfs()) is not None:
         yield folder
         return
-    mount("debugfs", DEBUGFS)
+    is_ours = mount("debugfs", DEBUGFS)
     try:
         yield DEBUGFS
     finally:
-        unmount(str(DEBUGFS))
+        if is_ours:
+            unmount(str(DEBUGFS))
 
 
 @contextmanager

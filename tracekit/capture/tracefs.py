@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import run_helper
+from tracekit.stack.mounts import read_mounts
 
 FOLDERS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 MOST_SAVED_NAMES = 32768
@@ -32,13 +33,20 @@ def tracefs_folder() -> Path:
     return folder
 
 
-def mount(filesystem: str, point: Path, *, hint: str = "") -> None:
-    """Mount a file system of the kernel; raise TracekitError with the reason when it cannot be."""
+def mount(filesystem: str, point: Path, *, hint: str = "") -> bool:
+    """Mount a file system of the kernel; raise TracekitError with the reason when it cannot be.
+
+    Return False where another command has mounted it meanwhile: that one takes it away.
+    """
     command = ["mount", "-t", filesystem, filesystem, str(point)]
     done = run_helper(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        message = f"{filesystem} cannot be mounted on {point}: {done.stderr.strip()}"
-        raise TracekitError(message, hint=hint)
+    wanted = (filesystem, str(point))
+    if done.returncode == 0:
+        return True
+    if wanted in ((one.filesystem, one.point) for one in read_mounts()):
+        return False
+    message = f"{filesystem} cannot be mounted on {point}: {done.stderr.strip()}"
+    raise TracekitError(message, hint=hint)
 
 
 def read_setting(path: Path) -> str:
