@@ -1,6 +1,7 @@
 """`tracekit prove`: both devices measured, the answer replayed on them, and the verdict."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -218,7 +219,9 @@ def test_real_targets_are_written_when_confirmed(trace: Path, in_memory: Path) -
         if "no profile is written" not in str(done.exception):
             break
     else:
-        pytest.skip(f"the machine is too busy for a measurement: {done.exception}")
+        load, processors = os.getloadavg()[0], os.cpu_count() or 1
+        assert load > processors, done.exception
+        pytest.skip(f"the machine is too busy for a measurement, load {load}: {done.exception}")
     # THEN both are measured and replayed on, and stay as long as they were; where by chance the one
     # file is no faster than the other, nothing is to be placed
     if isinstance(done.exception, InputError):
