@@ -40,6 +40,9 @@ struct known_call {
 /* Returns what is known of a call, or NULL. */
 const struct known_call *known_call(struct view name);
 
+/* Returns whether the call is of a descriptor: behind that of a folder stands no path. */
+bool is_of_handle(const struct step *step);
+
 /* Handlers, by file. */
 int on_open(struct step *step);
 int on_close(struct step *step);
@@ -64,8 +67,10 @@ int on_ioctl(struct step *step);
 int on_submit(struct step *step);
 int on_map(struct step *step);
 int on_unmap(struct step *step);
+int on_remap(struct step *step);
 int on_clone(struct step *step);
 int on_exec(struct step *step);
+int on_unshare(struct step *step);
 int on_chdir(struct step *step);
 int on_name(struct step *step);
 

@@ -40,6 +40,7 @@ struct tk_calls_stats {
   int64_t lost;             /* of a recording: calls and events for which there was no space */
   int64_t unseen;           /* of a recording: at most so many that the kernel did not show */
   int64_t foreign;          /* of a recording: calls of 32-bit programs, at least */
+  int64_t unnamed;          /* uses of descriptors that neither the trace nor the call names */
   int64_t endless;          /* 1: a recording that was cut: more may be lost than is counted */
   int64_t base_ns, last_ns; /* unix time of the first line and of the last */
 };

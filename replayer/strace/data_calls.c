@@ -1,9 +1,9 @@
-/* Calls that move bytes, seek, sync, cut, reserve and map. */
+/* Calls that move bytes, seek, sync, cut and reserve. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "strace/call_table.h"
@@ -25,7 +25,7 @@ static struct tk_operation row_of_handle(const struct step *step, enum operation
 static void note_read(struct tk_calls *calls, const struct handle *handle,
                       const struct tk_operation *row) {
   struct node *node = &calls->files.nodes[handle->node];
-  int64_t end = row->offset_bytes + row->done_bytes;
+  int64_t end = place_behind(row->offset_bytes, row->done_bytes);
   if (row->offset_bytes < 0 || !is_plain_file(calls, handle))
     return;
   if (!node->is_changed && end > node->read_to && row->done_bytes > 0)
@@ -42,11 +42,11 @@ static void note_write(struct tk_calls *calls, const struct handle *handle,
   if (row->done_bytes <= 0)
     return;
   if (row->offset_bytes >= 0)
-    node_written(&calls->files, handle->node, row->offset_bytes + row->done_bytes);
+    node_written(&calls->files, handle->node, place_behind(row->offset_bytes, row->done_bytes));
   else
     node->is_changed = true;
   if (row->offset_bytes < 0 && (row->flags & FLAG_APPEND))
-    node->appended += row->done_bytes;
+    node->appended = place_behind(node->appended, row->done_bytes);
 }
 
 /* Makes the row of a transfer by a handle; `offset` is NOTHING for its own position. */
@@ -64,7 +64,8 @@ static int transfer(struct step *step, struct handle *handle, bool is_write, int
     else
       note_read(calls, handle, &row);
     if (is_own)
-      handle->position = row.offset_bytes < 0 ? NOTHING : row.offset_bytes + row.done_bytes;
+      handle->position =
+          row.offset_bytes < 0 ? NOTHING : place_behind(row.offset_bytes, row.done_bytes);
   } else {
     row.done_bytes = NOTHING;
   }
@@ -177,7 +178,8 @@ static int clone_range(struct step *step, int32_t target, bool is_range) {
 
   /* A length of 0 is as much as the source has. */
   int32_t source = places[0] < 0 ? -1 : calls->handles.handles[places[0]].node;
-  if (length == 0 && source >= 0 && calls->files.nodes[source].bytes >= offsets[0])
+  if (length == 0 && source >= 0 && offsets[0] >= 0 &&
+      calls->files.nodes[source].bytes >= offsets[0])
     length = calls->files.nodes[source].bytes - offsets[0];
   else if (length == 0)
     length = NOTHING;
@@ -204,17 +206,30 @@ static const struct {
 int on_ioctl(struct step *step) {
   int32_t place;
   int64_t request;
+  struct cursor first = step->at;
+  struct described of;
   int status = read_handle(step, &place);
   if (status || place < 0)
     return status;
+  if (!cursor_described(&first, &of))
+    return -EINVAL;
   if (!read_number(step, &request))
     return -EINVAL;
   if (request == FICLONE || request == FICLONERANGE)
     return clone_range(step, place, request == FICLONERANGE);
+  if ((request == FIOCLEX || request == FIONCLEX) && step->call.value == 0)
+    step->task->descriptors->slots[of.fd].is_closed_by_exec = request == FIOCLEX;
   for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
     if (request == counted[i].number)
       return leave_out(step->calls, (struct view){counted[i].name, strlen(counted[i].name)});
   return 0;
+}
+
+/* The file's size is how far the end was from where the call has led to. */
+static void note_end(const struct step *step, int32_t node, int64_t distance) {
+  int64_t bytes;
+  if (!__builtin_sub_overflow(step->call.value, distance, &bytes) && bytes >= 0)
+    node_set_size(&step->calls->files, node, bytes, EVIDENCE_SEEK);
 }
 
 int on_seek(struct step *step) {
@@ -229,7 +244,7 @@ int on_seek(struct step *step) {
   struct handle *handle = &step->calls->handles.handles[place];
   handle->position = step->call.value;
   if (whence == SEEK_END && is_plain_file(step->calls, handle))
-    node_set_size(&step->calls->files, handle->node, step->call.value - distance, EVIDENCE_SEEK);
+    note_end(step, handle->node, distance);
   return 0;
 }
 
@@ -298,7 +313,8 @@ int on_allocate(struct step *step) {
     return leave_out(step->calls, step->name);
   }
   if (step->call.value == 0 && mode == 0)
-    node_written(&step->calls->files, handle->node, row.offset_bytes + row.length_bytes);
+    node_written(&step->calls->files, handle->node,
+                 place_behind(row.offset_bytes, row.length_bytes));
   return add_row(step->calls, row);
 }
 
@@ -315,73 +331,4 @@ int on_readdir(struct step *step) {
     return -EINVAL;
   row.done_bytes = step->call.error ? NOTHING : step->call.value;
   return add_row(step->calls, row);
-}
-
-/* Forgets what was mapped at the same place before. */
-static int forget(struct maps *maps, uint64_t start, uint64_t length) {
-  struct map cut;
-  int found;
-  do
-    found = maps_cut(maps, start, length, &cut);
-  while (found > 0);
-  return found;
-}
-
-/* What is read and written in memory is not seen: only the mapping itself has a row. */
-int on_map(struct step *step) {
-  int32_t place;
-  int64_t length;
-  int64_t protection;
-  int64_t flags;
-  cursor_skip(&step->at);
-  if (!read_number(step, &length) || !read_number(step, &protection) || !read_number(step, &flags))
-    return -EINVAL;
-  uint64_t start = (uint64_t)step->call.value;
-  bool is_done = step->call.error == 0;
-  int status = is_done ? forget(step->task->maps, start, (uint64_t)length) : 0;
-  if (status || (flags & MAP_ANONYMOUS))
-    return status;
-  status = read_handle(step, &place);
-  if (status || place < 0)
-    return status;
-  const struct handle *handle = &step->calls->handles.handles[place];
-  struct tk_operation row = row_of(step, OP_MMAP);
-  row.file = handle->file;
-  row.handle = handle->id;
-  row.length_bytes = length;
-  if (!read_number(step, &row.offset_bytes))
-    return -EINVAL;
-  struct map map = {start, (uint64_t)length, row.offset_bytes, handle->file};
-  status = is_done ? maps_add(step->task->maps, map) : 0;
-  return status ? status : add_row(step->calls, row);
-}
-
-int on_unmap(struct step *step) {
-  int64_t start;
-  int64_t length;
-  int64_t flags = 0;
-  struct map found;
-  bool is_sync = step->detail == OP_MSYNC;
-  if (!read_number(step, &start) || !read_number(step, &length))
-    return -EINVAL;
-  cursor_number(&step->at, &flags);
-  uint64_t from = (uint64_t)start;
-  uint64_t left = (uint64_t)length;
-
-  /* A range may cover several mappings: each has a row of its own. */
-  while (step->call.error == 0) {
-    int status = is_sync ? maps_find(step->task->maps, from, left, &found)
-                         : maps_cut(step->task->maps, from, left, &found);
-    if (status <= 0)
-      return status;
-    struct tk_operation row = row_of(step, (enum operation)step->detail);
-    row.file = found.file;
-    row.offset_bytes = found.offset_bytes;
-    row.length_bytes = (int64_t)found.length;
-    row.flags = is_sync && (flags & MS_SYNC) ? FLAG_SYNC : 0;
-    status = add_row(step->calls, row);
-    if (status || is_sync)
-      return status;
-  }
-  return 0;
 }

@@ -139,7 +139,7 @@ static int overlap(const struct map *map, uint64_t start, uint64_t length, struc
   *out = *map;
   out->start = from;
   out->length = to - from;
-  out->offset_bytes += (int64_t)(from - map->start);
+  out->offset_bytes = place_behind(map->offset_bytes, (int64_t)(from - map->start));
   return 1;
 }
 
@@ -158,7 +158,7 @@ int maps_cut(struct maps *maps, uint64_t start, uint64_t length, struct map *out
     struct map rest = *map;
     uint64_t cut_end = out->start + out->length;
     rest.length = map->start + map->length - cut_end;
-    rest.offset_bytes += (int64_t)(cut_end - map->start);
+    rest.offset_bytes = place_behind(map->offset_bytes, (int64_t)(cut_end - map->start));
     rest.start = cut_end;
     map->length = out->start - map->start;
     if (map->length == 0)

@@ -59,6 +59,13 @@ struct descriptors *descriptors_copy(const struct descriptors *from, struct hand
 void descriptors_free(struct descriptors *descriptors);
 void handles_clear(struct handles *handles);
 
+/* Gives the place behind bytes of a file; the last one that there is where a damaged trace would
+ * lead beyond it. */
+static inline int64_t place_behind(int64_t offset_bytes, int64_t bytes) {
+  int64_t end;
+  return __builtin_add_overflow(offset_bytes, bytes, &end) ? INT64_MAX : end;
+}
+
 /* A part of a file in the address space of a process. */
 struct map {
   uint64_t start, length;

@@ -5,20 +5,6 @@
 
 #include "strace/call_table.h"
 
-/* Returns whether the call is of a descriptor: behind that of a folder stands no path. */
-static bool is_of_handle(const struct step *step) {
-  struct cursor cursor = step->at;
-  struct described at;
-  char text[PATH_BYTES];
-  if (!(step->detail & FORM_AT))
-    return step->detail & FORM_HANDLE;
-  if (!cursor_described(&cursor, &at) || at.fd == AT_FDCWD)
-    return false;
-  cursor_skip(&cursor);
-  bool is_null = cursor.at < cursor.end && *cursor.at == 'N';
-  return is_null || cursor_text(&cursor, text, sizeof(text)) == 0;
-}
-
 /* Writes what the call is of into the row. Returns 1, 0 when no file is behind it, -errno. */
 static int read_what(struct step *step, struct tk_operation *row) {
   struct files *files = &step->calls->files;

@@ -51,17 +51,17 @@ static int note_path(const struct step *step, int32_t number) {
   return node < 0 ? node : 0;
 }
 
-/* Returns whether the call is of a descriptor behind which an empty path stands. */
-static bool is_of_handle(const struct step *step) {
+bool is_of_handle(const struct step *step) {
   struct cursor cursor = step->at;
   struct described at;
-  char text[2];
-  if (step->detail & FORM_HANDLE)
-    return true;
-  if (!(step->detail & FORM_AT) || !cursor_described(&cursor, &at) || at.fd == AT_FDCWD)
+  char text[PATH_BYTES];
+  if (!(step->detail & FORM_AT))
+    return step->detail & FORM_HANDLE;
+  if (!cursor_described(&cursor, &at) || at.fd == AT_FDCWD)
     return false;
   cursor_skip(&cursor);
-  return cursor_text(&cursor, text, sizeof(text)) == 0;
+  bool is_null = cursor.at < cursor.end && *cursor.at == 'N';
+  return is_null || cursor_text(&cursor, text, sizeof(text)) == 0;
 }
 
 int on_stat(struct step *step) {

@@ -108,10 +108,15 @@ int on_close_range(struct step *step) {
     return -EINVAL;
 
   /* Only descriptors of the table can be open: the range may end at UINT_MAX. */
-  struct descriptors *descriptors = step->task->descriptors;
+  if (step->call.value != 0)
+    return 0;
   int status = 0;
-  for (int64_t fd = first; fd <= last && fd < descriptors->capacity && !status; fd++) {
-    if (step->call.value != 0 || fd < 0 || descriptors_get(descriptors, fd) < 0)
+  if (flags & CLOSE_RANGE_UNSHARE)
+    status = task_own_descriptors(step->task, &step->calls->handles);
+  struct descriptors *descriptors = step->task->descriptors;
+  for (int64_t fd = first < 0 ? 0 : first; fd <= last && fd < descriptors->capacity && !status;
+       fd++) {
+    if (descriptors_get(descriptors, fd) < 0)
       continue;
     if (flags & CLOSE_RANGE_CLOEXEC)
       descriptors->slots[fd].is_closed_by_exec = true;

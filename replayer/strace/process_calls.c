@@ -1,5 +1,6 @@
 /* Calls that make threads and processes and change what they are. */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -38,7 +39,8 @@ int on_exec(struct step *step) {
     return number;
 
   /* The new program has its own table of descriptors, without those marked close-on-exec. */
-  int status = task_own(step->task, &step->calls->handles);
+  int status = task_own_maps(step->task);
+  status = status ? status : task_own_descriptors(step->task, &step->calls->handles);
   struct step closing = *step;
   closing.end_ns = NOTHING;
   struct descriptors *descriptors = step->task->descriptors;
@@ -51,6 +53,20 @@ int on_exec(struct step *step) {
   const char *slash = memrchr(path.text, '/', path.length);
   const char *name = slash ? slash + 1 : path.text;
   return name_task(step, (struct view){name, (size_t)(path.text + path.length - name)});
+}
+
+int on_unshare(struct step *step) {
+  int64_t flags;
+  if (!read_number(step, &flags))
+    return -EINVAL;
+  if (step->call.value != 0)
+    return 0;
+  int status = 0;
+  if (flags & CLONE_FILES)
+    status = task_own_descriptors(step->task, &step->calls->handles);
+  if (flags & (CLONE_FS | CLONE_NEWNS | CLONE_NEWUSER)) /* the new namespaces want an own one */
+    status = status ? status : task_own_folder(step->task);
+  return status;
 }
 
 int on_chdir(struct step *step) {

@@ -6,6 +6,7 @@
 #include "capture/file_calls.h"
 
 #define NS 1000000000
+#define MOST_NS ((uint64_t)1 << 60) /* since the machine began: 36 years */
 #define RESTARTS_FROM                                                                              \
   (-516) /* results of calls that begin anew behind a signal: ERESTARTSYS...                       \
           */
@@ -288,8 +289,11 @@ bool record_is_whole(const struct file_record *record, size_t size) {
       return false;
     needed += record->text_bytes[i];
   }
-  bool is_event = record->call >= FILE_FORK && record->call <= FILE_LOST;
-  return needed <= size && (is_event || record->call < FILE_CALL_COUNT);
+  bool is_known =
+      record->call < FILE_CALL_COUNT || (record->call >= FILE_FORK && record->call <= FILE_LOST);
+  bool is_after = record->phase == FILE_BEGUN || record->end_ns >= record->start_ns;
+  bool is_in_time = record->start_ns <= MOST_NS && record->end_ns <= MOST_NS;
+  return needed <= size && is_known && (record->call == FILE_LOST || (is_after && is_in_time));
 }
 
 bool record_supersedes(const struct file_record *record) {

@@ -11,7 +11,8 @@
 /* Each byte of a text takes four at the most; the rest of a line is numbers. */
 #define RECORD_TEXT_BYTES (4 * FILE_TEXTS * FILE_PATH_BYTES + 4096)
 
-/* Returns whether the parts of a record of `size` bytes lie within it, and its call is known. */
+/* Returns whether the parts of a record of `size` bytes lie within it, its call is known
+ * and its times can be. */
 bool record_is_whole(const struct file_record *record, size_t size);
 
 /* Writes one line. Of a record that `supersedes` (an exec by another thread than the first) there

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define BLOCK_RECORDS 1024
+#define LAST_CLOCK_NS ((int64_t)1 << 62) /* of a machine that began in the year 2116 */
 
 int records_open(struct records *records, struct reader *reader) {
   struct view head;
@@ -17,18 +18,23 @@ int records_open(struct records *records, struct reader *reader) {
   records->is_there = true;
   memcpy(&records->clock_to_wall_ns, &header->clock_to_wall_ns, sizeof(int64_t));
   reader_skip(reader, sizeof(struct file_header));
+  if (records->clock_to_wall_ns < 0 || records->clock_to_wall_ns > LAST_CLOCK_NS)
+    return -EBADMSG;
   if (!records->line)
     records->line = malloc(RECORD_TEXT_BYTES);
   return records->line ? 0 : -ENOMEM;
 }
 
-/* Shows the next record. Returns 1, 0 at the end or before a record that was cut, -errno. */
+/* Shows the next record. Returns 1, 0 at the end or before a record that was cut or never written,
+ * as a power cut leaves it, -errno. */
 static int peek(struct reader *reader, const struct file_record **out) {
   struct view view;
   int status = reader_peek(reader, sizeof(**out), &view);
   if (status <= 0)
     return status;
   size_t size = ((const struct file_record *)(const void *)view.text)->size;
+  if (size == 0)
+    return 0;
   if (size < sizeof(**out) || size > RECORD_TEXT_BYTES || size % 8)
     return -EBADMSG;
   status = reader_peek(reader, size, &view);

@@ -120,14 +120,19 @@ int close_descriptor(const struct step *step, struct descriptors *descriptors, i
 }
 
 int set_descriptor(struct step *step, int64_t fd, int32_t handle, bool is_closed_by_exec) {
+  struct descriptors *descriptors = step->task->descriptors;
+  if (descriptors_get(descriptors, fd) == handle) {
+    descriptors->slots[fd].is_closed_by_exec = is_closed_by_exec;
+    return 0;
+  }
   struct step unseen = *step;
   unseen.end_ns = NOTHING;
   unseen.call.error = 0;
-  int status = close_descriptor(&unseen, step->task->descriptors, fd);
+  int status = close_descriptor(&unseen, descriptors, fd);
   if (status)
     return status;
   struct slot slot = {handle + 1, is_closed_by_exec};
-  status = descriptors_set(step->task->descriptors, &step->calls->handles, fd, slot);
+  status = descriptors_set(descriptors, &step->calls->handles, fd, slot);
   return status == -EBADF ? -EINVAL : status;
 }
 
@@ -154,5 +159,10 @@ int read_handle(struct step *step, int32_t *out) {
   if (described.path.length && described.path.text[0] != '/')
     return 0;
   *out = descriptors_get(step->task->descriptors, described.fd);
-  return *out >= 0 || !described.path.length ? 0 : adopt(step, &described, out);
+  if (*out >= 0)
+    return 0;
+  if (described.path.length)
+    return adopt(step, &described, out);
+  step->calls->stats.unnamed += described.fd >= 0 && step->call.error != EBADF;
+  return 0;
 }

@@ -58,7 +58,7 @@ int leave_out(struct tk_calls *calls, struct view name);
 int32_t read_file(struct step *step, bool has_folder);
 
 /* Reads a descriptor and goes on behind it. Writes the place of the handle, or -1 when no file is
- * behind it. Returns 0, -EINVAL, -ENOMEM. */
+ * behind it, or one that nothing names, which is counted. Returns 0, -EINVAL, -ENOMEM. */
 int read_handle(struct step *step, int32_t *out);
 
 /* Reads a number and goes on behind it. Returns whether there was one. */
@@ -67,7 +67,7 @@ bool read_number(struct step *step, int64_t *out);
 /* Returns the number of the file at an escaped path of strace, or -EINVAL when it is no path. */
 int32_t described_file(struct tk_calls *calls, struct view path);
 
-/* Sets what handle a descriptor leads to, after what it led to before was closed unseen. Returns 0,
+/* Sets what handle a descriptor leads to, after what else it led to was closed unseen. Returns 0,
  * -EINVAL for no number of a descriptor, -ENOMEM. */
 int set_descriptor(struct step *step, int64_t fd, int32_t handle, bool is_closed_by_exec);
 

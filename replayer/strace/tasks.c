@@ -78,13 +78,28 @@ struct task *tasks_clone(struct tasks *tasks, struct handles *handles, uint32_t 
   return task->descriptors && task->folder && task->maps ? task : NULL;
 }
 
-int task_own(struct task *task, struct handles *handles) {
+int task_own_maps(struct task *task) {
   struct maps *maps = maps_new();
   if (!maps)
     return -ENOMEM;
   if (--task->maps->users == 0)
     maps_free(task->maps);
   task->maps = maps;
+  return 0;
+}
+
+int task_own_folder(struct task *task) {
+  if (task->folder->users == 1)
+    return 0;
+  struct folder *own = folder_new((struct view){task->folder->path, task->folder->length});
+  if (!own)
+    return -ENOMEM;
+  task->folder->users--;
+  task->folder = own;
+  return 0;
+}
+
+int task_own_descriptors(struct task *task, struct handles *handles) {
   if (task->descriptors->users == 1)
     return 0;
   struct descriptors *own = descriptors_copy(task->descriptors, handles);

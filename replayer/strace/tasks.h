@@ -49,8 +49,11 @@ struct task *tasks_new(struct tasks *tasks, uint32_t tid);
 struct task *tasks_clone(struct tasks *tasks, struct handles *handles, uint32_t parent,
                          uint32_t tid, uint64_t flags);
 
-/* Gives a thread its own copy of the descriptors, and no mappings (exec). 0 or -ENOMEM. */
-int task_own(struct task *task, struct handles *handles);
+/* Give a thread what it shares with no other: a copy of the descriptors (exec, unshare), one of the
+ * working directory (unshare), no mappings (exec). 0 or -ENOMEM. */
+int task_own_descriptors(struct task *task, struct handles *handles);
+int task_own_folder(struct task *task);
+int task_own_maps(struct task *task);
 
 /* Sets the working directory of the thread and of those that share it. 0 or -ENOMEM. */
 int task_enter(struct tasks *tasks, struct task *task, struct view path);

@@ -420,6 +420,90 @@ def test_what_is_not_understood_is_counted(tmp_path: Path) -> None:
     assert (rows[-1]["path"], rows[-1]["offset_bytes"]) == ("/w/unseen", None)
 
 
+def test_a_descriptor_that_is_copied_to_itself_stays_open(tmp_path: Path) -> None:
+    # GIVEN a file whose descriptor is led to itself again and again, which no kernel does
+    copied = "fcntl(3</w/a>, 0, 3) = 3 <0.000000001>"
+    rows, _ = decode_text(tmp_path, lines(opened("a", 2), *[copied] * 300, wrote(7)))
+    # THEN it is the same open file
+    assert [(row["operation"], row["handle"]) for row in rows] == [("open", 0), ("write", 0)]
+
+
+@pytest.mark.parametrize("call", ["unshare(0x400)", "close_range(9, 20, 0x2)"])
+def test_a_thread_with_a_table_of_its_own_closes_its_own_descriptors(
+    tmp_path: Path, call: str
+) -> None:
+    # GIVEN two threads, one of which goes on with a copy of their table
+    ended = " = 0 <0.000000001>"
+    events = ((101, call + ended), (101, "close(3</w/a>)" + ended), wrote(7), wrote(5))
+    rows, found = decode_text(tmp_path, lines(opened("a", 2), THREAD, *events))
+    # THEN the other one's file is still open, at its place
+    assert [(row["operation"], row["offset_bytes"], row["handle"]) for row in rows] == [
+        ("open", None, 0),
+        ("write", 0, 0),
+        ("write", 7, 0),
+    ]
+    assert found.stats["adopted"] == 0
+
+
+def test_a_thread_with_a_folder_of_its_own_leaves_it_alone(tmp_path: Path) -> None:
+    # GIVEN two threads that share a working directory until one of them wants its own
+    calls = ("unshare(0x200)", 'chdir("/elsewhere")', 'mkdir("b", 0777)')
+    events = [(101, f"{call} = 0 <0.000000001>") for call in calls]
+    rows, _ = decode_text(
+        tmp_path, lines('mkdir("a", 0777) = 0 <0.1>', THREAD, *events, 'rmdir("a") = 0 <0.1>')
+    )
+    assert [row["path"] for row in rows] == ["/w/a", "/elsewhere/b", "/w/a"]
+
+
+@pytest.mark.parametrize(("request_number", "closes"), [(0x5451, 1), (0x5450, 0)])
+def test_an_ioctl_says_whether_exec_closes(
+    tmp_path: Path, request_number: int, closes: int
+) -> None:
+    # GIVEN a descriptor with the other mark at first
+    flags = 2 if closes else 0o2000002
+    marked = f"ioctl(3</w/a>, {request_number:#x}, 0) = 0 <0.000000001>"
+    text = lines(opened("a", flags), marked, 'execve("/bin/x", 0x1, 0x2) = 0 <0.000000001>')
+    rows, _ = decode_text(tmp_path, text)
+    assert [row["operation"] for row in rows] == ["open", *["close"] * closes]
+
+
+def test_what_is_mapped_is_known_at_its_new_place(tmp_path: Path) -> None:
+    # GIVEN a mapping that is moved and grows, is doubled, shrinks, and goes
+    calls = (
+        "mmap(NULL, 8192, 0x3, 0x1, 3</w/a>, 0x2000) = 0x10000",
+        "mremap(0x10000, 8192, 16384, 0x1) = 0x20000",
+        "munmap(0x10000, 8192) = 0",
+        "msync(0x21000, 4096, 0x4) = 0",
+        "mremap(0x22000, 0, 4096, 0x1) = 0x40000",
+        "mremap(0x20000, 16384, 4096, 0x1) = 0x20000",
+        "munmap(0x20000, 16384) = 0",
+        "munmap(0x40000, 4096) = 0",
+    )
+    rows, _ = decode_text(tmp_path, lines(opened("a", 2), *(f"{call} <0.1>" for call in calls)))
+    seen = [(row["operation"], row["offset_bytes"], row["length_bytes"]) for row in rows[1:]]
+    assert seen == [
+        ("mmap", 0x2000, 8192),
+        ("msync", 0x3000, 4096),
+        ("munmap", 0x2000, 4096),
+        ("munmap", 0x4000, 4096),
+    ]
+
+
+def test_uses_of_what_nothing_names_are_counted(tmp_path: Path) -> None:
+    # GIVEN reads of descriptors without a name: one that was open, one that was not
+    calls = ('read(9, ""..., 5) = 5 <0.1>', "read(8, 0x1, 5) = -1 EBADF (Bad) <0.1>")
+    rows, found = decode_text(tmp_path, lines(opened("a", 0), *calls))
+    assert (len(rows), found.stats["unnamed"]) == (1, 1)
+
+
+def test_a_stat_of_no_path_is_one_of_the_descriptor(tmp_path: Path) -> None:
+    text = "statx(3</w/a>, NULL, 0x1000, 0x7ff, {stx_mode=0100644, stx_size=71}) = 0 <0.1>"
+    rows, found = decode_text(tmp_path, lines(opened("a", 0), text))
+    assert [(row["operation"], row["handle"]) for row in rows] == [("open", 0), ("stat", 0)]
+    assert found.stats["bad_lines"] == 0
+    assert sizes_of(tmp_path)["/w/a"][1] == 71
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -446,6 +530,10 @@ def test_damage_never_ends_in_a_crash(tmp_path: Path) -> None:
         "<... fsync resumed>) = 0 <0.000000001>",
         'newfstatat(3</w/a>, "", {st_mode=0100644, st_size=71, ...}, 0x1000) = 0 <0.000000001>',
         "mmap(NULL, 8192, 0x3, 0x1, 3</w/a>, 0x2000) = 0x10000 <0.000000001>",
+        "mremap(0x10000, 8192, 16384, 0x1) = 0x20000 <0.000000001>",
+        "fcntl(3</w/a>, 0, 3) = 3 <0.000000001>",
+        (101, "unshare(0x600) = 0 <0.000000001>"),
+        (101, "close_range(3, 4294967295, 0x2) = 0 <0.000000001>"),
         "close_range(3, 4294967295, 0) = 0 <0.000000001>",
     ).encode()
     chance = random.Random(7)  # noqa: S311 - no secret

@@ -419,17 +419,19 @@ def _warnings(found: FileCapture) -> list[metadata.TraceWarning]:
     )
     places = f"the place of {unplaced:,} reads and writes is not known"
     lost, unseen = stats["lost"], stats["unseen"]
-    dropped = f"the kernel had no space for {lost:,} calls, and did not show {unseen:,} at most"
+    dropped = f"{lost:,} calls were lost in the kernel, and it did not show {unseen:,} at most"
     if stats["endless"]:
         dropped = (
             f"how many calls were lost is not known: the recording was cut ({dropped} by then)"
         )
     failure = found.done.failure
     foreign = f"at least {stats['foreign']:,} calls of 32-bit programs are not recorded"
+    unnamed = f"{stats['unnamed']:,} uses of descriptors of which the trace names no file"
     doubts = [
         ("lost_records", lost or unseen or stats["endless"], dropped),
         ("ended_early", failure, f"recording ended early: {failure}"),
         ("foreign_calls", stats["foreign"], foreign),
+        ("unnamed_descriptors", stats["unnamed"], unnamed),
         ("traced_times", found.cost, slower),
         ("bad_lines", bad, f"{bad:,} lines cannot be understood"),
         ("unseen_operations", unreal, submitted),

@@ -32,8 +32,8 @@ FOLLOWED = (
     *("fsync", "fdatasync", "sync_file_range", "sync", "syncfs", "getdents", "getdents64"),
     *("stat", "lstat", "fstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"),
     *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat"),
-    *("mkdir", "mkdirat", "rmdir", "mmap", "munmap", "msync"),
-    *("clone", "clone3", "fork", "vfork", "execve", "execveat", "exit", "exit_group"),
+    *("mkdir", "mkdirat", "rmdir", "mmap", "mremap", "munmap", "msync"),
+    *("clone", "clone3", "fork", "vfork", "unshare", "execve", "execveat", "exit", "exit_group"),
     *("chdir", "fchdir", "prctl", "symlink", "symlinkat", "mknod", "mknodat", "ioctl"),
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
     *("utime", "utimes", "futimesat", "utimensat"),
@@ -109,7 +109,8 @@ class Strace(FileSource):
             )
             if limit.kept_bytes is not None:
                 os.truncate(raw, limit.kept_bytes)
-        return Recorded(ran, stop.name, limit.why)
+        failure = limit.why or (str(ran.failure) if ran.failure else None)
+        return Recorded(ran, stop.name, failure)
 
     def trial_s(self, program: Sequence[str], raw: Path) -> float:
         """Run a helper program under strace."""
