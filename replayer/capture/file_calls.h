@@ -40,7 +40,8 @@
   CALL(lremovexattr, "p-") CALL(fremovexattr, "f-!") CALL(io_uring_setup, "") \
   CALL(io_uring_enter, "") CALL(io_submit, "") CALL(open_by_handle_at, "") CALL(chroot, "") \
   CALL(pivot_root, "") CALL(vmsplice, "") CALL(tee, "") CALL(setxattrat, "") \
-  CALL(getxattrat, "") CALL(listxattrat, "") CALL(removexattrat, "") CALL(file_setattr, "")
+  CALL(getxattrat, "") CALL(listxattrat, "") CALL(removexattrat, "") CALL(file_setattr, "") \
+  CALL(unshare, "u") CALL(mremap, "nnnun")
 /* clang-format on */
 
 #define FILE_CALL_PLACE(name, arguments) FILE_CALL_##name,

@@ -14,9 +14,10 @@ struct descriptor {
   __u32 process, number;
 };
 
-/* A file without a name in the record is this one still. */
+/* A file without a name in the record is this one still: of the same process, whose number another
+ * may have had, and in the same table, of which a process may have several. */
 struct opened {
-  __u64 file, inode;
+  __u64 file, inode, table, start_ns;
 };
 
 /* Descriptors whose paths were passed on. */
@@ -45,6 +46,17 @@ static __always_inline bool is_nameless(struct dentry *entry) {
   return magic != TMPFS && magic != HUGETLBFS;
 }
 
+/* Gives the file behind a descriptor, if it has a path. */
+static __always_inline struct file *with_path(struct task_struct *task, __u32 number) {
+  struct file *file = file_of(task, number);
+  return file && !is_nameless(BPF_CORE_READ(file, f_path.dentry)) ? file : NULL;
+}
+
+static __always_inline bool is_same(const struct opened *one, const struct opened *other) {
+  return one->file == other->file && one->inode == other->inode && one->table == other->table &&
+         one->start_ns == other->start_ns;
+}
+
 /* Gives what is behind a descriptor. With `is_wanted`, or if it was not passed on before, its path
  * becomes the draft's text `place`, and `fresh` what is to be kept once the record has left. */
 static __always_inline __u8 describe(struct draft *draft, struct task_struct *task, __u32 number,
@@ -55,13 +67,15 @@ static __always_inline __u8 describe(struct draft *draft, struct task_struct *ta
   struct dentry *entry = BPF_CORE_READ(file, f_path.dentry);
   if (is_nameless(entry))
     return FILE_NAMELESS;
-  struct opened now = {(__u64)file, (__u64)BPF_CORE_READ(file, f_inode)};
+  struct opened now = {(__u64)file, (__u64)BPF_CORE_READ(file, f_inode), (__u64)task->files,
+                       BPF_CORE_READ(task, group_leader, start_time)};
   struct descriptor key = {(__u32)task->tgid, number};
   struct opened *before = bpf_map_lookup_elem(&named, &key);
-  if (before && before->file == now.file && before->inode == now.inode && !is_wanted)
+  if (before && is_same(before, &now) && !is_wanted)
     return FILE_PATH;
   add_path(draft, place, BPF_CORE_READ(file, f_path.mnt), entry);
-  *fresh = now;
+  if (draft->record.text_bytes[place])
+    *fresh = now;
   return FILE_PATH;
 }
 

@@ -62,7 +62,7 @@ struct files_struct {
 };
 
 struct fs_struct {
-  struct path pwd;
+  struct path root, pwd;
 };
 
 struct signal_struct {
@@ -76,6 +76,8 @@ struct thread_info {
 struct task_struct {
   struct thread_info thread_info;
   int pid, tgid;
+  __u64 start_time;
+  struct task_struct *group_leader;
   struct mm_struct *mm;
   struct fs_struct *fs;
   struct files_struct *files;

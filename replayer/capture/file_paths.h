@@ -11,8 +11,8 @@
 #include <bpf/bpf_helpers.h>
 #include <stdbool.h>
 
-#include "file_kernel_types.h"
 #include "file_record.h"
+#include "tracer_root.h"
 
 #define MOST_PARTS 256
 #define PART_BYTES 256   /* the longest name, with its end */
@@ -53,9 +53,13 @@ struct walk {
 
 static long walk_part(__u32 index, struct walk *walk) {
   struct draft *draft = the_draft();
+  const struct tracer_root *root = the_root();
   struct dentry *at = walk->at;
   struct mount *mount = walk->mount;
-  if (!draft)
+  if (!draft || !root)
+    return 1;
+  walk->is_done = root->entry == (__u64)at && root->mount == (__u64)mount;
+  if (walk->is_done)
     return 1;
   if (at == BPF_CORE_READ(mount, mnt.mnt_root)) {
     struct mount *above = BPF_CORE_READ(mount, mnt_parent);
@@ -81,7 +85,7 @@ static __always_inline void add_path(struct draft *draft, int place, struct vfsm
                                      struct dentry *entry) {
   __u32 begin = text_end(&draft->record);
   struct walk walk = {.at = entry, .end = begin};
-  walk.mount = (void *)mount - bpf_core_field_offset(struct mount, mnt);
+  walk.mount = mount_of(mount);
   bpf_loop(MOST_PARTS, walk_part, &walk, 0);
   if (walk.end == begin) /* the root: one part without a name */
     draft->text[walk.end++ & TEXT_MASK] = 0;

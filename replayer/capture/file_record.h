@@ -29,7 +29,7 @@ enum file_event {
 
 /* The arguments of FILE_LOST. */
 enum file_loss {
-  FILE_LOST_RECORDS, /* for which the ring had no space */
+  FILE_LOST_RECORDS, /* for which the ring had no space, or whose descriptor changed meanwhile */
   FILE_UNSEEN,       /* events for which the kernel ran no program, at most */
   FILE_FOREIGN,      /* calls of programs of another architecture, at least */
   FILE_LOSSES,

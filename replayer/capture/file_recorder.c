@@ -108,7 +108,8 @@ static struct file_rule rule_of(uint16_t call, const char *arguments) {
   }
   bool is_close = call == FILE_CALL_close || call == FILE_CALL_close_range;
   bool is_copy = call == FILE_CALL_dup || call == FILE_CALL_dup2 || call == FILE_CALL_dup3;
-  if (is_close || is_copy || call == FILE_CALL_fcntl || (rule.flags & FILE_MAKES_FD))
+  bool is_other = call == FILE_CALL_fcntl || call == FILE_CALL_ioctl || call == FILE_CALL_unshare;
+  if (is_close || is_copy || is_other || (rule.flags & FILE_MAKES_FD))
     rule.flags |= FILE_CHANGES_FDS;
   return rule;
 }
@@ -202,9 +203,9 @@ int file_recorder_take(struct file_recorder *recorder, int wait_ms) {
   return take(recorder, wait_ms, FILE_BEGUN);
 }
 
-int file_recorder_end(struct file_recorder *recorder) {
+int file_recorder_end(struct file_recorder *recorder, bool is_whole) {
   programs_detach(&recorder->programs);
-  return take(recorder, 0, FILE_WHOLE);
+  return take(recorder, 0, is_whole ? FILE_WHOLE : FILE_BEGUN);
 }
 
 void file_recorder_free(struct file_recorder *recorder) {

@@ -27,8 +27,9 @@ int file_recorder_take(struct file_recorder *recorder, int wait_ms);
 /* Returns whether all threads that were recorded have ended; false before the first one. */
 bool file_recorder_is_over(const struct file_recorder *recorder);
 
-/* Ends recording; writes what is left, and what was lost. Returns 0 or -errno. */
-int file_recorder_end(struct file_recorder *recorder);
+/* Ends recording; writes what is left, and what was lost, as the last of it if the recording is
+ * whole. Returns 0 or -errno. */
+int file_recorder_end(struct file_recorder *recorder, bool is_whole);
 
 /* NULL is fine. */
 void file_recorder_free(struct file_recorder *recorder);

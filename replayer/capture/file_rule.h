@@ -47,6 +47,9 @@ struct file_thread {
   __u64 start_ns; /* of the call that it is in; 0: none that is recorded */
   __u32 state;    /* enum file_state */
   __u32 is_begun; /* the call's beginning was passed on */
+  __u64 files[2]; /* behind its descriptors as it began, where other threads may change that */
+  __u32 is_noted; /* files */
+  __u32 reserved;
 };
 
 #endif

@@ -16,6 +16,7 @@ enum { FOLDER_OF_CALLER = -100 }; /* AT_FDCWD */
 enum { ANONYMOUS = 0x20, FIXED = 0x10 };
 enum { GET_COPY = 0, SET_FD = 2, SET_FLAGS = 4, GET_COPY_CLOEXEC = 1030, SET_NAME = 15 };
 enum { DEDUPE = 0xc0189436, SET_INODE_FLAGS = 0x40086602, SET_ATTRIBUTES = 0x401c5820 };
+enum { KEEP_ON_EXEC = 0x5450, CLOSE_ON_EXEC = 0x5451 }; /* FIONCLEX, FIOCLEX */
 enum { SHARES_MEMORY = 0x100, SHARES_FOLDER = 0x200, SHARES_FILES = 0x400, IS_THREAD = 0x10000 };
 
 struct {
@@ -100,6 +101,21 @@ static __always_inline void begin_close(struct file_thread *thread, struct task_
   thread->is_begun = leave(draft, true, false);
 }
 
+/* Another thread may close a descriptor during a call on it, and open another file there. */
+static __always_inline void note_files(struct file_thread *thread, struct task_struct *task,
+                                       const struct file_rule *rule, struct pt_regs *regs) {
+  __u64 arguments[] = {regs->di, regs->si, regs->dx, regs->r10, regs->r8, regs->r9};
+  thread->is_noted = task->files->count.counter > 1;
+  if (!thread->is_noted)
+    return;
+  for (int place = 0; place < 2; place++) {
+    __u64 argument = rule->fd[place];
+    barrier_var(argument);
+    thread->files[place] =
+        argument < FILE_ARGUMENTS ? (__u64)with_path(task, (__u32)arguments[argument]) : 0;
+  }
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call_began, struct pt_regs *regs, long number) {
   const struct file_rule *rule = rule_of((__u64)number);
@@ -118,6 +134,8 @@ int BPF_PROG(call_began, struct pt_regs *regs, long number) {
   thread->start_ns = bpf_ktime_get_ns();
   if (rule->call == FILE_CALL_close)
     begin_close(thread, task, rule, (__u32)regs->di);
+  else
+    note_files(thread, task, rule, regs);
   return 0;
 }
 
@@ -130,7 +148,8 @@ static __always_inline bool kept(const struct file_rule *rule, const __u64 *argu
            second == SET_FLAGS;
   case FILE_CALL_ioctl:
     return second == CLONE_FILE || second == CLONE_RANGE || second == DEDUPE ||
-           second == SET_INODE_FLAGS || second == SET_ATTRIBUTES;
+           second == SET_INODE_FLAGS || second == SET_ATTRIBUTES || second == CLOSE_ON_EXEC ||
+           second == KEEP_ON_EXEC;
   case FILE_CALL_mmap: /* The kernel puts it where nothing is, unless the place is given. */
     return !(arguments[3] & ANONYMOUS) || (arguments[3] & FIXED);
   case FILE_CALL_prctl:
@@ -151,19 +170,39 @@ static __always_inline bool is_base(const struct draft *draft, const struct file
   return draft->text[before & TEXT_MASK] != '/';
 }
 
+/* The argument that is a descriptor, or FILE_ARGUMENTS or more. */
+static __always_inline __u64 descriptor_at(const struct file_record *record,
+                                           const struct file_rule *rule, int place) {
+  __u32 request = (__u32)record->arguments[1];
+  if (!place || rule->call != FILE_CALL_ioctl)
+    return rule->fd[place];
+  /* What FICLONE and FICLONERANGE read from is no argument of other requests. */
+  return (request == CLONE_FILE || request == CLONE_RANGE) && !record->unread ? 2 : FILE_ARGUMENTS;
+}
+
+/* Whether a descriptor leads to another file than when the call began. */
+static __always_inline bool is_changed(const struct file_record *record,
+                                       const struct file_rule *rule,
+                                       const struct file_thread *thread, struct task_struct *task) {
+  if (!thread->is_noted || rule->call == FILE_CALL_close)
+    return false;
+  for (int place = 0; place < 2; place++) {
+    __u64 argument = rule->fd[place];
+    barrier_var(argument);
+    if (argument < FILE_ARGUMENTS &&
+        thread->files[place] != (__u64)with_path(task, (__u32)record->arguments[argument]))
+      return true;
+  }
+  return false;
+}
+
 /* Describes the descriptors. Returns how many of them lead to paths. */
 static __always_inline int describe_all(struct draft *draft, const struct file_rule *rule,
                                         struct task_struct *task, struct opened fresh[2]) {
   struct file_record *record = &draft->record;
   int paths = 0;
   for (int place = 0; place < 2; place++) {
-    __u64 argument = rule->fd[place];
-    /* What FICLONE and FICLONERANGE read from is no argument of other requests. */
-    if (place && rule->call == FILE_CALL_ioctl)
-      argument =
-          (__u32)record->arguments[1] == CLONE_FILE || (__u32)record->arguments[1] == CLONE_RANGE
-              ? 2
-              : FILE_ARGUMENTS;
+    __u64 argument = descriptor_at(record, rule, place);
     barrier_var(argument);
     if (argument >= FILE_ARGUMENTS)
       continue;
@@ -219,6 +258,10 @@ static __always_inline void end_call(struct task_struct *task, struct file_threa
   arguments[5] = regs->r9;
   if ((rule->flags & FILE_SOME) && !kept(rule, arguments))
     return;
+  if (is_changed(record, rule, thread, task)) {
+    count_lost(); /* which file it was of, nobody knows any more */
+    return;
+  }
 
   /* The texts stand in the order of their places. */
   read_path(draft, 0, rule->path[0]);
@@ -268,8 +311,10 @@ int BPF_PROG(thread_made, struct task_struct *parent, struct task_struct *child)
   thread->state = from->state == FILE_TRACED ? FILE_TRACED : FILE_WAITS;
   count(FILE_COUNT_LIVE, 1);
   count(FILE_COUNT_STARTED, 1);
-  if (from->state == FILE_SPAWNS)
+  if (from->state == FILE_SPAWNS) {
+    note_root(parent);
     bpf_task_storage_delete(&threads, parent); /* one child only */
+  }
   if (thread->state != FILE_TRACED)
     return 0;
   struct draft *draft = begin_draft((__u32)parent->pid, FILE_FORK);

@@ -100,11 +100,14 @@ static int record_files_until_end(struct file_recorder *recorder, unsigned long 
     return failed("the BPF programs cannot be attached", status);
   if (puts("recording") < 0 || fflush(stdout))
     return failed("the start cannot be answered", -errno);
-  while (status == 0 && !is_asked_to_end && !has_ended(STDIN_FILENO) &&
-         !file_recorder_is_over(recorder))
+  bool is_over = false;
+  while (status == 0 && !is_asked_to_end && !is_over) {
     status = file_recorder_take(recorder, POLL_MS);
-  int ended = file_recorder_end(recorder);
+    is_over = has_ended(STDIN_FILENO) || file_recorder_is_over(recorder);
+  }
+  int ended = file_recorder_end(recorder, is_over);
   status = status ? status : ended;
+  status = status || is_over ? status : -EINTR;
   return status ? failed("what the kernel recorded cannot be written", status) : EXIT_SUCCESS;
 }
 

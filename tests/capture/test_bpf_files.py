@@ -59,7 +59,9 @@ os.link("d/out", "e", src_dir_fd=None); os.symlink("a", "s"); os.stat("s"); os.l
 os.chdir("d"); os.truncate("../a", 12300); os.fchdir(folder); os.chdir("..")
 os.symlink("d", "to"); os.chdir("to"); os.close(os.open("there", os.O_CREAT)); os.chdir("..")
 os.access("none", os.R_OK); os.unlink("e"); os.mkfifo("f"); os.mknod("g")
-area = mmap.mmap(fd, 8192); area.flush(); area.close()
+area = mmap.mmap(fd, 8192); area.flush(); area.resize(16384); area.flush(); area.close()
+libc.statx(fd, None, 0x1000, 0x7ff, ctypes.create_string_buffer(256)); libc.unshare(0x600)
+libc.ioctl(new, 0x4020940d, 1); libc.ioctl(log, 0x5450, 0); libc.ioctl(new, 0x5451, 0)
 other = os.dup2(fd, 40); os.set_inheritable(40, False); fcntl.fcntl(fd, fcntl.F_DUPFD, 50)
 libc.fallocate(fd, 1, 0, 4096); os.posix_fallocate(fd, 0, 200)
 os.fsync(fd); os.fdatasync(fd); libc.sync_file_range(fd, ctypes.c_long(0), ctypes.c_long(9), 2)
@@ -72,7 +74,8 @@ for bad in (999, -1):
     except OSError: pass
 libc.close_range(fd, fd, 0)
 if os.fork() == 0:
-    os.write(new, b"child"); os.execv("/bin/sh", ["sh", "-c", "echo hi > sh; cat sh /dev/null"])
+    libc.close_range(60, 70, 2); os.write(new, b"child")
+    os.execv("/bin/sh", ["sh", "-c", "echo hi > sh; cat sh /dev/null"])
 os.wait()
 os.execv("/bin/true", ["true"])
 """
@@ -279,7 +282,7 @@ main()
     # THEN the first line of the messages has the number, and the trace has it
     lost = json.loads((tmp_path / "trace/trace.json").read_text())["loss"]["dropped"]
     assert lost > 1000
-    assert ran.stderr.decode().startswith(f"warning: the kernel had no space for {lost:,} calls")
+    assert ran.stderr.decode().startswith(f"warning: {lost:,} calls were lost in the kernel")
     assert ran.stdout.decode().splitlines()[0].endswith(f" s, {lost:,} calls lost")
 
 
@@ -341,8 +344,11 @@ def test_only_the_command_and_what_it_leaves_running_are_recorded(work: Path) ->
     assert written == [f"{work}/now", f"{work}/late"]
 
 
-def test_a_recorder_that_is_killed_leaves_what_it_had(work: Path, tmp_path: Path) -> None:
-    # GIVEN a capture whose recording program is killed while the command runs
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_recorder_that_is_ended_leaves_what_it_had(
+    work: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    # GIVEN a capture whose recording program is killed, or asked to end, while the command runs
     script = "echo x > before; until [ -e go ]; do sleep 0.02; done; echo x > behind"
     trace = tmp_path / "trace"
     words = ("--files", "--source", "bpf", "-o", trace, "--", "sh", "-c", script)
@@ -350,15 +356,69 @@ def test_a_recorder_that_is_killed_leaves_what_it_had(work: Path, tmp_path: Path
     wait_for((work / "before").exists)
     time.sleep(0.5)  # the program writes ten times a second
     recorders = processes(str(program_path("tracekit-bpf")), "--files")
-    os.kill(next(pid for pid in recorders if parent_of(pid) == running.pid), signal.SIGKILL)
+    os.kill(next(pid for pid in recorders if parent_of(pid) == running.pid), number)
     (work / "go").touch()
     messages = running.communicate(timeout=20)[1]
     # THEN the command runs to its end, what came before is kept, and the message says why
     assert (work / "behind").exists()
     assert (running.returncode, "recording ended early" in messages) == (3, True)
+    assert json.loads((trace / "trace.json").read_text())["loss"]["is_counted"] is False
     paths = {row["path"] for row in rows_of(trace)}
     assert str(work / "before") in paths
     assert str(work / "behind") not in paths
+
+
+LED_ELSEWHERE = """
+import os, threading, time
+os.mkfifo("pipe")
+pipe, other = os.open("pipe", os.O_RDWR), os.open("other", os.O_RDWR | os.O_CREAT)
+keep = os.dup(pipe)
+reader = threading.Thread(target=os.read, args=(pipe, 9))
+reader.start()
+time.sleep(0.3)
+os.dup2(other, pipe)
+os.write(keep, b"x")
+reader.join()
+os.write(other, b"12")
+"""
+
+
+def test_a_call_whose_descriptor_is_led_elsewhere_meanwhile_is_counted(work: Path) -> None:
+    # GIVEN a thread that reads a pipe while another opens a file under its number
+    trace, _ = capture(work, PYTHON, "-c", LED_ELSEWHERE, source="bpf", options=("--below", "."))
+    # THEN the read is not taken for one of that file, and is known to be missing
+    of_other = [row["operation"] for row in rows_of(trace) if row["path"] == str(work / "other")]
+    assert "read" not in of_other
+    assert "write" in of_other
+    assert json.loads((trace / "trace.json").read_text())["loss"]["dropped"] == 1
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
+def test_paths_are_those_of_the_tracer_s_root(work: Path, tmp_path: Path) -> None:
+    # GIVEN a capture in a chroot
+    root, trace = tmp_path / "root", tmp_path / "trace"
+    root.mkdir()
+    words = [sys.executable, "-m", "tracekit", "capture", "--files", "--source", "bpf"]
+    inside = ["-o", trace, "--", "sh", "-c", f"cd {work}; echo x > made; exec 3< made; cat <&3"]
+    script = 'mount --rbind / "$0"; exec chroot "$0" "$@"'
+    options = ("-m", "--propagation", "slave")
+    command = ["unshare", *options, "sh", "-c", script, str(root), *words, *map(str, inside)]
+    subprocess.run(command, check=True, capture_output=True)
+    # THEN its paths begin there, whether the caller gave them or the kernel did
+    rows = [row for row in rows_of(trace) if (row["path"] or "").endswith("/made")]
+    assert {row["path"] for row in rows} == {f"{work}/made"}
+    assert {"create", "open", "write", "read"} <= {row["operation"] for row in rows}
+
+
+def test_a_tail_that_was_never_written_is_left_out(tmp_path: Path) -> None:
+    # GIVEN a recording whose last blocks a power cut has left without content
+    whole, raw = recorded(tmp_path, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo x > a$i; done")
+    text = raw.read_bytes()
+    raw.write_bytes(text[: len(text) // 2] + bytes(len(text) - len(text) // 2))
+    found = decode(raw, tmp_path / "tables", start=Start(str(tmp_path)))
+    # THEN what came before is there, and it is known that more was lost
+    assert 0 < found.stats["calls"] < whole.stats["calls"]
+    assert (whole.stats["endless"], found.stats["endless"]) == (0, 1)
 
 
 def test_damage_never_ends_in_a_crash(tmp_path: Path) -> None:

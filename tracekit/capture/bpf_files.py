@@ -17,10 +17,9 @@ from pathlib import Path
 
 from tracekit._native import program_path
 from tracekit.capture import bpf
-from tracekit.capture.command import Ran, Stop, run, signals_held
+from tracekit.capture.command import Ran, Stop, failure_of, run, signals_held
 from tracekit.capture.file_source import FileSource, Job, Recorded, space_left, why_full
 from tracekit.capture.programs import PROBE_S, Program, probe_failure
-from tracekit.errors import TracekitError
 from tracekit.helper_programs import run_helper
 from tracekit.invoking_user import popen_options
 
@@ -107,21 +106,19 @@ class Recorder:
         """Stop recording where the disk is nearly full; the command runs on."""
         if self._failure is None and not space_left(self._raw):
             self._failure = why_full(self._raw)
-            self._program.stop()
+            self._program.ask_to_stop()
 
     def wait(self, ran: Ran, stop: Stop) -> str | None:
         """Wait for what the command left running, or until a second signal.
 
         Return why not all is recorded.
         """
-        try:
-            while self._program.is_running() and ran.runs_on is None and len(stop.signals) < 2:
-                self.check()
-                time.sleep(PAUSE_S)
-            self._program.stop()
-        except TracekitError as error:
-            return self._failure or str(error)
-        return self._failure
+        failure = ran.failure
+        while self._program.is_running() and ran.runs_on is None and len(stop.signals) < 2:
+            failure = failure or failure_of(self.check)
+            time.sleep(PAUSE_S)
+        failure = failure or failure_of(self._program.stop)
+        return self._failure or (str(failure) if failure else None)
 
     def close(self) -> None:
         """End it, whatever state it is in."""

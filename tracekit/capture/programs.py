@@ -116,12 +116,16 @@ class Program:
         """Whether it was started and has not ended."""
         return self._running is not None and self._running.poll() is None
 
+    def ask_to_stop(self) -> subprocess.Popen[bytes]:
+        """End its input, at which it ends; return its process."""
+        if self._running is None:
+            raise self.failure(f"{self._name} was not started")
+        pipe_of(self._running.stdin).close()
+        return self._running
+
     def stop(self) -> None:
         """End its input and wait until it has written the rest."""
-        running = self._running
-        if running is None:
-            raise self.failure(f"{self._name} was not started")
-        pipe_of(running.stdin).close()
+        running = self.ask_to_stop()
         try:
             status = running.wait(STOP_S)
         except subprocess.TimeoutExpired:
