@@ -183,6 +183,13 @@ def test_bytes_as_sectors(read: Importer) -> None:
     assert set(found["length_bytes"]) == {4096, 8192, 65536}
 
 
+def test_large_requests_that_follow_each_other_are_of_sectors(read: Importer) -> None:
+    # GIVEN a stream of 256 KiB each, from a place that is no multiple of its length
+    lines = [MQSIM.format(number=n, place=2049 + 512 * n, length=512) for n in range(300)]
+    found = traces.requests(read("".join(lines), form="mqsim")).to_pydict()
+    assert set(found["length_bytes"]) == {512 * 512}
+
+
 def test_exchanged_columns_are_refused(read: Importer) -> None:
     choose = random.Random(3)  # noqa: S311 - test data
     lines = "".join(f"0,8,{choose.randrange(10**5) * 512},r,{n / 10}\n" for n in range(300))

@@ -269,7 +269,8 @@ class Evidence:
         is_counted = self.units.length == "sectors" and self.requests >= FEWEST_REQUESTS
         if not is_counted or self.fine_lengths or not self.largest_length_bytes:
             return []
-        if self.unlike > MOSTLY * self.requests:
+        # In sectors they may end where the next ones begin.
+        if self.unlike > MOSTLY * self.requests and self.pairs["sectors"] < FEWEST_PAIRS:
             return [
                 f"each of {self.requests:,} lengths is a multiple of 512 sectors, and the places"
                 " are not: bytes, --unit length=bytes"
