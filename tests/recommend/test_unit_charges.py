@@ -249,6 +249,36 @@ def test_sets_that_need_a_pass_each_are_as_good(
     assert check_best(made, tmp_path, made.takes(made.units) * 3 // 4)
 
 
+def test_each_set_of_few_of_many_units_has_its_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN passes of three points, and six units of which not all fit
+    monkeypatch.setattr(unit_search, "can_time_sets", lambda _: False)
+    monkeypatch.setattr(unit_search, "POINTS", 3)
+    monkeypatch.setattr(unit_search, "MOST_CHAINS", 99)
+    timed = unit_search._times_by_chains
+    compared = []
+
+    def both(*given: Any) -> list[int]:
+        trace, units, sets = given
+        times_ps = timed(*given)
+        for one, time_ps in zip(sets, times_ps, strict=False):
+            order = np.array(one, np.int64)
+            chain = unit_search.time_chain(trace, units, order=order, exact=len(one))
+            compared.append((time_ps, int(chain.times_ps[-1])))
+        return times_ps
+
+    monkeypatch.setattr(unit_search, "_times_by_chains", both)
+    made = files_map(11, tmp_path, "file")
+    smallest = sorted(made.units, key=lambda one: made.takes([one]))[:2]
+    capacity = made.takes(smallest)
+    recommended(tmp_path / "t", made.requests, capacities_bytes=(capacity,), **made.options)
+    # THEN what a pass says of a set is what one for it alone says
+    assert len(made.units) == 6
+    assert len(compared) > 3  # none, either, both
+    assert all(one == other for one, other in compared)
+
+
 def test_exchanges_come_near_to_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN more sets than may be tried
     monkeypatch.setattr(unit_search, "MOST_SETS", 60)

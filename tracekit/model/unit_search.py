@@ -300,8 +300,9 @@ def _times_by_chains(trace: ChargedTrace, units: Units, sets: Sequence[Set]) -> 
         return []
     times_ps = [0] * len(sets)
     for chain in chains:
-        every = [*(sets[place] for place in chain), range(len(units))]
-        order = np.array([*dict.fromkeys(chained.from_iterable(every))], np.int64)
+        # Of units that are in none of the sets, some of these would have no point of their own.
+        every = chained.from_iterable(sets[place] for place in chain)
+        order = np.array([*dict.fromkeys(every)], np.int64)
         timed = time_chain(trace, units, order=order, exact=0)
         for place in chain:
             times_ps[place] = int(timed.times_ps[len(sets[place])])
