@@ -372,7 +372,7 @@ ADVICE = {
     "traced_times": "take durations of short calls for upper bounds; think time is longer, too",
     "unseen_operations": "reads and writes by io_uring and libaio are not in the trace",
     "foreign_calls": "capture with --source strace, which follows programs of all kinds",
-    "unnamed_descriptors": "reads and writes through them are missing: capture with strace -y",
+    "unnamed_descriptors": "their reads and writes are missing: capture with --source strace",
     "cloned_ranges": "take their rows for changes of metadata; a replay copies the bytes",
     "left_out_calls": "nothing if they are few: no file operation stands for them",
     "unknown_offsets": "capture from the start of the program, with --below its files",

@@ -82,12 +82,12 @@ int on_unmap(struct step *step) {
 static int doubled(struct maps *maps, const uint64_t old[2], const uint64_t new[2]) {
   struct map piece;
   int found = maps_find(maps, old[0], old[1] ? old[1] : 1, &piece);
-  if (found <= 0)
-    return found;
+  int status = forget(maps, new[0], new[1]);
+  if (status || !found)
+    return status;
   piece.start = new[0];
   piece.length = new[1];
-  int status = forget(maps, new[0], new[1]);
-  return status ? status : maps_add(maps, piece);
+  return maps_add(maps, piece);
 }
 
 /* What was mapped goes to its new place; the last of it grows. Returns 0 or -ENOMEM. */
@@ -104,7 +104,7 @@ static int moved(struct maps *maps, const uint64_t old[2], const uint64_t new[2]
     if (at < end && (status = maps_add(&taken, piece)))
       break;
   }
-  if (status == 0 && taken.count)
+  if (status == 0) /* also what memory of no file comes to lie on */
     status = forget(maps, new[0], new[1]);
   for (uint32_t i = 0; i < taken.count && status == 0; i++)
     status = maps_add(maps, taken.maps[i]);
