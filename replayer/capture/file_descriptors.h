@@ -46,10 +46,8 @@ static __always_inline bool is_nameless(struct dentry *entry) {
   return magic != TMPFS && magic != HUGETLBFS;
 }
 
-/* Gives the file behind a descriptor, if it has a path. */
-static __always_inline struct file *with_path(struct task_struct *task, __u32 number) {
-  struct file *file = file_of(task, number);
-  return file && !is_nameless(BPF_CORE_READ(file, f_path.dentry)) ? file : NULL;
+static __always_inline bool has_path(struct file *file) {
+  return file && !is_nameless(BPF_CORE_READ(file, f_path.dentry));
 }
 
 static __always_inline bool is_same(const struct opened *one, const struct opened *other) {

@@ -111,8 +111,8 @@ static __always_inline void note_files(struct file_thread *thread, struct task_s
   for (int place = 0; place < 2; place++) {
     __u64 argument = rule->fd[place];
     barrier_var(argument);
-    thread->files[place] =
-        argument < FILE_ARGUMENTS ? (__u64)with_path(task, (__u32)arguments[argument]) : 0;
+    if (argument < FILE_ARGUMENTS)
+      thread->files[place] = (__u64)file_of(task, (__u32)arguments[argument]);
   }
 }
 
@@ -189,8 +189,11 @@ static __always_inline bool is_changed(const struct file_record *record,
   for (int place = 0; place < 2; place++) {
     __u64 argument = rule->fd[place];
     barrier_var(argument);
-    if (argument < FILE_ARGUMENTS &&
-        thread->files[place] != (__u64)with_path(task, (__u32)record->arguments[argument]))
+    if (argument >= FILE_ARGUMENTS)
+      continue;
+    struct file *before = (void *)thread->files[place];
+    struct file *now = file_of(task, (__u32)record->arguments[argument]);
+    if (before != now && (has_path(before) || has_path(now)))
       return true;
   }
   return false;
