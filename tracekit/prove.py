@@ -18,16 +18,25 @@ import msgspec
 from msgspec import to_builtins
 
 from tracekit.device.characterize import (
+    PROFILE,
     RESULT,
     UNFINISHED,
     CharacterizeOptions,
     characterize,
 )
-from tracekit.device.fit import checked_name, middle_of, write_tables
+from tracekit.device.fit import checked_name, medians_of, middle_of, write_tables
 from tracekit.device.steps import Amounts
 from tracekit.device.target import LEAST_BYTES, TargetOptions, open_target
-from tracekit.device.trace_mix import Slices, TraceMix, model_ns, slowness
-from tracekit.devices import Profile, load_profiles
+from tracekit.device.trace_mix import (
+    MixCell,
+    Slices,
+    TraceMix,
+    fit_cells,
+    model_ns,
+    pooled,
+    slowness,
+)
+from tracekit.devices import load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.escapes import shell_word
 from tracekit.machine_state import Use, Watch
@@ -351,17 +360,21 @@ class _Run:
         )
         return float(found[LEFT_OUT])
 
-    def _profiles_of(self, side: str) -> list[Profile]:
+    def _profile_of(self, side: str) -> dict[str, Any]:
+        """Return the profile of all measurements of a side, fitted to what they have in common."""
         numbers = range(1, self.options.rounds + 1)
-        places = (self._place(f"{side} {number}") / "device" / "profile.toml" for number in numbers)
-        return [load_profiles(place)[side] for place in places]
+        places = [self._place(f"{side} {number}") for number in numbers]
+        found = [load_profiles(place / PROFILE)[side] for place in places]
+        values = medians_of(found)
+        answers = [read_object(place / RESULT, hint=ANEW) for place in places]
+        if cells := pooled([msgspec.convert(one.get("mix", []), list[MixCell]) for one in answers]):
+            values |= fit_cells(values, cells)
+        return middle_of(found, values)
 
     def _recommend(self, name: str, _watch: Watch) -> None:
         own = {} if self.options.profiles is None else load_toml(self.options.profiles)[1]
         names = self._names()
-        tables = {
-            one: middle_of(self._profiles_of(side)) for side, one in zip(SIDES, names, strict=True)
-        }
+        tables = {one: self._profile_of(side) for side, one in zip(SIDES, names, strict=True)}
         file = self.folder.file(PROFILES)
         write_tables(file, {**own, **tables})
         known = load_profiles(file)

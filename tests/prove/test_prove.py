@@ -20,7 +20,7 @@ from typer.testing import Result
 from tests.command_line import invoke, refused
 from tests.simulate.placement_models import Request, model, write_trace
 from tests.traces import json_of, rows_of
-from tracekit.device.fit import middle_of, write_profile, write_tables
+from tracekit.device.fit import medians_of, middle_of, write_profile, write_tables
 from tracekit.devices import DevicePair, Profile, load_profiles, mean_of
 from tracekit.errors import BudgetError, InputError
 from tracekit.machine_state import Use
@@ -358,7 +358,7 @@ def test_measurements_far_apart_make_a_profile_that_is_read(tmp_path: Path) -> N
         for f in (1, 3)
     ]
     # WHEN the two are made one
-    write_tables(tmp_path / "both.toml", {"disk": middle_of(both)})
+    write_tables(tmp_path / "both.toml", {"disk": middle_of(both, medians_of(both))})
     # THEN its distribution has the form of theirs, and its own latency
     disk = load_profiles(tmp_path / "both.toml")["disk"]
     assert disk.read_latency_us == pytest.approx(100)
@@ -376,7 +376,8 @@ def test_several_measurements_make_one_profile_and_an_interval(trace: Path) -> N
     for number, one in enumerate(base):
         values = {key: v for key, v in vars(one).items() if isinstance(v, float)}
         base[number] = write_profile(file, "disk", values=values, about="")
-    write_tables(file, {"disk": middle_of(base), "nvm": middle_of(nvm)})
+    measured = {"disk": base, "nvm": nvm}
+    write_tables(file, {name: middle_of(one, medians_of(one)) for name, one in measured.items()})
     known = load_profiles(file)
     disk = known["disk"]
     # THEN each part is the median: of setups and of times a byte

@@ -9,7 +9,7 @@ import pytest
 
 from tests.traces import write_folder
 from tracekit.device.fit import Fitted
-from tracekit.device.trace_mix import MixCell, TraceMix, cells_of, fit_cells, in_mix
+from tracekit.device.trace_mix import MixCell, TraceMix, cells_of, fit_cells, in_mix, pooled
 from tracekit.plans import block_plan
 from tracekit.replay import completions
 from tracekit.replay.windows import choose_windows, halves
@@ -99,6 +99,35 @@ def test_the_requests_run_are_those_of_the_windows_on_the_device(tmp_path: Path)
         assert thrice[name].tolist() == np.tile(found[name], 3).tolist()
 
 
+@pytest.mark.parametrize("has_issues", [True, False])
+def test_merged_requests_are_run_as_one_in_issue_order(tmp_path: Path, *, has_issues: bool) -> None:
+    # GIVEN pairs of writes that were merged, and a flush that overtook each pair
+    traced: list[Row] = []
+    for pair in range(COUNT // 3):
+        at, sector = pair * 9000, pair * 16
+        issues = [at + 5000, None, at + 4000] if has_issues else [None] * 3
+        merged = [None, len(traced), None] if has_issues else [None] * 3
+        traced += [
+            {"queue_ns": at + number * 1000, "issue_ns": issues[number], "operation": operation,
+             "sector": sector + 8 * number, "length_bytes": length, "merged_into": merged[number]}
+            for number, (operation, length) in enumerate(
+                [("write", 4096), ("write", 4096), ("flush", 0)])
+        ]  # fmt: skip
+    folder = write_folder(tmp_path / "trace", traced, counts={"requests": len(traced)})
+    plan = tmp_path / "mix.plan"
+    mix = TraceMix(folder, 1.0)
+    mix.write_plan(plan, mix.total, size_bytes=SIZE_BYTES)
+    # THEN they are run as the model charges them
+    found = np.array(block_plan.map_records(plan))
+    words = [block_plan.OPERATIONS[one] for one in found["operation"]]
+    cycle = ["write", "flush"] if has_issues else ["write", "write", "flush"]
+    begin = words.index("flush") + 1
+    assert words[begin : begin + 10 * len(cycle)] == cycle * 10
+    lengths = found["length_sectors"][found["operation"] == block_plan.WRITE]
+    whole = 16 if has_issues else 8
+    assert (lengths == whole).mean() > 0.9
+
+
 def test_requests_are_run_as_long_as_asked(tmp_path: Path) -> None:
     mix = mix_of(tmp_path)
     asked_ns = [1e9 / 250, 1e9 / 10, 1e9 / 400, 1e9 / 1199, 1e9 / 1e6]
@@ -176,3 +205,22 @@ def test_a_sequence_that_is_no_cheaper_costs_a_setup() -> None:
     setup_us = min(values["write_latency_us"] - page_us, values["read_latency_us"] - page_us)
     assert values["sequential_setup_us"] <= setup_us + page_us
     assert values["write_latency_us"] == pytest.approx(70, rel=0.02)
+
+
+def test_several_measurements_are_fitted_together(tmp_path: Path) -> None:
+    # GIVEN a device that was measured three times, the last time at half its speed
+    mix, plan, done = mix_of(tmp_path), tmp_path / "mix.plan", tmp_path / "done"
+    mix.write_plan(plan, mix.total, size_bytes=SIZE_BYTES)
+    mixes = []
+    for factor in (1.0, 1.1, 2.0):
+        run(plan, done, {key: one if "mib" in key else one * factor for key, one in COSTS.items()})
+        mixes.append(cells_of(plan, done))
+    # THEN a kind has the median of its means, and counts as often as it was run
+    cells = pooled(mixes)
+    assert len(cells) == len(mixes[0])
+    assert sum(one.requests for one in cells) == 3 * mix.total
+    for one, middle in zip(cells, mixes[1], strict=True):
+        assert one.mean_ns == pytest.approx(middle.mean_ns)
+    # AND the costs are those of the measurement in the middle, all of them
+    found, middle_alone = fit_cells(ALONE, cells), fit_cells(ALONE, mixes[1])
+    assert found == pytest.approx(middle_alone, rel=0.03)

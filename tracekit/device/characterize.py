@@ -150,6 +150,11 @@ class State(Record):
         """Say whether step `number` is done and is this very one."""
         return number < len(self.results) and self.results[number].step == step
 
+    @property
+    def mix(self) -> list[MixCell]:
+        """What the requests of the trace took, by kind."""
+        return [cell for one in self.results for cell in one.mix]
+
 
 def open_state(output: Path, options: CharacterizeOptions) -> tuple[State, Path | None]:
     """Return what is done already, or nothing, and the file that was made for it.
@@ -196,8 +201,7 @@ def _write_answer(
 ) -> dict[str, Any]:
     """Write tables, profile and device.json; return the content of the last."""
     results = msgspec.to_builtins(state.results)
-    fitted, emulated = fit(results), options.target.profile()
-    fitted = in_mix(fitted, [cell for one in state.results for cell in one.mix])
+    fitted, emulated = in_mix(fit(results), state.mix), options.target.profile()
     if emulated is not None:
         compare(fitted, emulated)
     name, taken, missing = _profile(folder, fitted, results, options=options)
@@ -223,6 +227,7 @@ def _write_answer(
         taken=taken,
         missing=missing,
         profile=None if missing else PROFILE,
+        mix=state.mix,
     )
     answer.filled_ratio = _written_by(results, "fill") / target.size_bytes
     answer.steady = _steady(results)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tracekit.device.fit import Fitted, mean_ns_of
-from tracekit.device.trace_mix import ALONE
+from tracekit.device.trace_mix import ALONE, MixCell
 from tracekit.escapes import shell_word
 from tracekit.metadata import Record
 from tracekit.units import format_duration, format_size
@@ -64,6 +64,8 @@ class DeviceAnswer(Record):
     """Of the requests, or of the trace's, whichever is more: time was stolen meanwhile."""
     distributions: int = 0
     """Cells of operation, length, depth and share of writes in the profile."""
+    mix: list[MixCell] = msgspec.field(default_factory=list)
+    """What the requests of a trace took, by kind."""
 
 
 def headline(device: DeviceAnswer, results: Sequence[Result]) -> list[str]:

@@ -424,33 +424,40 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 MIDDLE_MARGIN = 0.999  # of the setups, so that rounding puts nothing above them
 
 
-def middle_of(found: Sequence[Profile]) -> dict[str, Any]:
-    """Return the profile of a device that was measured several times, as a table of a file.
-
-    Each part of a request takes the median of what it took, and distributions have the form of the
-    measurement in the middle; beside it stands what each measurement found.
-    """
+def medians_of(found: Sequence[Profile]) -> dict[str, float]:
+    """Return the keys of a profile with the median of what each part of a request took."""
     values = {key: float(np.median([getattr(one, key) for one in found])) for key in REQUIRED}
-    setups, tables = [], dict[str, Any]()
+    setups = []
     for operation in ("write", "read"):
         byte_us = [1 / getattr(one, f"{operation}_mib_s") for one in found]
         setups.append(float(np.median([getattr(one, f"{operation}_setup_us") for one in found])))
         values[f"{operation}_mib_s"] = 1 / float(np.median(byte_us))
         page_us = PAGE_BYTES / MIB / values[f"{operation}_mib_s"] * 1e6
         values[f"{operation}_latency_us"] = setups[-1] + page_us
+    known = [one.sequential_setup_us for one in found if one.sequential_setup_us is not None]
+    if len(known) > len(found) / 2:
+        values["sequential_setup_us"] = min(float(np.median(known)), MIDDLE_MARGIN * min(setups))
+    values["parallelism"] = float(np.median([one.parallelism or 1 for one in found])) // 1
+    return values
+
+
+def middle_of(found: Sequence[Profile], values: Mapping[str, float]) -> dict[str, Any]:
+    """Return a profile with these values of a device that was measured several times, as a table.
+
+    Distributions have the form of the measurement in the middle; beside them stands what each
+    measurement found.
+    """
+    tables = dict[str, Any]()
+    for operation in ("write", "read"):
         middle = sorted(found, key=attrgetter(f"{operation}_latency_us"))[len(found) // 2]
         if quantiles := getattr(middle, key := f"{operation}_quantiles_us"):
             ratio = values[f"{operation}_latency_us"] / getattr(middle, f"{operation}_latency_us")
             tables[key] = [[p, us * ratio] for p, us in quantiles]
-    known = [one.sequential_setup_us for one in found if one.sequential_setup_us is not None]
-    if len(known) > len(found) / 2:
-        values["sequential_setup_us"] = min(float(np.median(known)), MIDDLE_MARGIN * min(setups))
-    repeats = [_repeat(one, is_sequential="sequential_setup_us" in values) for one in found]
-    values["parallelism"] = float(np.median([one.parallelism or 1 for one in found])) // 1
     if middle.distributions:
         tables["distributions"] = [to_builtins(one) for one in middle.distributions]
     if len(found) > 1:
-        tables["repeats"] = repeats
+        is_sequential = "sequential_setup_us" in values
+        tables["repeats"] = [_repeat(one, is_sequential=is_sequential) for one in found]
     return {"about": f"{middle.about}; {len(found)} times", **_rounded(values), **tables}
 
 

@@ -2,10 +2,10 @@
 
 A request takes longer behind others of another kind than behind its like: caches, the worker of a
 loop device and the commits of the file system below it are shared. So the requests of a trace's
-windows are run one after the other, all on one device, and each part of the cost (setup, time a
-byte, flush, FUA) is fitted to what they took: their sum by operation is then that of the
-measurement. The windows are every other part of the trace; the rest is what a prediction is
-compared with.
+windows are run one after the other, all on one device, as the model charges them: merged ones
+together, in issue order. Each part of the cost (setup, time a byte, flush, FUA) is fitted to what
+they took: their sum by operation is then that of the measurement. The windows are every other part
+of the trace; the rest is what a prediction is compared with.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import astuple
+from msgspec.structs import replace as replace_fields
 
 from tracekit._native.players import run_program
 from tracekit.device.fit import RATE_MAX_MIB_S, Fitted
@@ -25,6 +27,7 @@ from tracekit.device.target import TargetOptions, open_target
 from tracekit.devices import Profile
 from tracekit.errors import InputError, PartialError
 from tracekit.metadata import Record
+from tracekit.model.timed_requests import has_issue_times
 from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import FLUSH, FUA, OPERATIONS, PREFLUSH, READ, WRITE
 from tracekit.replay.compiler import PlanOptions, compile_plan
@@ -93,11 +96,12 @@ class TraceMix:
         """
         total = self.folder.info.count("requests")
         measured, _ = halves(total)
+        level = "issued" if has_issue_times(self.folder.table("requests")) else "queued"
         with only_windows(
             self.folder, choose_windows(total, requests, among=measured), place=path.parent
         ) as part:
             compiled = path.with_suffix(".compiled")
-            compile_plan(part, compiled, options=PlanOptions())
+            compile_plan(part, compiled, options=PlanOptions(level))
         once = np.array(block_plan.map_records(compiled))
         records = _placed(np.tile(once, max(1, requests // self.total)), size_bytes)
         compiled.unlink()
@@ -111,7 +115,7 @@ class TraceMix:
             needed_bytes=(size_bytes,),
             extents=(block_plan.Extent("device", 0, size_bytes // SECTOR_BYTES, 0, 0),),
             trace_sha256=bytes(32),
-            level="issued",
+            level=level,
         )
         with block_plan.open_new(path) as out:
             writer = block_plan.PlanWriter(out)
@@ -184,6 +188,22 @@ def _continues(records: Records) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(records), bool)
     found[places[1:]] = sector[1:] == ends[:-1]
     return found
+
+
+def pooled(mixes: Sequence[Sequence[MixCell]]) -> list[MixCell]:
+    """Return the kinds of several measurements, each with the median of its means."""
+    kinds: dict[tuple[object, ...], list[MixCell]] = {}
+    for cell in (cell for cells in mixes for cell in cells):
+        kind = replace_fields(cell, requests=0, mean_ns=0.0)
+        kinds.setdefault(astuple(kind), []).append(cell)
+    return [
+        replace_fields(
+            cells[0],
+            requests=sum(one.requests for one in cells),
+            mean_ns=float(np.median([one.mean_ns for one in cells])),
+        )
+        for cells in kinds.values()
+    ]
 
 
 OWN = ("read_latency_us", "write_latency_us", "read_mib_s", "write_mib_s", "flush_us", "fua_us")

@@ -131,10 +131,15 @@ class Sample:
     end_ns: int  # and the last one completed
 
 
+def has_issue_times(requests: Path) -> bool:
+    """Whether a request of requests.parquet has the time of its issue."""
+    issues = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
+    return any(one.null_count < len(one) for one in issues)
+
+
 def read_sample(requests: Path, device_names: list[str]) -> Sample:
     """Return the requests of requests.parquet, or so many that they fit, and what all took."""
-    issues = (column["issue_ns"] for column in read_columns(requests, ["issue_ns"]))
-    has_issues = any(one.null_count < len(one) for one in issues)
+    has_issues = has_issue_times(requests)
     runs = Runs.of(row_count(requests))
     busy = [BusyTime() for _ in [*device_names, "others"]]
     parts: list[TimedRequests] = []
