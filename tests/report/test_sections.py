@@ -353,15 +353,26 @@ def totals(**rows: tuple[int, int, int]) -> pd.DataFrame:
     )
 
 
-def test_a_role_is_hot_by_its_share_of_the_different_sectors() -> None:
-    # GIVEN a file system with 50 of 100 sectors, and 25 of 75 different ones
+def test_a_role_is_hot_by_how_often_its_sectors_are_touched() -> None:
+    # GIVEN a file system whose 25 different sectors are touched twice, and a journal once
     table = applications.counted(totals(fs=(10, 50, 25), journal=(30, 50, 50), other=(99, 9, 9)))
-    # THEN 50 % are above 33 % by more than 5 points, and what the study has not is not counted
+    # THEN it is hot, and what the study has not is not counted
     found = applications.shape(table, "fs", large="journal")
     assert found == applications.STUDY["OLTP"]
     traits = applications.words(table, found, capacity_bytes=1 << 20)
-    assert numbers(list(traits.values())) == ["75.0 %", "50.0 %", "33.3 %", "1 MiB"]
+    assert numbers(list(traits.values())) == ["75.0 %", "2.00", "1 MiB"]
     assert numbers(applications.describe(table, found)) == ["4"]
+
+
+@pytest.mark.parametrize(("distinct", "is_hot"), [(1000, False), (667, False), (666, True)])
+def test_the_only_role_can_be_hot(distinct: int, *, is_hot: bool) -> None:
+    # GIVEN a trace with swap alone, whose bar of different sectors is shorter or not
+    table = applications.counted(totals(swap=(10, 1000, distinct)))
+    found = applications.shape(table, "swap", large="swap")
+    # THEN it is hot by that, which the study's graph drawing is not
+    assert found.hot == (("swap",) if is_hot else ())
+    same = applications.agreement(found, applications.STUDY["graph drawing"])
+    assert same == {"busiest": True, "hot": not is_hot, "small": True, "large": True}
 
 
 def test_a_difference_has_the_numbers_of_the_trace() -> None:
@@ -380,7 +391,7 @@ def test_a_trace_can_be_like_two_or_none() -> None:
     table = applications.counted(totals(fs=(10, 60, 60), journal=(30, 40, 10)))
     # THEN with the file system as the best use of any NVM it shares two traits with two of them
     found = applications.shape(table, "fs", large="fs")
-    hot = ["1.00", "4.00", "5.0 %"]
+    hot = ["1.00", "4.00", "1.5"]
     assert numbers(applications.describe(table, found)) == [
         *("2", "4"),
         *("5 KiB", *hot),
@@ -401,7 +412,8 @@ def test_a_role_without_traffic_has_no_share() -> None:
 @pytest.mark.parametrize(
     ("sample", "expected", "differing"),
     [
-        ("gnuplot", "graph drawing", set()),
+        # The study's gnuplot came back to its swap less often: a sector here is touched 2.70 times.
+        ("gnuplot", "graph drawing", {"hot"}),
         # With a head for each device the file system gains most at every capacity: what is left on
         # the disk is the journal, which is written in sequence. The study's disk has no head.
         ("sysbench", "OLTP", {"large"}),

@@ -18,9 +18,9 @@ from tracekit.report.section import Parts, section
 from tracekit.units import SECTOR_BYTES
 
 STUDIED = ("fs", "journal", "swap")
-HOT_POINTS = 0.05
-"""A role is hot if its share of the different sectors is that much below its share of all: the
-study compares the shapes of two bar charts by eye, where less than that cannot be seen."""
+HOT_TOUCHES = 1.5
+"""A role is hot if its bar of different sectors (Fig. 4) is no more than two thirds of its bar of
+all sectors (Fig. 3): each is touched that often on average. The study compares them by eye."""
 TRAITS = {
     "busiest": "most requests (Fig. 3)",
     "hot": "hot sectors (Fig. 4 beside Fig. 3)",
@@ -70,21 +70,20 @@ def counted(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the studied roles with traffic, with their shares.
 
     Added are `request_share` (of all reads and writes), `total_share` (of all sectors read and
-    written) and `distinct_share` (of the different sectors).
+    written) and `touches` (how often one of its sectors is read or written on average).
     """
     chosen = table[table["role"].isin(STUDIED) & (table["total_sectors"] > 0)]
     requests = chosen["read_count"] + chosen["write_count"]
     return chosen.assign(
         request_share=requests / requests.sum(),
         total_share=chosen["total_sectors"] / chosen["total_sectors"].sum(),
-        distinct_share=chosen["distinct_sectors"] / chosen["distinct_sectors"].sum(),
+        touches=chosen["total_sectors"] / chosen["distinct_sectors"],
     ).set_index("role")
 
 
 def shape(table: pd.DataFrame, small: str, *, large: str) -> Shape:
     """Return the trace's shape; `small` and `large` are the best single roles of Fig. 6."""
-    falls = table["total_share"] - table["distinct_share"]
-    hot = tuple(fmt.in_order(table.index[falls >= HOT_POINTS]))
+    hot = tuple(fmt.in_order(table.index[table["touches"] >= HOT_TOUCHES]))
     return Shape(str(table["request_share"].idxmax()), hot, small, large)
 
 
@@ -109,11 +108,8 @@ def words(table: pd.DataFrame, found: Shape, *, capacity_bytes: int) -> dict[str
     requests = fmt.share(table.loc[found.busiest, "request_share"])
     shown["busiest"] += f": {requests} of reads and writes"
     if found.hot:
-        text = (
-            "{role:role}: {total_share:share} of all sectors, {distinct_share:share} of the"
-            " different ones"
-        )
         hot = table.loc[list(found.hot)].reset_index()
+        text = "{role:role}: a sector is touched {touches:.2f} times"
         shown["hot"] = fmt.listing(sentences(text, hot))
     if found.small != found.large:
         shown["large"] += f", from {fmt.data(capacity_bytes)}"
@@ -183,12 +179,10 @@ def _sizes(table: pd.DataFrame, compared: Sequence[str]) -> list[str]:
 
 def _hot_difference(table: pd.DataFrame, found: Shape, *, known: Shape) -> str:
     """Describe which roles have hot sectors in the study and here, and how often."""
-    touches = table["total_sectors"] / table["distinct_sectors"]
-    in_order = touches[list(fmt.in_order(touches.index))].reset_index(name="count")
+    in_order = table["touches"][list(fmt.in_order(table.index))].reset_index(name="count")
     texts = sentences("{count:.2f} times in the {role:role}", in_order)
     there, here = ("none" if not one.hot else f"the {titles(one)['hot']}" for one in (known, found))
     return (
         f"There the role with hot sectors is {there}, here {here}: a sector is"
-        f" touched {fmt.listing(texts)} on average. A role is hot where its share of the different"
-        f" sectors is {fmt.share(HOT_POINTS)} of the whole or more below its share of all."
+        f" touched {fmt.listing(texts)} on average. A role is hot from {HOT_TOUCHES} times on."
     )
