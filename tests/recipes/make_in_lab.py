@@ -1,18 +1,34 @@
-"""Make a sample trace in the VM lab: an application in a guest whose disk has three roles.
+"""The four applications of study A in the VM lab, on a disk of the sizes of its Table 1.
 
-`python -m tests.recipes.make_in_lab gnuplot -o sample-traces/gnuplot`; needs QEMU, and no root.
+`python -m tests.recipes.make_in_lab gnuplot -o sample-traces/gnuplot` captures one of them; with
+`--repeat 5` it does so five times, into OUTPUT-1 to OUTPUT-5, and prints what differs between them.
+`--uses` runs it with NVM as swap, as journal and as file system: Fig. 1. Needs QEMU, and no root.
 The folder named like the recipe is what the guest gets to see.
 """
 
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.traces import rows_of
+from tracekit.analyze import analyze
+from tracekit.classify import ClassifyOptions, classify
+from tracekit.model.recommend import RecommendOptions, recommend
+from tracekit.readers.blktrace import parse
+from tracekit.repeats import mean_of
 
 HERE = Path(__file__).resolve().parent
-DISKS = ("--disk", "fs=2GiB", "--disk", "journal=256MiB", "--disk", "swap=512MiB")
-"""The sizes of Table 1 of the study that asks where a small NVM belongs."""
+SECTORS = {"fs": (2_048, 103_999_487), "journal": (104_001_536, 111_998_975),
+           "swap": (112_001_024, 119_998_463)}  # fmt: skip
+"""First and last sector of each partition: Table 1 of the study that asks where a small NVM
+belongs. The disk is sparse; a logical partition of the study begins a MiB later than one here."""
+SIZES = {role: f"{(last + 1 - first) // 2048}MiB" for role, (first, last) in SECTORS.items()}
+DISK, NVM = "5ms:1", "2us:1"
+"""Latency and depth of the emulated devices of Fig. 1."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,8 @@ class Recipe:
     """Shell text that runs before the trace begins."""
     memory_mib: int = 1024
     """Memory of the guest."""
+    rate: str = ""
+    """What an application of a given time prints of what it did; of the others time counts."""
 
 
 RECIPES = {
@@ -45,20 +63,78 @@ RECIPES = {
         "256MiB",
         ("sh", "transact.sh"),
         prepare="sh fill.sh",
+        rate=r"transactions: +[0-9]+ +\(([0-9.]+) per sec",
     ),
     "video": Recipe(("ffmpeg",), "96MiB", ("sh", "play.sh"), prepare="sh film.sh"),
 }
 
 
+def words(name: str, recipe: Recipe, output: Path, speed: str = "") -> list[str]:
+    """Return the options of the lab's commands for a recipe."""
+    disks = [word for role, size in SIZES.items() for word in ("--disk", f"{role}={size}{speed}")]
+    packages = [word for package in recipe.packages for word in ("--package", package)]
+    share = ["--share", str(HERE / name), "--prepare", recipe.prepare, "--limit", recipe.limit]
+    memory = ["--memory", f"{recipe.memory_mib}MiB", "--timeout", "3600"]
+    return [*disks, *packages, *share, *memory, "-o", str(output)]
+
+
+def run_lab(command: str, *options: str) -> None:
+    """Run a command of the lab."""
+    subprocess.run([sys.executable, "-m", "tracekit", "lab", command, *options], check=True)
+
+
 def make(name: str, output: Path, *, recipe: Recipe | None = None) -> None:
     """Capture the named recipe, or another one in its folder, into the new folder `output`."""
     recipe = recipe or RECIPES[name]
-    packages = [word for package in recipe.packages for word in ("--package", package)]
-    lab = [sys.executable, "-m", "tracekit", "lab", "capture", *DISKS, *packages]
-    lab += ["--limit", recipe.limit, "--share", str(HERE / name), "--prepare", recipe.prepare]
-    lab += ["--memory", f"{recipe.memory_mib}MiB"]
-    lab += ["--compress", "xz", "-o", str(output), "--", *recipe.command]
-    subprocess.run(lab, check=True)
+    run_lab("capture", *words(name, recipe, output), "--compress", "xz", "--", *recipe.command)
+
+
+def measure(name: str, output: Path, *, repeat: int, recipe: Recipe | None = None) -> None:
+    """Run the named recipe with NVM as each part of the disk, and with none."""
+    recipe = recipe or RECIPES[name]
+    rate = ["--rate", recipe.rate] if recipe.rate else []
+    uses = ["--nvm", NVM, "--repeat", str(repeat), *rate]
+    run_lab("uses", *words(name, recipe, output, f":{DISK}"), *uses, "--", *recipe.command)
+
+
+def figures(capture: Path, trace: Path) -> dict[str, Any]:
+    """Return what Figs. 3, 4 and 6 say of a capture: numbers by name, and the best single uses."""
+    folder, _ = parse([capture], trace)
+    classify(folder, ClassifyOptions())
+    analyze(folder, only=["totals"])
+    advice = recommend(folder, RecommendOptions(base="hdd-7200"))
+    flips = [flip.after for flip in advice.single_role_flips if flip.after in SIZES]
+    found: dict[str, Any] = {"little NVM": flips[0] if flips else "none",
+                             "much NVM": flips[-1] if flips else "none"}  # fmt: skip
+    rows = rows_of(folder.table("findings/totals"))
+    for row in (row for row in rows if row["role"] in SIZES and row["total_sectors"]):
+        found[f"{row['role']}: reads and writes"] = row["read_count"] + row["write_count"]
+        found[f"{row['role']}: MiB"] = row["total_sectors"] / 2048
+        found[f"{row['role']}: touches"] = row["total_sectors"] / row["distinct_sectors"]
+    return found
+
+
+def spread(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each figure over the repeats: mean, 95 % confidence interval, all values."""
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [one.get(name, 0.0) for one in found]
+        if isinstance(values[0], str):
+            yield f"{name}: {', '.join(values)}"
+            continue
+        mean = mean_of(values)
+        ends = "" if mean.low is None else f" ({mean.low:.4g} to {mean.high:.4g})"
+        yield f"{name}: {mean.mean:.4g}{ends}; {', '.join(f'{value:.4g}' for value in values)}"
+
+
+def repeat_captures(name: str, output: Path, repeat: int) -> None:
+    """Capture a recipe several times, and print what differs."""
+    found = []
+    for number in range(1, repeat + 1):
+        capture = output.with_name(f"{output.name}-{number}")
+        if not capture.exists():
+            make(name, capture)
+        found.append(figures(capture, capture.with_name(f"{capture.name}-trace")))
+    sys.stdout.writelines(f"{line}\n" for line in spread(found))
 
 
 def main() -> None:
@@ -66,8 +142,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipe", choices=sorted(RECIPES))
     parser.add_argument("-o", "--output", type=Path, required=True, help="new folder")
+    parser.add_argument("--repeat", type=int, default=1, help="captures, or runs of each use")
+    parser.add_argument("--uses", action="store_true", help="with NVM as each part of the disk")
     options = parser.parse_args()
-    make(options.recipe, options.output)
+    if options.uses:
+        measure(options.recipe, options.output, repeat=options.repeat)
+    elif options.repeat > 1:
+        repeat_captures(options.recipe, options.output, options.repeat)
+    else:
+        make(options.recipe, options.output)
 
 
 if __name__ == "__main__":

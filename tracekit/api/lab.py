@@ -73,6 +73,7 @@ def run(command: Sequence[str], *, output: PathLike | None = None, **options: An
         summary = {
             "output": None if place is None else str(place),
             "exit_status": ended.exit_status,
+            "command_ns": ended.command_ns,
             "accelerator": ended.accelerator,
             "duration_ns": round(ended.duration_s * 1e9),
         }
@@ -114,6 +115,31 @@ def capture(
             "duration_ns": round(ended.duration_s * 1e9),
         }
         return Guest(summary, *_texts(ended), kept.dropped)
+
+
+def uses(
+    command: Sequence[str],
+    *,
+    output: PathLike,
+    disk: Texts,
+    nvm: str,
+    repeat: int = 5,
+    rate: str = "",
+    **options: Any,
+) -> dict[str, Any]:
+    """Run a command with NVM as swap, as journal and as file system, and with none of it.
+
+    Fig. 1 of study A: time, or a rate that the command prints, with 95 % confidence intervals.
+    Return the content of uses.json; an interrupted series goes on with the same call.
+    """
+    from msgspec import to_builtins
+
+    from tracekit.lab.uses import UsesOptions, run_uses
+
+    chosen = UsesOptions(values.texts(disk), nvm, repeat, rate)
+    with stage_progress() as on_step:
+        done = run_uses(Path(output), chosen, job(command, disk=disk, **options), on_step=on_step)
+    return dict(to_builtins(done))
 
 
 def job(

@@ -41,6 +41,7 @@ GROUPS = {
         "build": "Make the guest's kernel and root file system.",
         "run": "Run a command in the guest.",
         "capture": "Record the block events of a command in the guest.",
+        "uses": "Run a command with NVM as swap, as journal and as file system.",
     },
     "simulate": {
         "tiers": "Which mix of storage tiers gives most for its price?",

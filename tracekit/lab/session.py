@@ -174,6 +174,8 @@ class Ended:
     """stdout, stderr, log, files/, trace/, layout.json, blktrace.log; console.log of the guest."""
     exit_status: int
     """Of the command."""
+    command_ns: int
+    """From its start to its end, by the guest's clock."""
     accelerator: str
     duration_s: float
     """From the start of QEMU to its end."""
@@ -218,7 +220,8 @@ def _ended(folder: Path, accelerator: str, duration_s: float) -> Ended:
         talk = machine.tail((folder / "log").read_text(errors="replace"))
         raise TracekitError(f"in the guest: {refusal.read_text().strip()}", *talk)
     status = int((folder / "status").read_text())
-    return Ended(folder, status, accelerator, duration_s)
+    command_ns = int((folder / "elapsed").read_text())
+    return Ended(folder, status, command_ns, accelerator, duration_s)
 
 
 def _kernel_words(job: Job) -> str:
@@ -232,8 +235,14 @@ def _kernel_words(job: Job) -> str:
     return f"memmap={job.dax_mib}M!{machine.dax_start_mib(job.dax_mib, job.memory_mib)}M"
 
 
+EMULATED_MIB = 2048
+SPARSE_RATIO = 16
+
+
 def _emulated_mib(job: Job) -> int:
-    return sum(disk.mib for disk in job.disks if disk.latency_ns)
+    """Return the memory that emulated disks need: large ones are sparse."""
+    sizes = [disk.mib for disk in job.disks if disk.latency_ns]
+    return sum(min(mib, max(EMULATED_MIB, mib // SPARSE_RATIO)) for mib in sizes)
 
 
 def _make_disks(job: Job, image: Image, work: Path) -> tuple[tuple[str, Path], ...]:
