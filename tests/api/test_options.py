@@ -44,6 +44,8 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "verify-certificate": (tk.verify_certificate,),
     "characterize-device": (tk.characterize_device,),
     "profiles": (tk.profiles,),
+    "formats": (tk.formats,),
+    "lab uses": (lab.uses, lab.job),
     "counters": (tk.counters,),
     "sweep": (tk.sweep,),
     "report": (tk.Trace.report,),

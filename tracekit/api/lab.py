@@ -138,7 +138,8 @@ def uses(
 
     chosen = UsesOptions(values.texts(disk), nvm, repeat, rate)
     with stage_progress() as on_step:
-        done = run_uses(Path(output), chosen, job(command, disk=disk, **options), on_step=on_step)
+        guest = job(command, disk=disk, **options)
+        done = run_uses(Path(output), chosen, job=guest, on_step=on_step)
     return dict(to_builtins(done))
 
 

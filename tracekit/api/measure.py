@@ -293,6 +293,14 @@ def profiles(name: Texts = (), *, profiles: PathLike | None = None) -> results.D
     return results.DeviceProfiles(found.summary, found.text)
 
 
+def formats(name: Texts = ()) -> results.Formats:
+    """Return the formats that `read` knows, or those of these names; format files, too."""
+    from tracekit.readers.format_files import list_formats
+
+    found = list_formats(values.texts(name))
+    return results.Formats(found.summary, found.text)
+
+
 def doctor() -> list[Check]:
     """Examine what this machine can do for tracekit, and what to install for the rest."""
     from tracekit.doctor import examine

@@ -515,14 +515,22 @@ class DeviceStudy(Result):
 
 
 @dataclass(frozen=True)
-class DeviceProfiles:
-    """Device profiles: a list, one in full, or several side by side."""
+class Listing:
+    """What there is to choose from: a list, or some of it in full."""
 
     summary: Mapping[str, Any]
     text: str
 
     def __repr__(self) -> str:
         return self.text
+
+
+class DeviceProfiles(Listing):
+    """Device profiles: a list, one in full, or several side by side."""
+
+
+class Formats(Listing):
+    """Formats of other tools' traces, and those of format files."""
 
 
 class Counters(Result):

@@ -131,7 +131,7 @@ def read(
     source: Sources,
     output: PathLike | None = None,
     *,
-    format: choices.ImportFormat | None = None,  # noqa: A002 - the word of the option
+    format: str | None = None,  # noqa: A002 - the word of the option
     columns: str | None = None,
     regex: str | None = None,
     blkparse_format: str | None = None,
@@ -146,8 +146,8 @@ def read(
 ) -> Trace:
     """Read a trace of another tool, known by its content, as `tracekit import` does.
 
-    Without `output` the trace is in a temporary folder that lives as long as it. `max_bad` is the
-    percent of wrong lines that stops it.
+    Without `output` the trace is in a temporary folder that lives as long as it. `format` is one of
+    `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it.
     """
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions

@@ -29,6 +29,7 @@ COMMANDS = {
     "verify-certificate": "Compute the numbers of a certificate again.",
     "characterize-device": "Measure a device and fit a profile to it.",
     "profiles": "List and compare device profiles.",
+    "formats": "List the formats of traces that import knows.",
     "counters": "Count hardware events beside a command's throughput.",
     "sweep": "Run personalities over many parameters.",
     "report": "Write one HTML file with the answer and its evidence.",

@@ -15,12 +15,19 @@ from tracekit.commands import options
 from tracekit.commands.options import option
 
 
+def completed(incomplete: str) -> list[str]:
+    """Return the built-in formats that begin so."""
+    return [name for name in words(ImportFormat) if name.startswith(incomplete)]
+
+
 @options.of(
     tk.read,
     output=options.NEW_TRACE,
     format=option(
-        f"One of {', '.join(words(ImportFormat))}. [default: known by the content]",
+        "One of `tracekit formats`, a format file in the folder of your own, or FILE.toml."
+        " [default: known by the content]",
         metavar="FORMAT",
+        autocompletion=completed,
     ),
     columns="Columns of your own text: time, op, offset, length, response, device, process and pid"
     " in their order, - for what to pass over, as in: -,time,op,length,offset.",

@@ -310,7 +310,9 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     """
     words = text.user_words(options.operations)
     if options.columns or options.regex:
-        return _user_format(options, whole).with_words(words)
+        own = _user_format(options, whole).with_words(words)
+        evidence = f"the format file {options.named}"
+        return replace(own, name=options.named, evidence=evidence) if options.named else own
     headed = None
     try:
         found = _choose(whole, name, given=options.form, words=words)

@@ -11,7 +11,6 @@ from typing import Any
 
 from tracekit import metadata
 from tracekit._native.decode import Text, detect_text
-from tracekit.choices import ImportFormat, words
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
@@ -19,6 +18,7 @@ from tracekit.readers import metadata as events
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
+from tracekit.readers.format_files import with_format_file
 from tracekit.readers.formats import FioLog, Format, RecordFormat, find_format, same_waits
 from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.metadata import EVENT_TEXTS, line_counts
@@ -414,9 +414,7 @@ def import_trace(
     Raise InputError when its format is unknown, too many lines are wrong, or numbers contradict
     their units; then nothing is left behind.
     """
-    if options.form not in (None, *words(ImportFormat)):
-        hint = f"known are {', '.join(words(ImportFormat))}"
-        raise UsageError(f"--format {options.form}: there is no such format", hint=hint)
+    options = with_format_file(options)
     files = find_files([source] if isinstance(source, Path) else source)
     with new_folder(output, overwrite=options.overwrite) as folder:
         run = Import(files, folder, options, on_bytes)

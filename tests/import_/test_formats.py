@@ -1,0 +1,176 @@
+"""The list of formats, each as it stands, and format files of the user's own."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.command_line import succeed, typed
+from tests.traces import json_of, rows_of
+from tracekit.choices import ImportFormat, words
+from tracekit.readers.format_files import FormatFile, lacking, list_formats
+from tracekit.readers.formats import TEXTS
+from tracekit.readers.memory import FORMATS as MEMORY
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN = """about = "a gateway's log"
+columns = "time,device,offset,length,op"
+delimiter = ";"
+example = "1;a;4096;8;get"
+
+[unit]
+time = "ms"
+length = "sectors"
+
+[op]
+get = "read"
+"""
+LINES = "1;a;4096;8;get\n3;b;8192;16;put\n"
+LISTED: dict[str, Any] = {one["name"]: one for one in list_formats().summary["formats"]}
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a folder with a text, whose formats are the user's."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config/tracekit/formats").mkdir(parents=True)
+    (tmp_path / "text").write_text(LINES)
+    return tmp_path
+
+
+def test_the_list_has_every_format() -> None:
+    assert list(LISTED) == list(words(ImportFormat))
+    binary = {"octf", "vscsi1", "vscsi2", "oracleGeneral"}
+    assert {name for name, one in LISTED.items() if not one["example"]} == binary
+    assert all(one["about"] and one["source"] for one in LISTED.values())
+
+
+@pytest.mark.parametrize("form", TEXTS, ids=lambda one: one.name)
+def test_what_a_text_lacks_is_what_its_columns_lack(form: Any) -> None:
+    lacks = lacking(form)
+    if form.name == "fio2":
+        lacks -= {"time"}  # on lines of their own
+    assert set(LISTED[form.name]["lacks"]) == lacks
+
+
+@pytest.mark.parametrize("name", [name for name, one in LISTED.items() if one["example"]])
+def test_an_example_is_imported_as_it_stands(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(LISTED[name]["example"])
+    chosen = ["--format", name] if name == "ramulator-cpu" else []
+    succeed("import", tmp_path / "text", "-o", tmp_path / "trace", *chosen)
+    info = json_of(tmp_path / "trace/trace.json")
+    assert info["counts"]["bad_lines"] == 0
+    if name in MEMORY:
+        assert info["counts"]["memory_accesses"] > 0
+        assert info["source"]["format"] == name
+        return
+    assert info["counts"]["requests"] > 0
+    assert name in info["source"]["format"]
+    # AND what it lacks is lacking in the table
+    rows = rows_of(tmp_path / "trace/requests.parquet")
+    for column, key in {"response": "complete_ns", "process": "process"}.items():
+        assert (column in LISTED[name]["lacks"]) == all(row[key] is None for row in rows)
+
+
+@pytest.mark.parametrize("where", ["given", "kept"])
+def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
+    kept = place / "config/tracekit/formats/gateway.toml"
+    file = kept if where == "kept" else place / "gateway.toml"
+    file.write_text(OWN)
+    given = "gateway" if where == "kept" else str(file)
+    # WHEN a text is imported by it, with one word that the file does not know
+    succeed("import", "text", "-o", "trace", "--format", given, "--op", "put=write")
+    # THEN columns, units and words are the file's
+    rows = rows_of(place / "trace/requests.parquet")
+    assert [
+        (r["queue_ns"], r["device"], r["sector"], r["length_bytes"], r["operation"]) for r in rows
+    ] == [(0, "a", 8, 4096, "read"), (2_000_000, "b", 16, 8192, "write")]
+    info = json_of(place / "trace/trace.json")
+    assert info["source"]["format"] == "gateway"
+    assert info["inferences"][0]["evidence"] == "the format file gateway"
+    # AND it is listed where it is kept, and shown by its name or path
+    listed = json.loads(succeed("formats", "--json").stdout)["formats"]
+    names = {one["name"]: one for one in listed}
+    assert ("gateway" in names) == (where == "kept")
+    shown = json.loads(succeed("formats", given, "--json").stdout)["formats"][0]
+    assert (shown["about"], shown["file"]) == ("a gateway's log", str(file))
+    assert shown["lacks"] == ["pid", "process", "response"]
+    assert "    1;a;4096;8;get" in succeed("formats", given).stdout
+
+
+def test_the_file_of_the_page_is_one(place: Path) -> None:
+    page = (ROOT / "docs/formats.md").read_text()
+    (place / "gateway.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    succeed("import", "text", "-o", "trace", "--format", "gateway.toml")
+    assert [row["operation"] for row in rows_of(place / "trace/requests.parquet")] == [
+        "read", "write"]  # fmt: skip
+    # AND the table names every key
+    keys = {field.name for field in msgspec.structs.fields(FormatFile)}
+    assert keys == {
+        word.strip("[]")
+        for word in re.findall(r"`(\[?[a-z]+\]?)`", page)
+        if word.strip("[]") in keys
+    }
+
+
+def test_a_unit_on_the_command_line_is_in_place_of_the_files(place: Path) -> None:
+    (place / "gateway.toml").write_text(OWN)
+    unit = ("--unit", "time=s", "--op", "put=write")
+    succeed("import", "text", "-o", "trace", "--format", "gateway.toml", *unit)
+    assert [row["queue_ns"] for row in rows_of(place / "trace/requests.parquet")] == [0, 2 * 10**9]
+
+
+def test_a_regular_expression_may_be_in_a_file(place: Path) -> None:
+    pattern = "(?P<time>[0-9]+);[a-z]+;(?P<offset>[0-9]+);(?P<length>[0-9]+);(?P<op>[a-z]+)"
+    (place / "own.toml").write_text(f"regex = '{pattern}'\n[op]\nget = 'read'\nput = 'write'\n")
+    succeed("import", "text", "-o", "trace", "--format", "own.toml", "--unit", "length=sectors")
+    assert [row["operation"] for row in rows_of(place / "trace/requests.parquet")] == [
+        "read", "write"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("columns", "colums"), "own.toml, line 2, key 'colums'"),
+        (("ms", "parsec"), "own.toml: --unit time=parsec"),
+        (('"read"', '"fetch"'), "own.toml: --op get=fetch"),
+        (("time,device", "time,devise"), "'devise' is unknown"),
+        (('";"', "3"), "own.toml, line 3, key 'delimiter'"),
+        (('columns = "time,device,offset,length,op"', ""), "give either columns or a regex"),
+        (("about =", "about"), "own.toml is not valid TOML: line 1"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(
+    change: tuple[str, str], message: str, place: Path
+) -> None:
+    (place / "own.toml").write_text(OWN.replace(*change))
+    for words_ in (
+        ("import", "text", "-o", "trace", "--format", "own.toml"),
+        ("formats", "own.toml"),
+    ):
+        status, talk = typed(*words_)
+        assert status in (1, 2)
+        assert message in talk
+        assert "Traceback" not in talk
+    assert not (place / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    ("words_", "message"),
+    [
+        (("--format", "nothing"), "--format nothing: there is no such format"),
+        (("--format", "gone.toml"), "gone.toml: cannot be read"),
+        (("--format", "own.toml", "--columns", "time,op,offset,length"), "give one of them"),
+    ],
+)
+def test_a_wrong_choice_is_one_line(words_: tuple[str, ...], message: str, place: Path) -> None:
+    (place / "own.toml").write_text(OWN)
+    status, talk = typed("import", "text", "-o", "trace", *words_)
+    assert status in (1, 2)
+    assert message in talk
+    assert not (place / "trace").exists()
+    assert typed("formats", "nothing")[0] == 2

@@ -1,0 +1,26 @@
+"""`tracekit formats`: the formats of traces that import knows, listed or in full."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+import tracekit as tk
+from tracekit.commands import options
+
+
+def formats(
+    name: Annotated[
+        list[str] | None, typer.Argument(help="Formats to show in full, or format files.")
+    ] = None,
+    *,
+    as_json: options.Json = False,
+) -> None:
+    """List the formats of traces that import knows, and your own; or show some in full.
+
+    With a name: an example, what the format lacks, and where such traces are found.
+    """
+    found = tk.formats(name or ())
+    typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)
