@@ -52,7 +52,7 @@ def guests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
 
 
 def run(place: Path, options: UsesOptions = OPTIONS, job: Job = JOB) -> Any:
-    return run_uses(place, options, job, on_step=lambda _text: None)
+    return run_uses(place, options, job=job, on_step=lambda _text: None)
 
 
 def test_each_part_is_nvm_in_turn_and_compared_with_the_disk(guests: Lab, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_what_is_done_is_kept_and_not_run_again(guests: Lab, tmp_path: Path) -> 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_uses(place, OPTIONS, JOB, on_step=stop)
+        run_uses(place, OPTIONS, job=JOB, on_step=stop)
     kept = json.loads((place / uses.RESULT).read_text())
     assert len(kept["runs"]) == len(guests) == 5
     # THEN another command does not go on with it, the same one does

@@ -125,7 +125,7 @@ def parse_one(text: str) -> Disk:
 
 
 def run_uses(
-    output: Path, options: UsesOptions, job: Job, *, on_step: Callable[[str], None]
+    output: Path, options: UsesOptions, *, job: Job, on_step: Callable[[str], None]
 ) -> Uses:
     """Run what is not done, write uses.json after each run, and return its content."""
     done = _opened(output, options, job)

@@ -1,13 +1,14 @@
 # To be read by the other scripts: a MariaDB whose data lie on the traced file system, every commit
 # durable in the redo log and in the binary log, as a server that others replicate from keeps them.
 socket=/tmp/server.socket
+data=$LAB_FS/db
 
 ask() {
   mariadb --no-defaults --socket="$socket" -e "$1"
 }
 
 start_server() {
-  mariadbd --no-defaults --user=root --datadir="$LAB_FS/db" --socket="$socket" \
+  mariadbd --no-defaults --user=root --datadir="$data" --socket="$socket" \
     --pid-file=/tmp/server.pid --skip-networking --skip-name-resolve \
     --innodb-buffer-pool-size=32M --innodb-log-file-size=48M --innodb-flush-method=fsync \
     --innodb-flush-log-at-trx-commit=1 --log-bin=binlog --sync-binlog=1 2>/tmp/server.log &
