@@ -117,6 +117,23 @@ def test_the_file_of_the_page_is_one(place: Path) -> None:
     }
 
 
+def test_the_judgement_is_shown_with_the_other_formats(place: Path) -> None:
+    # GIVEN lines of MQSim, three of which are DiskSim's only; all others may be both
+    lines = [f"{at}{'.5' if at % 33 == 5 else ''} 4 {at * 8} 8 {at % 2}" for at in range(1, 101)]
+    (place / "text").write_text("\n".join(lines) + "\n")
+    words_ = ("import", "text", "-o", "trace", "--format", "mqsim", "--max-bad", "5", "--explain")
+    shown = dict(line.split("  ", 1) for line in succeed(*words_).stdout.splitlines()[:5])
+    # THEN what fits, and how well, stands before what was concluded of the units
+    assert shown["format"].split() == ["mqsim", "(the", "first", "lines", "or", "records)"]
+    assert "disksim 100.0%" in shown["other formats"]
+    assert "sequential pairs" in shown["unit of lengths"]
+    # AND without being asked nothing is compared
+    succeed(*words_[:-1], "--force")
+    named = [one["what"] for one in json_of(place / "trace/trace.json")["inferences"]]
+    assert "format" in named
+    assert "other formats" not in named
+
+
 def test_a_unit_on_the_command_line_is_in_place_of_the_files(place: Path) -> None:
     (place / "gateway.toml").write_text(OWN)
     unit = ("--unit", "time=s", "--op", "put=write")

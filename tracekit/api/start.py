@@ -142,12 +142,14 @@ def read(
     join: choices.Join = "refuse",
     op: Texts | None = None,
     max_bad: float = 1.0,
+    explain: bool = False,
     force: bool = False,
 ) -> Trace:
     """Read a trace of another tool, known by its content, as `tracekit import` does.
 
     Without `output` the trace is in a temporary folder that lives as long as it. `format` is one of
-    `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it.
+    `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it. With
+    `explain` the inferences of the summary also say how other formats fit.
     """
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions
@@ -159,6 +161,7 @@ def read(
         units=values.texts(unit),
         operations=values.texts(op),
         forces_units=force_units,
+        explains=explain,
         most_bad_ratio=max_bad / 100,
         overwrite=force,
         layout_file=values.maybe_path(layout),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +55,7 @@ def completed(incomplete: str) -> list[str]:
         metavar="WORD=OPERATION",
     ),
     max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
+    explain="Print how the format and its units were judged, and how other formats fit.",
     force=options.FORCE_TRACE,
 )
 def import_(
@@ -74,6 +75,8 @@ def import_(
     if as_json:
         typer.echo(json.dumps(made.summary, indent=2))
     else:
+        if chosen.get("explain"):
+            _explain(made.summary["inferences"])
         _print(made.summary)
     options.warn(made)
 
@@ -92,6 +95,13 @@ def _print(info: Mapping[str, Any]) -> None:
         options.say(f"  {counts['passed_lines']:,} lines without a request passed over")
     options.say(f"  {counts['bad_lines']:,} wrong lines left out")
     options.say(info["trace"])
+
+
+def _explain(inferences: Sequence[Mapping[str, Any]]) -> None:
+    """Print what was concluded, each with its evidence."""
+    width = max((len(one["what"]) for one in inferences), default=0)
+    for one in inferences:
+        options.say(f"{one['what']:<{width}}  {one['value']} ({one['evidence']})")
 
 
 def _devices(info: Mapping[str, Any]) -> str:

@@ -328,6 +328,21 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     return found if headed is None else headed.with_words(words)
 
 
+MOST_SHOWN = 3
+
+
+def others_in_words(head: bytes, chosen: Format, options: ImportOptions) -> str:
+    """Return which other formats have good lines in the head, and what share of them."""
+    words, ratios = text.user_words(options.operations), dict[str, float]()
+    for form in (*TEXTS, *_variants(), *_blanked()):
+        if form.name != chosen.name:
+            ratio = form.with_words(words).good_ratio(head)
+            ratios[form.name] = max(ratio, ratios.get(form.name, 0.0))
+    ranked = sorted(((ratio, name) for name, ratio in ratios.items() if ratio), reverse=True)
+    found = [f"{name} {ratio:.1%}" for ratio, name in ranked[:MOST_SHOWN]]
+    return ", ".join(found) or "none has a good line"
+
+
 COMMAS = re.compile(rb"^(?:[^,\n]*,){4}[0-9]+,[0-9]+\r?$", re.MULTILINE)
 
 

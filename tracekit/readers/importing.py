@@ -19,7 +19,14 @@ from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
 from tracekit.readers.format_files import with_format_file
-from tracekit.readers.formats import FioLog, Format, RecordFormat, find_format, same_waits
+from tracekit.readers.formats import (
+    FioLog,
+    Format,
+    RecordFormat,
+    find_format,
+    others_in_words,
+    same_waits,
+)
 from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.metadata import EVENT_TEXTS, line_counts
 from tracekit.readers.octf import import_octf, is_chosen
@@ -117,6 +124,7 @@ class Reading:
         form = find_format(start, whole, name=feed.name, options=options)
         self.format: Format = form
         self.units: Units = form.units.overridden(options.units)
+        self.others = others_in_words(whole, form, options) if options.explains else ""
         self.preamble = 0
         operations: dict[str, str] = {}
         is_scaled = False
@@ -298,6 +306,11 @@ def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inferenc
     lengths = f"{_source(read, options, 'length')}; {evidence}"
     found = [
         ("format", read.format.name, read.format.evidence),
+        *(
+            [("other formats", read.others, "good lines of the first 64 KiB")]
+            if read.others
+            else []
+        ),
         ("unit of lengths", units.length, lengths),
         ("unit of places", units.offset, _source(read, options, "offset")),
         ("unit of times", units.time, _time_evidence(read, options)),

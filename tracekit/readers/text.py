@@ -168,6 +168,14 @@ class TextFormat:
 
     def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
         """Say whether this share of the lines of the head, after its preamble, are good ones."""
+        ratio = self.good_ratio(head)
+        return ratio > 0 and ratio >= least
+
+    def good_ratio(self, head: bytes) -> float:
+        """Return the share of good ones of the lines of the head, after its preamble.
+
+        It is 0 where none has what the format requires.
+        """
         lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
         are_good = self.are_good(lines)
         first = are_good.index(True) if True in are_good else len(lines)
@@ -178,9 +186,8 @@ class TextFormat:
             if line not in header and not comment.match(line)
         ]
         good = [line for line, is_good in rest if is_good]
-        if not good or len(good) < least * len(rest):
-            return False
-        return any(re.match(self.required, line) for line in good)
+        is_one = any(re.match(self.required, line) for line in good)
+        return len(good) / len(rest) if is_one else 0.0
 
     def are_good(self, lines: Sequence[str]) -> list[bool]:
         """Say of each line whether it is a good one."""

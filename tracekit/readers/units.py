@@ -574,6 +574,8 @@ class ImportOptions:
     """What to do where the clock of a trace starts again."""
     operations: tuple[str, ...] = ()
     """WORD=OPERATION, of words that the format does not know."""
+    explains: bool = False
+    """Also say how other formats fit."""
     named: str = ""
     """The format file that the options are of."""
 
