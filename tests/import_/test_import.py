@@ -175,6 +175,31 @@ def test_biosnoop_prints_completions(
     assert (counts["passed_lines"], counts["preamble_lines"]) == lines
 
 
+IOSNOOP_HEAD = "COMM             PID    TYPE DEV      BLOCK        BYTES     LATms\n"
+IOSNOOP_LINES = [
+    ("200.000100", "200.001100", "a name  7  WS  8,0  1000  4096  1.00\n"),
+    ("200.000600", "200.000850", "tar  8  RM  8,16  8  512  0.25\n"),
+]
+
+
+@pytest.mark.parametrize("times", ["STARTs ENDs", "STARTs", "ENDs", ""])
+def test_iosnoop_has_times_of_issue_of_completion_or_none(times: str, read: Importer) -> None:
+    # GIVEN the forms of perf-tools' iosnoop -ts, -s, -t and without
+    chosen = {"STARTs": 0, "ENDs": 1}
+    lines = [
+        "".join(f"{line[chosen[name]]} " for name in times.split()) + line[2]
+        for line in IOSNOOP_LINES
+    ]
+    head = f"Tracing block I/O. Ctrl-C to end.\n{times and times + ' '}{IOSNOOP_HEAD}"
+    begins = [0, 500_000] if times else [0, 1000]
+    expected: list[Row] = [
+        (begins[0], begins[0] + 1_000_000, "8,0", 1000, 4096, "write"),
+        (begins[1], begins[1] + 250_000, "8,16", 8, 512, "read"),
+    ]
+    folder = read.gives(head + "".join(lines) + "^C\nEnding tracing...\n", "iosnoop", expected)
+    assert folder.content["counts"]["bad_lines"] == 0
+
+
 def test_oracle_general(read: Importer) -> None:
     # GIVEN four accesses to three objects, with the next access of the first
     last = (1 << 63) - 1

@@ -152,6 +152,41 @@ BIOSNOOP = Biosnoop(
     r"\s+(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
 )
 
+
+@dataclass(frozen=True)
+class Iosnoop(PatternFormat):
+    """Lines of perf-tools' iosnoop, whose header begins with `first`: which of its times it has."""
+
+    first: str = "STARTs"
+
+    def matches(self, head: bytes, *, least: float = text.NEARLY_ALL) -> bool:
+        """Say whether the head has the header with these times, and lines of them."""
+        has_header = re.search(rf"^{self.first}\s.*\sLATms\s*$".encode(), head, re.MULTILINE)
+        return has_header is not None and super().matches(head, least=least)
+
+    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
+        """Decode whole lines; times become those at which the requests were issued."""
+        columns = super().decode(block, lines)
+        if columns is None or self.first != "ENDs":
+            return columns
+        numbers = dict(columns.numbers)
+        numbers["time"] = numbers["time"] - numbers["response"]
+        return replace(columns, numbers=numbers)
+
+
+IOSNOOP = Iosnoop(
+    "iosnoop",
+    column_kinds("time:point process:word pid op device:word offset length response:decimal"),
+    Units.of("s sectors bytes ms"),
+    BIOSNOOP_OPERATIONS,
+    delimiter=text.SEPARATOR,
+    passed=r"^(?:COMM |STARTs |ENDs |\^C|Tracing |Ending )",
+    pattern=r"^(?P<time>[0-9]{1,18}\.[0-9]{1,9})\s+(?:[0-9]{1,18}\.[0-9]{1,9}\s+)?"
+    r"(?P<process>[^\s].*?)\s+(?P<pid>[0-9]{1,18})\s+(?P<op>(?i:f?(?:[rwfn]|de?)f?a?s?m?))\s+"
+    r"(?P<device>[0-9]{1,4},[0-9]{1,7})\s+(?P<offset>[0-9]{1,18})\s+(?P<length>[0-9]{1,18})\s+"
+    r"(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
+)
+
 FIO_ACTIONS = {"read": "read", "write": "write", "trim": "discard"}
 FIO_ACTIONS |= dict.fromkeys(("sync", "datasync", "sync_file_range"), "flush")
 WAIT = "wait"
@@ -252,7 +287,7 @@ Format = TextFormat | RecordFormat
 TEXTS = (
     BLKREPLAY, MSR, SPC, ALIBABA, TENCENT, SYSTOR,
     FIU, MQSIM, DISKSIM, ARC, FIO_2, FIO_3,
-    BIOSNOOP,
+    BIOSNOOP, IOSNOOP,
 )  # fmt: skip
 FORMATS: dict[str, Format] = {
     known.name: known for known in (VscsiFormat(1), VscsiFormat(2), OracleFormat(), *TEXTS)
@@ -280,6 +315,11 @@ def _variants() -> Iterator[TextFormat]:
         for delimiter, name in DELIMITERS.items():
             if delimiter != known.delimiter and not (known in BY_BLANKS and delimiter == "\t"):
                 yield _variant(known, f", whose columns {name} delimits", delimiter=delimiter)
+    yield _variant(IOSNOOP, ", of iosnoop -t: times are those of the ends", first="ENDs")
+    columns = dict(list(IOSNOOP.columns.items())[1:])
+    untimed = IOSNOOP.pattern[IOSNOOP.pattern.index("(?P<process>") :]
+    how = ", of iosnoop without -s and -t"
+    yield _variant(IOSNOOP, how, first="COMM", columns=columns, pattern=f"^{untimed}")
     columns = dict(MSR.columns)
     del columns["response"]
     yield _variant(MSR, ", without response times", columns=columns)

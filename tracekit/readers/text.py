@@ -183,11 +183,14 @@ class TextFormat:
         rest = [
             (line, is_good)
             for line, is_good in zip(lines[first:], are_good[first:], strict=True)
-            if line not in header and not comment.match(line)
+            if line not in header and not comment.match(line) and not self._is_passed(line)
         ]
         good = [line for line, is_good in rest if is_good]
         is_one = any(re.match(self.required, line) for line in good)
         return len(good) / len(rest) if is_one else 0.0
+
+    def _is_passed(self, line: str) -> bool:
+        return bool(self.passed) and re.match(self.passed, line) is not None
 
     def are_good(self, lines: Sequence[str]) -> list[bool]:
         """Say of each line whether it is a good one."""
@@ -213,7 +216,7 @@ class TextFormat:
 
     def is_request(self, line: str) -> bool:
         """Say whether a line that is not a good one has a number where the format has one."""
-        if line.lstrip().startswith(("#", "//")) or (self.passed and re.match(self.passed, line)):
+        if line.lstrip().startswith(("#", "//")) or self._is_passed(line):
             return False
         words = line.split() if self.delimiter == " " else line.split(self.delimiter)
         pairs = zip(words, self.columns, strict=False)
