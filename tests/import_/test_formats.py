@@ -102,6 +102,26 @@ def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
     assert "    1;a;4096;8;get" in succeed("formats", given).stdout
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        # github.com/cacheMon/cache_dataset has the columns of each.
+        ("key,op,size,op_count,key_size\n1,GET,9,1,2\n", "CacheLib's key-value caches: requests"),
+        ("op_time,key,key_size,op,op_count,size\n1,2,3,GET,1,9\n", "CacheLib's key-value caches"),
+        ("timestamp,cacheKey,OpType,objectSize\n1,2,1,9\n", "CacheLib's CDN caches"),
+        ("0,q:q:1:8WTf,17,213,4,get,0\n1,q:q:1:8WTw,17,720,6,set,0\n", "Twitter's caches"),
+        ("op_time,block_id,block_id_size,io_size,io_offset,user\n1,2,3,4,5,6\n", "Meta's Tectonic"),
+        ("filename,file_offset,application,c_time,io_zone,op\na,0,b,1,W,R\n", "Google's Thesios"),
+    ],
+)
+def test_what_is_no_trace_of_a_disk_is_named(lines: str, message: str, place: Path) -> None:
+    (place / "text").write_text(lines)
+    status, talk = typed("import", "text", "-o", "trace")
+    assert status == 1
+    assert message in talk
+    assert not (place / "trace").exists()
+
+
 def test_the_file_of_the_page_is_one(place: Path) -> None:
     page = (ROOT / "docs/formats.md").read_text()
     (place / "gateway.toml").write_text(page.split("```toml\n")[1].split("```")[0])

@@ -354,6 +354,8 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         evidence = f"the format file {options.named}"
         return replace(own, name=options.named, evidence=evidence) if options.named else own
     headed = None
+    if options.form is None:
+        _reject_by_name(head, name)
     try:
         found = _choose(whole, name, given=options.form, words=words)
     except InputError:
@@ -409,6 +411,43 @@ def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
     own = text.user_format(options.columns or "", options.delimiter, units=options.units)
     other = text.dated(own, options.units)
     return other if not own.matches(head) and other.matches(head) else own
+
+
+KEYS = "requests are of keys, which have no place on a disk"
+CACHES = "libCacheSim simulates caches of keys; tracekit reads requests of disks"
+WITHIN = "give each its own device with --columns or --regex, if that is what you want"
+REFUSED = (
+    (r"(?:op_time,)?key,(?:key_size,)?op,", "a trace of CacheLib's key-value caches", KEYS, CACHES),
+    (r"timestamp,cacheKey,OpType,", "a trace of CacheLib's CDN caches", KEYS, CACHES),
+    (
+        r"[0-9]+,[^,\s]+,[0-9]+,[0-9]+,[0-9]+,"
+        r"(?:gets?|set|add|replace|cas|append|prepend|delete|incr|decr),[0-9]+\r?$",
+        "a trace of Twitter's caches",
+        KEYS,
+        CACHES,
+    ),
+    (
+        "op_time,block_id,block_id_size,io_size,io_offset,",
+        "a trace of Meta's Tectonic",
+        "places are within blocks, of which nothing says where they lie",
+        WITHIN,
+    ),
+    (
+        "filename,file_offset,application,c_time,io_zone,",
+        "a trace of Google's Thesios",
+        "places are within files, of which nothing says where they lie",
+        WITHIN,
+    ),
+)
+"""What a first line begins with, what that is, why it is no trace of a disk, and what to do."""
+
+
+def _reject_by_name(head: bytes, name: str) -> None:
+    """Raise InputError for public traces that are not of a disk: no other format may be theirs."""
+    first = head.split(b"\n", 1)[0].decode("latin-1")
+    for pattern, what, why, hint in REFUSED:
+        if re.match(pattern, first):
+            raise InputError(f"{name}: {what}: {why}", hint=hint)
 
 
 def _choose(
