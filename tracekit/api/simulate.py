@@ -64,7 +64,7 @@ class Simulate:
             extent_bytes=values.size_bytes(extent, option="--extent"),
             tiers=tuple(values.parts(tiers)),
             step_percent=step,
-            capacity_bytes=values.maybe_bytes(capacity, option="--capacity"),
+            capacity_bytes=values.maybe_capacity(capacity),
             is_dynamic=dynamic,
             window_s=values.seconds(window, option="--window") or 0.0,
             migration_mib_s=migration,
@@ -233,7 +233,7 @@ class Simulate:
             tuple(values.parts(nvm)),
             budget,
             growth,
-            values.maybe_bytes(capacity, option="--capacity"),
+            values.maybe_capacity(capacity),
             values.maybe_path(profiles),
             tuple(Path(one) for one in values.texts(share)),
         )

@@ -585,7 +585,7 @@ def run(
         PipelineOptions,
         locals(),
         overwrite=force,
-        capacities_bytes=values.sizes_bytes(capacity, option="--capacity"),
+        capacities_bytes=values.capacities(capacity),
         replay_seconds=values.seconds(replay_duration, option="--replay-duration") or 0.0,
     )
     inputs = _paths(source)

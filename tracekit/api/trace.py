@@ -147,8 +147,8 @@ class Trace(Tables):
         options = values.chosen(
             RecommendOptions,
             locals(),
-            capacities_bytes=values.sizes_bytes(capacity, option="--capacity"),
-            max_capacity_bytes=values.maybe_bytes(max_capacity, option="--max-capacity"),
+            capacities_bytes=values.capacities(capacity),
+            max_capacity_bytes=values.maybe_capacity(max_capacity, option="--max-capacity"),
         )
         with row_progress("recommend") as on_rows:
             summary = recommend(self.folder, options, on_rows=on_rows)
@@ -371,7 +371,7 @@ class Trace(Tables):
             ProveOptions,
             locals(),
             size_bytes=values.maybe_bytes(size, option="--size"),
-            capacity_bytes=values.maybe_bytes(capacity, option="--capacity"),
+            capacity_bytes=values.maybe_capacity(capacity),
             seconds=values.duration_ns(duration, option="--duration") / 1e9,
             repeats=repeat,
             tolerance_ratio=tolerance,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 from tracekit.errors import UsageError
-from tracekit.units import parse_duration, parse_size
+from tracekit.units import BLOCK_BYTES, parse_duration, parse_size
 
 PathLike = str | os.PathLike[str]
 Size = int | str
@@ -77,6 +77,23 @@ def maybe_bytes(value: Size, *, option: str) -> int | None:
 def sizes_bytes(value: Sizes, *, option: str) -> tuple[int, ...]:
     """Return the bytes of sizes."""
     return tuple(parse_size(text, option=option) for text in parts(value))
+
+
+def capacities(value: Sizes, *, option: str = "--capacity") -> tuple[int, ...]:
+    """Return the bytes of capacities; raise UsageError for one that holds no block."""
+    found = sizes_bytes(value, option=option)
+    for text, size in zip(parts(value), found, strict=True):
+        if 0 < size < BLOCK_BYTES:
+            raise UsageError(
+                f"{option} {text}: less than a block of {BLOCK_BYTES} bytes",
+                hint="a number without a unit is bytes: write for example 16MiB or 16GiB",
+            )
+    return found
+
+
+def maybe_capacity(value: Size, *, option: str = "--capacity") -> int | None:
+    """Return the bytes of a capacity, None for an empty text."""
+    return capacities(str(value), option=option)[0] if value else None
 
 
 def duration_ns(value: Duration, *, option: str) -> int:
