@@ -13,7 +13,8 @@ from scipy import stats
 
 from tests.command_line import typed
 from tests.lab.guests import lab, skip_unless_guests_run
-from tracekit.errors import PartialError, UsageError
+from tracekit.counters import Rule
+from tracekit.errors import InputError, PartialError, UsageError
 from tracekit.lab import uses
 from tracekit.lab.session import Ended, Job
 from tracekit.lab.uses import UsesOptions, run_uses
@@ -55,6 +56,10 @@ def run(place: Path, options: UsesOptions = OPTIONS, job: Job = JOB) -> Any:
     return run_uses(place, options, job=job, on_step=lambda _text: None)
 
 
+def options_with(*, rule: str = "", **change: Any) -> UsesOptions:
+    return replace(OPTIONS, rule=Rule(rule), **change)
+
+
 def test_each_part_is_nvm_in_turn_and_compared_with_the_disk(guests: Lab, tmp_path: Path) -> None:
     done = run(tmp_path / "uses")
     # THEN each use ran five times, in another order each time, the others together on one disk
@@ -82,7 +87,7 @@ def test_each_part_is_nvm_in_turn_and_compared_with_the_disk(guests: Lab, tmp_pa
 
 
 def test_a_rate_is_better_where_it_is_more(guests: Lab, tmp_path: Path) -> None:
-    options = replace(OPTIONS, rate=r"\(([0-9.]+) per sec", repeats=3)
+    options = replace(OPTIONS, rule=Rule(r"\(([0-9.]+) per sec"), repeats=3)
     done = run(tmp_path / "uses", options)
     rates = {one.use: one.mean for one in done.uses}
     assert rates["swap"] == pytest.approx(400, rel=0.1)
@@ -119,9 +124,9 @@ def test_what_is_done_is_kept_and_not_run_again(guests: Lab, tmp_path: Path) -> 
     ("change", "job", "error", "message"),
     [
         ({}, Job(("false",)), PartialError, "failed with status 1"),
-        ({"rate": "(nothing)"}, JOB, PartialError, "finds no number above 0"),
-        ({"rate": "all"}, JOB, UsageError, "0 groups"),
-        ({"rate": "("}, JOB, UsageError, "--rate"),
+        ({"rule": "(nothing)"}, JOB, InputError, "nowhere in the output of run 1 of base"),
+        ({"rule": "all"}, JOB, UsageError, "0 groups"),
+        ({"nvm": "fast"}, JOB, UsageError, "fast"),
         ({"repeats": 0}, JOB, UsageError, "not from 1"),
         ({"disks": ("fs=64MiB",)}, JOB, UsageError, "as fast as this machine's disk"),
         ({"disks": ("root=64MiB:1ms",)}, JOB, UsageError, "is no disk"),
@@ -132,7 +137,7 @@ def test_what_cannot_be_measured_is_an_error(
     change: dict[str, Any], job: Job, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):
-        run(tmp_path / "uses", replace(OPTIONS, **change), job)
+        run(tmp_path / "uses", options_with(**change), job)
 
 
 def test_a_folder_of_something_else_is_left(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def make(name: str, output: Path, *, recipe: Recipe | None = None) -> None:
 def measure(name: str, output: Path, *, repeat: int, recipe: Recipe | None = None) -> None:
     """Run the named recipe with NVM as each part of the disk, and with none."""
     recipe = recipe or RECIPES[name]
-    rate = ["--rate", recipe.rate] if recipe.rate else []
+    rate = ["--throughput", recipe.rate] if recipe.rate else []
     uses = ["--nvm", NVM, "--repeat", str(repeat), *rate]
     run_lab("uses", *words(name, recipe, output, f":{DISK}"), *uses, "--", *recipe.command)
 

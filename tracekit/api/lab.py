@@ -124,19 +124,20 @@ def uses(
     disk: Texts,
     nvm: str,
     repeat: int = 5,
-    rate: str = "",
+    throughput: str = "",
     **options: Any,
 ) -> dict[str, Any]:
     """Run a command with NVM as swap, as journal and as file system, and with none of it.
 
-    Fig. 1 of study A: time, or a rate that the command prints, with 95 % confidence intervals.
-    Return the content of uses.json; an interrupted series goes on with the same call.
+    Fig. 1 of study A: time, or a throughput that the command prints, with 95 % confidence
+    intervals. Return the content of uses.json; an interrupted series goes on with the same call.
     """
     from msgspec import to_builtins
 
+    from tracekit.counters import Rule
     from tracekit.lab.uses import UsesOptions, run_uses
 
-    chosen = UsesOptions(values.texts(disk), nvm, repeat, rate)
+    chosen = UsesOptions(values.texts(disk), nvm, repeat, Rule(throughput))
     with stage_progress() as on_step:
         guest = job(command, disk=disk, **options)
         done = run_uses(Path(output), chosen, job=guest, on_step=on_step)

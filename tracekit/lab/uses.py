@@ -6,15 +6,15 @@ after each run: the same command goes on with the rest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import to_builtins
 
+from tracekit.counters import Rule
 from tracekit.errors import PartialError, UsageError
 from tracekit.lab.machine import ROLES, Disk, parse_disks
 from tracekit.lab.session import Ended, Job, session
@@ -38,7 +38,7 @@ class Run(Record):
     """From 1."""
     elapsed_ns: int
     rate: float | None = None
-    """What --rate found in the command's output."""
+    """What --throughput found in the command's output."""
 
 
 class Use(Record):
@@ -76,8 +76,8 @@ class UsesOptions:
     nvm: str
     """LATENCY[:DEPTH]"""
     repeats: int = 5
-    rate: str = ""
-    """Regular expression with a group, of the command's output; without one time counts."""
+    rule: Rule = field(default_factory=Rule)
+    """Where a throughput is in the command's output; without a pattern time counts."""
 
     def __post_init__(self) -> None:
         """Check everything before a guest is booted."""
@@ -89,21 +89,8 @@ class UsesOptions:
                     f"--disk {text}: without a latency it is as fast as this machine's disk",
                     hint=f"give the latency of the disk to compare with, such as {text}:5ms:1",
                 )
-        if self.rate:
-            self.pattern()
-
-    def pattern(self) -> re.Pattern[str]:
-        """Return the pattern of the rate."""
-        try:
-            found = re.compile(self.rate)
-        except re.error as error:
-            raise UsageError(f"--rate {self.rate!r}: {error}") from None
-        if found.groups != 1:
-            raise UsageError(
-                f"--rate {self.rate!r}: {found.groups} groups",
-                hint="put the number in one pair of parentheses, as in 'transactions: ([0-9.]+)'",
-            )
-        return found
+        for use in self.roles():
+            parse_disks(self.disks_of(use))
 
     def roles(self) -> list[str]:
         """Return the parts that NVM may be, in the order of the study."""
@@ -152,7 +139,7 @@ def _opened(output: Path, options: UsesOptions, job: Job) -> Uses:
     asked: dict[str, Any] = {
         "disks": list(options.disks),
         "nvm": options.nvm,
-        "rate": options.rate,
+        "throughput": options.rule.pattern,
         "repeats": options.repeats,
         **{name: str(value) for name, value in vars(job).items() if name != "disks"},
     }
@@ -183,15 +170,10 @@ def _run(ended: Ended, use: str, repeat: int, *, options: UsesOptions) -> Run:
             f"{name}: the command failed with status {ended.exit_status}",
             hint="; ".join(line for line in talk if line) or "it printed no error",
         )
-    if not options.rate:
-        return Run(use=use, repeat=repeat, elapsed_ns=ended.command_ns)
-    found = options.pattern().search((ended.folder / "stdout").read_text(errors="replace"))
-    try:
-        rate = float(found[1]) if found else 0.0
-    except ValueError:
-        rate = 0.0
-    if rate <= 0:
-        raise PartialError(f"{name}: --rate {options.rate!r} finds no number above 0 in its output")
+    rate = None
+    if options.rule.pattern:
+        text = (ended.folder / "stdout").read_text(errors="replace")
+        rate = options.rule.of_text(text, f"the output of {name}")
     return Run(use=use, repeat=repeat, elapsed_ns=ended.command_ns, rate=rate)
 
 
@@ -231,8 +213,8 @@ def _lines(done: Uses, options: UsesOptions, *, counts: Mapping[str, int]) -> It
     compared = [one for one in done.uses if one.ratio is not None]
     if not compared:
         return
-    best = (max if options.rate else min)(compared, key=lambda one: one.ratio or 0.0)
-    gain = (best.ratio or 1.0) > 1 if options.rate else (best.ratio or 1.0) < 1
+    best = (max if options.rule.pattern else min)(compared, key=lambda one: one.ratio or 0.0)
+    gain = (best.ratio or 1.0) > 1 if options.rule.pattern else (best.ratio or 1.0) < 1
     if gain and best.p_value is not None and best.p_value < 1 - LEVEL:
         yield f"best measured: NVM as {NAMES[best.use]}"
     else:
@@ -240,7 +222,7 @@ def _lines(done: Uses, options: UsesOptions, *, counts: Mapping[str, int]) -> It
 
 
 def _amounts(one: Use, options: UsesOptions) -> str:
-    show = (lambda value: f"{value:.4g}/s") if options.rate else format_duration
+    show = (lambda value: f"{value:.4g}/s") if options.rule.pattern else format_duration
     ends = "" if one.low is None or one.high is None else f" ({show(one.low)} to {show(one.high)})"
     return f"{show(one.mean)}{ends}"
 

@@ -25,7 +25,7 @@ from tracekit.invoking_user import become_invoking_user
         "Latency of the NVM, and how many requests at once.", metavar="LATENCY[:DEPTH]"
     ),
     repeat=options.option("Runs of each use.", min=1),
-    rate=options.option(
+    throughput=options.option(
         "What counts: the number that this regular expression finds in the command's output, more"
         " is better. Default: the command's time.",
         metavar="REGEX",
