@@ -90,10 +90,13 @@ def make(name: str, output: Path, *, recipe: Recipe | None = None) -> None:
 
 
 def measure(name: str, output: Path, *, repeat: int, recipe: Recipe | None = None) -> None:
-    """Run the named recipe with NVM as each part of the disk, and with none."""
+    """Run the named recipe with NVM as each part of the disk, and with none.
+
+    The guest's time is counted in instructions, so that nothing else of this machine is in it.
+    """
     recipe = recipe or RECIPES[name]
     rate = ["--throughput", recipe.rate] if recipe.rate else []
-    uses = ["--nvm", NVM, "--repeat", str(repeat), *rate]
+    uses = ["--exact", "--nvm", NVM, "--repeat", str(repeat), *rate]
     run_lab("uses", *words(name, recipe, output, f":{DISK}"), *uses, "--", *recipe.command)
 
 
