@@ -46,7 +46,7 @@ def guests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
         ns = SPEED.get(use, 1.0) * 60e9 * chance.normal(1, 0.02)
         (folder / "stdout").write_text(f"all: 9\nrate: ({6e12 / ns:.3f} per sec)\n")
         (folder / "stderr").write_text("no space\n")
-        yield Ended(folder, int(job.command == ("false",)), round(ns), "tcg", 1.0)
+        yield Ended(folder, int(job.command == ("false",)), "tcg", 1.0, round(ns))
 
     monkeypatch.setattr(uses, "session", session)
     return ran

@@ -348,7 +348,9 @@ def test_what_cannot_be_bought_is_refused(folder: TraceFolder) -> None:
     for value in ("nan", "-1", "inf"):
         for option in ("--budget", "--growth"):
             refused(invoke(*command, option, value), f"{option} {value}: not a", error=UsageError)
-    refused(invoke(*command, "--capacity", "1"), "--capacity 1: less than a block", error=UsageError)
+    refused(
+        invoke(*command, "--capacity", "1"), "--capacity 1: less than a block", error=UsageError
+    )
     refused(invoke(*command, "--share", folder.path), "--share: a trace cannot", error=UsageError)
     refused(invoke(*command, "--nvm", "ssd-emlc"), "has no price_usd_per_gb", error=InputError)
     refused(invoke(*command, "--nvm", "nope"), "there is no device profile", error=UsageError)

@@ -121,7 +121,7 @@ def ended(folder: Path, status: int) -> Ended:
     (folder / "files").mkdir()
     (folder / "stderr").write_text("tracekit-replay: 3 MiB are free, 9 are needed\n")
     (folder / "files/summary.json").write_text(json.dumps({"outcome": "full"}))
-    return Ended(folder, status, "tcg", 1.0)
+    return Ended(folder, status, "tcg", 1.0, 0)
 
 
 @pytest.mark.parametrize(("status", "kind"), [(1, TracekitError), (2, UsageError)])

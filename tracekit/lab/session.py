@@ -174,11 +174,11 @@ class Ended:
     """stdout, stderr, log, files/, trace/, layout.json, blktrace.log; console.log of the guest."""
     exit_status: int
     """Of the command."""
-    command_ns: int
-    """From its start to its end, by the guest's clock."""
     accelerator: str
     duration_s: float
     """From the start of QEMU to its end."""
+    command_ns: int
+    """From the command's start to its end, by the guest's clock."""
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def _ended(folder: Path, accelerator: str, duration_s: float) -> Ended:
         raise TracekitError(f"in the guest: {refusal.read_text().strip()}", *talk)
     status = int((folder / "status").read_text())
     command_ns = int((folder / "elapsed").read_text())
-    return Ended(folder, status, command_ns, accelerator, duration_s)
+    return Ended(folder, status, accelerator, duration_s, command_ns)
 
 
 def _kernel_words(job: Job) -> str:

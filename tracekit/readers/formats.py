@@ -373,7 +373,7 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
 MOST_SHOWN = 3
 
 
-def others_in_words(head: bytes, chosen: Format, options: ImportOptions) -> str:
+def others_in_words(head: bytes, chosen: Format, *, options: ImportOptions) -> str:
     """Return which other formats have good lines in the head, and what share of them."""
     words, ratios = text.user_words(options.operations), dict[str, float]()
     for form in (*TEXTS, *_variants(), *_blanked()):

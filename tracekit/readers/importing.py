@@ -124,7 +124,7 @@ class Reading:
         form = find_format(start, whole, name=feed.name, options=options)
         self.format: Format = form
         self.units: Units = form.units.overridden(options.units)
-        self.others = others_in_words(whole, form, options) if options.explains else ""
+        self.others = others_in_words(whole, form, options=options) if options.explains else ""
         self.preamble = 0
         operations: dict[str, str] = {}
         is_scaled = False
