@@ -17,8 +17,8 @@ NAMES = list(COMMANDS)
 PIPELINE = """
     capture layout lab parse import generate fit export anonymize classify analyze recommend
     simulate replay bench
-    compare verify-placement prove verify-certificate characterize-device profiles formats counters sweep
-    report sql run doctor
+    compare verify-placement prove verify-certificate characterize-device profiles formats
+    counters sweep report sql run doctor
 """
 
 
