@@ -82,6 +82,13 @@ class Units:
         along = self.taken_with[self.taken_with >= 0]
         return np.bincount(along, minlength=len(self)) * BLOCK_BYTES
 
+    @property
+    def owner_of(self) -> Integers:
+        """Return with which unit each block moves, its own or the one it goes along with."""
+        if self.taken_with is None:
+            return self.unit_of
+        return np.where(self.unit_of < 0, self.taken_with, self.unit_of)
+
     def along_blocks(self, chosen: Integers) -> int:
         """Return how many blocks move only because they go along with one of these units."""
         if self.taken_with is None:

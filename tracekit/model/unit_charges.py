@@ -134,8 +134,9 @@ def find_charges(units: Units, regions: Sequence[Region]) -> Charges:
     shared = list(dict.fromkeys(one for one in groups if one))
     is_moved = np.array([one == MOVED for one in groups], bool)
     taken = np.where(is_moved, moved_bytes(units.bytes, units.along_bytes), units.bytes)
-    parts = np.array([not one and ROLE in units.kinds for one in groups], np.int64)
-    if ROLE in units.kinds:
+    has_roles = ROLE in units.kinds
+    parts = np.array([has_roles and not one for one in groups], np.int64)
+    if has_roles:
         for place, name in enumerate(units.names):
             if name == FS:
                 systems = file_systems(regions)

@@ -1,15 +1,16 @@
 """Which whole units to place at a capacity, each set of them timed exactly.
 
-Units are ordered by what they save per byte that they are charged, first by their accesses, then by
-what they saved in the order before: one pass over the trace times every beginning of an order. The
-best of these is improved by exchanges. Of few units every set that fits is timed.
+Units are ordered by what they save per byte that they are charged: first by the shares of the bound
+of single blocks and by their accesses, then by what they saved in the order before. One pass over
+the trace times every beginning of an order. The best of these is improved by exchanges. Of few
+units every set that fits is timed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain as chained
 from itertools import combinations, product
 
@@ -19,7 +20,7 @@ from tracekit._native import placement as native
 from tracekit._native.best_placement import BestKernel, BestSize
 from tracekit.arrow import Floats, Integers
 from tracekit.devices import device_cost
-from tracekit.model.best_placement import setup_of
+from tracekit.model.best_placement import rounds, setup_of
 from tracekit.model.block_orders import OrderedBlocks
 from tracekit.model.placement import ChargedTrace, distinct
 from tracekit.model.placement_units import Units
@@ -27,7 +28,7 @@ from tracekit.model.run_sample import LongTrace
 from tracekit.model.unit_charges import Charges
 from tracekit.tables import ROLES
 
-ROUNDS = 3
+ROUNDS = 2
 POINTS, OPEN_POINTS = 1024, 64
 KNAPSACK_STEPS, KNAPSACK_UNITS = 1000, 2000
 MOST_SHARED = 4
@@ -47,6 +48,13 @@ class Chain:
     order: Integers
     counts: Integers
     times_ps: Integers
+    placed: int = 0
+    """How many of the first units are chosen."""
+
+    @property
+    def least_ps(self) -> int:
+        """Return the time with the chosen ones on NVM."""
+        return int(self.times_ps[np.searchsorted(self.counts, self.placed)])
 
     def savings_ps(self, unit_bytes: Integers) -> Floats:
         """Return what each unit saved when it moved; of several at once by their bytes."""
@@ -59,7 +67,7 @@ class Chain:
 
 
 def time_chain(trace: ChargedTrace, units: Units, *, order: Integers, exact: int) -> Chain:
-    """Time the beginnings of an order of units in one pass, that of `exact` units among them."""
+    """Time the beginnings of an order of units in one pass; `exact` of its units are chosen."""
     most, count = (OPEN_POINTS if trace.is_open else POINTS), len(order)
     counts = np.arange(1, count + 1)
     if count > most:
@@ -83,7 +91,7 @@ def time_chain(trace: ChargedTrace, units: Units, *, order: Integers, exact: int
     times = result.service_ps
     if trace.is_open:
         times = [one // max(result.responses, 1) for one in result.answer_ps]
-    return Chain(order, np.append(0, counts), np.array(times, np.int64))
+    return Chain(order, np.append(0, counts), np.array(times, np.int64), exact)
 
 
 def choose_units(value: Floats, charges: Charges, *, capacity: int) -> Integers:
@@ -146,49 +154,52 @@ def _knapsack(value: Floats, unit_bytes: Integers, able: Integers, capacity: int
     return np.array(chosen[::-1], np.int64)
 
 
-def find_placement(
-    trace: ChargedTrace, units: Units, *, charges: Charges, capacity: int
-) -> tuple[Chain, int]:
-    """Return the best chain found, and how many of its first units to place.
+def find_placement(trace: ChargedTrace, units: Units, *, charges: Charges, capacity: int) -> Chain:
+    """Return the best chain found, with how many of its first units to place.
 
     Nothing placed is among what is compared, so the answer is never worse than the base alone.
     """
-    best, count = _by_savings(trace, units, charges, capacity=capacity)
-    chosen = best.order[:count]
-    value = best.savings_ps(charges.bytes)
-    found = _improved(trace, units, charges, chosen=chosen, value=value, capacity=capacity)
-    if {*found.tolist()} == {*chosen.tolist()}:
-        return best, count
-    order = _order(found, value / charges.bytes)
+    with _timing(trace, units) as sets:
+        best = _by_savings(trace, units, charges, sets, capacity=capacity)
+        found = _improved(trace, units, charges, sets, best=best, capacity=capacity)
+    if {*found.tolist()} == {*best.order[: best.placed].tolist()}:
+        return best
+    order = _order(found, best.savings_ps(charges.bytes) / charges.bytes)
     other = time_chain(trace, units, order=order, exact=len(found))
-    at = int(np.searchsorted(other.counts, len(found)))
-    least = int(best.times_ps[np.searchsorted(best.counts, count)])
-    return (other, len(found)) if int(other.times_ps[at]) <= least else (best, count)
+    return other if other.least_ps <= best.least_ps else best
 
 
 def _by_savings(
-    trace: ChargedTrace, units: Units, charges: Charges, *, capacity: int
-) -> tuple[Chain, int]:
-    owner = units.unit_of
-    if units.taken_with is not None:
-        owner = np.where(owner < 0, units.taken_with, owner)
+    trace: ChargedTrace, units: Units, charges: Charges, sets: Sets | None, *, capacity: int
+) -> Chain:
+    best: Chain | None = None
+    seen: list[Integers] = []
+    for start in _starts(trace, units, sets):
+        value = start
+        for _ in range(ROUNDS):
+            chosen = choose_units(value, charges, capacity=capacity)
+            order = _order(chosen, value / charges.bytes)
+            if any(np.array_equal(order, one) for one in seen):
+                break
+            seen.append(order)
+            chain = time_chain(trace, units, order=order, exact=len(chosen))
+            fitting = np.flatnonzero(chain.counts <= len(chosen))
+            at = int(chain.times_ps[fitting].argmin())
+            if best is None or int(chain.times_ps[at]) < best.least_ps:
+                best = replace(chain, placed=int(chain.counts[at]))
+            value = chain.savings_ps(charges.bytes)
+    assert best is not None  # noqa: S101 - there is a first round
+    return best
+
+
+def _starts(trace: ChargedTrace, units: Units, sets: Sets | None) -> Iterator[Floats]:
+    """Yield what each unit is worth before any order of them was timed."""
+    owner = units.owner_of
+    if sets is not None:
+        yield sets.weights(owner)
     known = owner >= 0
     accesses = trace.touched.accesses[known].astype(float)
-    value: Floats = np.bincount(owner[known], accesses, minlength=len(units)).astype(float)
-    best: tuple[Chain, int, int] | None = None
-    for _ in range(ROUNDS):
-        chosen = choose_units(value, charges, capacity=capacity)
-        order = _order(chosen, value / charges.bytes)
-        if best is not None and np.array_equal(order, best[0].order):
-            break
-        chain = time_chain(trace, units, order=order, exact=len(chosen))
-        fitting = np.flatnonzero(chain.counts <= len(chosen))
-        at = int(chain.times_ps[fitting].argmin())
-        if best is None or int(chain.times_ps[at]) < best[2]:
-            best = chain, int(chain.counts[at]), int(chain.times_ps[at])
-        value = chain.savings_ps(charges.bytes)
-    assert best is not None  # noqa: S101 - there is a first round
-    return best[0], best[1]
+    yield np.bincount(owner[known], accesses, minlength=len(units)).astype(float)
 
 
 def _order(chosen: Integers, density: Floats) -> Integers:
@@ -214,6 +225,16 @@ class Sets:
         if self.units.taken_with is not None:
             on_nvm |= is_chosen[self.units.taken_with]
         return self.kernel.time_ps(on_nvm)
+
+    def weights(self, owner: Integers) -> Floats:
+        """Return the shares of the bound of single blocks, summed by the unit of each block."""
+        self.kernel.weigh(rounds(self.size, 1))
+        starts = self.kernel.group_starts(self.size.groups)
+        sizes = np.diff(starts, append=len(owner))
+        shares = self.kernel.values(self.size.groups) * sizes
+        known = owner[starts] >= 0
+        found = np.bincount(owner[starts][known], shares[known], minlength=len(self.units))
+        return found.astype(float)
 
     @property
     def affordable(self) -> int:
@@ -250,25 +271,26 @@ def _improved(
     trace: ChargedTrace,
     units: Units,
     charges: Charges,
+    sets: Sets | None,
     *,
-    chosen: Integers,
-    value: Floats,
+    best: Chain,
     capacity: int,
 ) -> Integers:
     """Return the best set of all that fit, or a better one by exchanges where they are too many."""
+    chosen = best.order[: best.placed]
     able = np.flatnonzero(charges.alone <= capacity).tolist()
     if not able:
         return chosen
-    with _timing(trace, units) as sets:
-        most = MOST_SETS if sets is None else sets.affordable
-        fitting = _fitting(able, charges, capacity=capacity, most=most)
-        times_ps: Sequence[int] = []
-        if sets is None:
-            times_ps = _times_by_chains(trace, units, fitting)
-        elif fitting:
-            times_ps = [sets.time_ps(one) for one in fitting]
-        else:
-            return _exchanged(sets, charges, chosen=chosen, value=value, capacity=capacity)
+    most = MOST_SETS if sets is None else sets.affordable
+    fitting = _fitting(able, charges, capacity=capacity, most=most)
+    times_ps: Sequence[int] = []
+    if sets is None:
+        times_ps = _times_by_chains(trace, units, fitting)
+    elif fitting:
+        times_ps = [sets.time_ps(one) for one in fitting]
+    else:
+        value = best.savings_ps(charges.bytes)
+        return _exchanged(sets, charges, chosen=chosen, value=value, capacity=capacity)
     if not times_ps:
         return chosen
     ranks = [(ps, charges.of(one), one) for ps, one in zip(times_ps, fitting, strict=True)]
