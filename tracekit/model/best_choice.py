@@ -11,7 +11,7 @@ import pyarrow as pa
 from tracekit.arrow import Integers
 from tracekit.devices import Profile
 from tracekit.model import answer as choice
-from tracekit.model.answer import PLACED_BYTES, Answer, Cut, Grid, Recommendation
+from tracekit.model.answer import PLACED_BYTES, Cut, Grid, Recommendation
 from tracekit.model.best_long import find_long
 from tracekit.model.best_placement import (
     BEFORE,
@@ -217,13 +217,13 @@ def add_best(advice: Recommendation, nvm: Profile) -> None:
     best = advice.best_placement
     if best is None:
         return
-    sentences = [" ".join(_sentences(best, advice.answer, nvm))]
+    sentences = [" ".join(_sentences(best, advice, nvm))]
     is_first = advice.answer.placement == "base" and advice.units is None
     place = 0 if is_first and best.answer.gain_ratio > 0 else len(advice.headline)
     advice.headline[place:place] = sentences
 
 
-def _sentences(best: BestPlacement, answer: Answer, nvm: Profile) -> Iterator[str]:
+def _sentences(best: BestPlacement, advice: Recommendation, nvm: Profile) -> Iterator[str]:
     one = best.answer
     if one.gain_ratio <= 0:
         yield f"No placement of single blocks saves time either{near(one.gap_ratio)}."
@@ -233,8 +233,11 @@ def _sentences(best: BestPlacement, answer: Answer, nvm: Profile) -> Iterator[st
         for role, size in one.role_bytes.items()
     )
     runs = f"{best.extents:,} {'extent' if best.extents == 1 else 'extents'}"
-    ahead = 1 - one.elapsed_ns / answer.elapsed_ns if answer.elapsed_ns else 0.0
-    more = f", {ahead:.1%} less than by roles" if ahead >= choice.WORTH_RATIO else ""
+    other, what = advice.answer.elapsed_ns, "roles"
+    if advice.units is not None:
+        other, what = advice.units.elapsed_ns, advice.units.title
+    ahead = 1 - one.elapsed_ns / other if other else 0.0
+    more = f", {ahead:.1%} less than by {what}" if ahead >= choice.WORTH_RATIO else ""
     yield (
         f"Block by block, {parts} ({runs}, in {best.table}) on {format_size(one.capacity_bytes)} of"
         f" {nvm.name} take {format_duration(one.elapsed_ns)}, a gain of {one.gain_ratio:.1%}{more}"

@@ -173,10 +173,13 @@ def _add_doubts(result: Recommendation) -> None:
     """Say in the first lines what is assumed, and whether the capture is enough."""
     if result.base.sentence is not None:
         result.headline[0] += f" {result.base.sentence}"
-    for device in result.profiles:
-        if count := len({*TIMES} & {*device.assumed}):
-            figures = "figure" if count == 1 else "figures"
-            result.headline[0] += f" Assumed, with no source: {count} {figures} of {device.name}."
+    assumed = {one.name: len({*TIMES} & {*one.assumed}) for one in result.profiles}
+    if parts := [
+        f"{count} {'figure' if count == 1 else 'figures'} of {name}"
+        for name, count in assumed.items()
+        if count
+    ]:
+        result.headline[0] += f" Assumed, with no source: {' and '.join(parts)}."
     found = result.footprint
     if found is not None:
         lines = result.assumptions if found.verdict == UNKNOWN else result.headline

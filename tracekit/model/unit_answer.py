@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,15 +11,16 @@ import pyarrow as pa
 from tracekit.arrow import Integers, number_column, word_array
 from tracekit.devices import Profile
 from tracekit.metadata import Region
+from tracekit.model.answer import WORTH_RATIO
 from tracekit.model.placement import ChargedTrace, distinct, to_ns
 from tracekit.model.placement_units import (
-    DIRECTORY,
     EXTENT,
     ROLE,
     UnitChoice,
     Units,
     find_units,
 )
+from tracekit.model.run_sample import LongTrace
 from tracekit.model.unit_charges import Charges, find_charges
 from tracekit.model.unit_records import PlacedUnit, UnitAnswer, UnitPoint
 from tracekit.model.unit_search import Chain, find_placement
@@ -26,6 +28,7 @@ from tracekit.tables import ROLE_NAMES, UNITS
 from tracekit.units import BLOCK_BYTES, PS_PER_NS, format_duration, format_size
 
 TABLE = "simulations/units"
+FINER_PARTS = 16
 SHOWN_POINTS, SHOWN_UNITS, NAMED_UNITS = 32, 16, 4
 
 
@@ -35,23 +38,23 @@ def place_units(
     """Return the answer by whole units at a capacity, and the table of all units."""
     units = find_units(trace, choice, regions=regions)
     charges = find_charges(units, regions)
-    chain, count = find_placement(trace, units, charges=charges, capacity=capacity_bytes)
+    chain = find_placement(trace, units, charges=charges, capacity=capacity_bytes)
     savings_ns = np.rint(chain.savings_ps(charges.bytes) / PS_PER_NS).astype(np.int64)
-    chosen = chain.order[:count]
+    chosen = chain.order[: chain.placed]
     known = units.unit_of >= 0
     touched = np.bincount(units.unit_of[known], minlength=len(units))
     base_ps = int(chain.times_ps[0])
-    elapsed_ps = int(chain.times_ps[np.searchsorted(chain.counts, count)])
+    elapsed_ps = chain.least_ps
     answer = UnitAnswer(
         unit=choice.kind,
         extent_bytes=choice.extent_bytes,
         is_default=choice.is_default,
         capacity_bytes=capacity_bytes,
-        placed_count=count,
+        placed_count=chain.placed,
         unit_count=len(units),
         bytes=int(units.bytes[chosen].sum()),
         taken_bytes=charges.of(chosen),
-        reason="" if count else _reason(units, charges, capacity_bytes, to_ns(base_ps)),
+        reason="" if chain.placed else _reason(units, charges, capacity_bytes, to_ns(base_ps)),
         touched_bytes=int(touched[chosen].sum()) * BLOCK_BYTES,
         outside_bytes=int(np.count_nonzero(~known)) * BLOCK_BYTES,
         along_bytes=units.along_blocks(chosen) * BLOCK_BYTES,
@@ -62,7 +65,25 @@ def place_units(
         curve=_curve(charges, chain),
         skipped_rows=units.skipped_rows,
     )
+    answer.finer_bytes, answer.finer_gain_ratio = _finer(trace, choice, answer, regions=regions)
     return answer, _table(units, charges, savings_ns, chosen)
+
+
+def _finer(
+    trace: ChargedTrace, choice: UnitChoice, answer: UnitAnswer, *, regions: Sequence[Region]
+) -> tuple[int, float]:
+    """Return the size and gain of extents of a FINER_PARTS-th, where they save more.
+
+    Tried where the size is not the user's, and a pass over the trace takes little.
+    """
+    size = max(choice.extent_bytes // FINER_PARTS, BLOCK_BYTES)
+    if not choice.is_default or size == choice.extent_bytes or isinstance(trace, LongTrace):
+        return 0, 0.0
+    units = find_units(trace, replace(choice, extent_bytes=size), regions=regions)
+    charges = find_charges(units, regions)
+    chain = find_placement(trace, units, charges=charges, capacity=answer.capacity_bytes)
+    gain = 1 - chain.least_ps / max(int(chain.times_ps[0]), 1)
+    return (size, gain) if gain >= answer.gain_ratio + WORTH_RATIO else (0, 0.0)
 
 
 def _table(units: Units, charges: Charges, savings_ns: Integers, chosen: Integers) -> pa.Table:
@@ -147,10 +168,7 @@ def _curve(charges: Charges, chain: Chain) -> list[UnitPoint]:
 
 def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
     """Return the sentence of the answer by units."""
-    what = f"{found.unit}s" if found.unit != DIRECTORY else "directories"
-    if found.unit == EXTENT:
-        what += f" of {format_size(found.extent_bytes)}"
-    given = f"With {format_size(found.capacity_bytes)} of {nvm.name} and only whole {what}"
+    given = f"With {format_size(found.capacity_bytes)} of {nvm.name} and only whole {found.title}"
     if not found.placed_count:
         return f"{given}, leave everything on the base device: {found.reason}."
     names = [unit_title(one.name) for one in found.placed[:NAMED_UNITS]]
@@ -196,4 +214,10 @@ def with_units(
         "Most of the time is of requests without a role, so the answer is by extents; set roles"
         " with tracekit classify --role."
     )
+    if found.finer_bytes:
+        size = format_size(found.finer_bytes)
+        why += (
+            f" Smaller extents save more, where they can be moved: those of {size}"
+            f" {found.finer_gain_ratio:.1%} (--unit extent={size.replace(' ', '')})."
+        )
     return [first, why, *(lines if pays else [])]

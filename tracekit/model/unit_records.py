@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracekit.metadata import Record
+from tracekit.units import format_size
 
 
 class PlacedUnit(Record):
@@ -52,3 +53,13 @@ class UnitAnswer(Record, kw_only=True):
     curve: list[UnitPoint]
     skipped_rows: int = 0
     """Rows of the table of files on devices that the trace does not have."""
+    finer_bytes: int = 0
+    """Smaller extents that save more; 0: none were tried, or they do not."""
+    finer_gain_ratio: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """Return what a sentence calls the units."""
+        if self.unit == "extent":
+            return f"extents of {format_size(self.extent_bytes)}"
+        return "directories" if self.unit == "directory" else f"{self.unit}s"
