@@ -329,7 +329,11 @@ def test_a_whole_file_system_is_copied_by_hand_and_comes_back(
 
 def limits(text: str) -> str:
     """Return what of a script's prediction does not hold."""
-    lines = {"block": "# That is of single", "hand": "# What is to be", "size": "# Carrying it out"}
+    lines = {
+        "block": "# Predicted for single",
+        "hand": "# What is to be",
+        "size": "# Carrying it out",
+    }
     return " ".join(name for name, line in lines.items() if line in text)
 
 
@@ -386,6 +390,31 @@ def test_each_layout_has_its_way(tmp_path: Path) -> None:
     assert "apply_journal" not in named
     words = ("--unit", "extent=1MiB", "--capacity", "6MiB")
     assert 'apply_extents "$LV_vg_data" "$NVM"' in text(both, *words, layout=[*pieces, inner])
+
+
+def test_what_is_predicted_is_what_the_script_does(tmp_path: Path) -> None:
+    # GIVEN an answer of single blocks, of which the script moves all of the journal
+    layout = [region("sda", "fs", range(98304)), region("sda journal", "journal", range(800, 8992))]
+    trace, file = tmp_path / "trace", tmp_path / "carry.sh"
+    requests = [Request("journal", 800 + 16 * (7 * n % 40)) for n in range(600)]
+    requests += [Request("fs", 40000 + 16 * (7 * n % 300)) for n in range(300)]
+    write_trace(trace, requests, layout=layout)
+    succeed("recommend", trace, *WORDS, "--capacity", "256KiB", "--script", file)
+    said = file.read_text()
+    # THEN the first number is of that, as the answer by whole roles has it
+    succeed("recommend", trace, *WORDS, "--unit", "role", "--capacity", "5MiB")
+    units = read_recommendation(TraceFolder(trace)).units
+    assert units is not None
+    assert [one.name for one in units.placed] == ["journal"]
+    wanted = f"# Predicted for what it moves by itself, the whole journal: {units.gain_ratio:.1%} "
+    assert 0 < said.index(wanted) < said.index("# Predicted for single blocks, ")
+    assert "What is to be done by hand is counted in the last, too." in said
+    # AND of a cache it is what that was simulated to take
+    cache = volume_script(tmp_path, "--capacity", "16MiB").read_text()
+    advice = read_recommendation(TraceFolder(trace))
+    times = {(one.rival, one.mode): one.busy_ns for one in advice.caches}
+    gain = 1 - times["dm-cache", "through"] / advice.answer.base_elapsed_ns
+    assert f"# Predicted for the cache that it makes (CACHE=writethrough): {gain:.1%} " in cache
 
 
 def test_what_is_by_hand_has_its_commands_as_comments(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_path_that_cannot_be_moved_is_left_alone(
     machine.must("mv", f"{moved}.real", str(moved))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{moved} is a link to {moved}.real" in done.stderr
-    machine.must("dd", "if=/dev/zero", f"of={moved}/more", "bs=1M", "count=16")
+    machine.must("dd", "if=/dev/zero", f"of={moved}/more", "bs=1M", "count=20")
     done = machine.script(file)
     machine.must("rm", f"{moved}/more")
     assert (done.returncode, done.stdout) == (1, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +15,7 @@ from tracekit.arrow import read_whole
 from tracekit.metadata import Region
 from tracekit.model.answer import Recommendation
 from tracekit.model.cache_rivals import Static, beating
+from tracekit.model.carry_header import CACHE, Part, about, about_part, comments
 from tracekit.model.commands_by_hand import (
     bcache,
     cut_cache,
@@ -24,7 +25,14 @@ from tracekit.model.commands_by_hand import (
 )
 from tracekit.model.database_logs import load_rules
 from tracekit.model.file_extents import LOG_OF, log_directories
-from tracekit.model.placement_units import DIRECTORY, EXTENT, FILE, JOURNAL, region_bytes
+from tracekit.model.placement_units import (
+    DIRECTORY,
+    EXTENT,
+    FILE,
+    FS,
+    JOURNAL,
+    region_bytes,
+)
 from tracekit.model.rival_kinds import IN_MEMORY, CacheTimes
 from tracekit.model.unit_answer import TABLE
 from tracekit.model.unit_charges import (
@@ -39,33 +47,10 @@ from tracekit.model.unit_charges import (
 )
 from tracekit.store import TraceFolder
 from tracekit.tables import FILE_MAP, ROLE_NAMES
-from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_duration, format_size
+from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_size
 
 SHELL = Path(__file__).with_name("scripts")
 SHOWN_FILES = 8
-
-
-@dataclass(frozen=True)
-class Part:
-    """One thing to carry out: functions of a shell file, or only words, commands after "$ "."""
-
-    title: str
-    lost: str
-    mirrored: str
-    library: str = ""
-    """File in `scripts`; without one there is only the text."""
-    action: str = ""
-    """Functions apply_ and undo_ of that."""
-    nvm: str = "NVM"
-    """Variable of the device that it takes."""
-    nvm_bytes: int = 0
-    variables: tuple[tuple[str, str], ...] = ()
-    arguments: tuple[str, ...] = ()
-    undo_arguments: tuple[str, ...] = ()
-    """Where they differ."""
-    text: tuple[str, ...] = ()
-    is_instead: bool = False
-    """Not a part of the answer: something else that is quicker."""
 
 
 def script(folder: TraceFolder, advice: Recommendation) -> str:
@@ -74,8 +59,8 @@ def script(folder: TraceFolder, advice: Recommendation) -> str:
     done = [one for one in parts if one.library]
     lines = [
         "#!/bin/sh",
-        *_comment(_about(advice, parts)),
-        *chain.from_iterable(_comment(_about_part(one, done)) for one in parts),
+        *comments(about(folder, advice, parts=parts)),
+        *chain.from_iterable(comments(about_part(one, done)) for one in parts),
     ]
     if not done:
         is_by_hand = any(not one.is_instead for one in parts)
@@ -95,94 +80,13 @@ def script(folder: TraceFolder, advice: Recommendation) -> str:
         *(_call(way, one, one.arguments) for way in ("check", "apply") for one in done),
         "  ;;",
         "undo)",
-        *(_call("undo", one, one.undo_arguments or one.arguments) for one in reversed(done)),
-        *(["  leave_files"] if any(one.library == "move" for one in done) else []),
+        *_undo(done),
         "  ;;",
         '*) stop "usage: sh $0 [apply|undo]" ;;',
         "esac",
         'if is_dry; then say "# nothing was done: set TRACEKIT_APPLY=yes for that"; fi',
     ]
     return "\n".join(lines) + "\n"
-
-
-def _comment(lines: Sequence[str]) -> list[str]:
-    """Return comments; whatever a name has in it stays in its line."""
-    return [f"# {re.sub(r'[^ -~]', '?', line)}".rstrip() for line in lines]
-
-
-def _about(advice: Recommendation, parts: Sequence[Part]) -> list[str]:
-    found = advice.units if advice.units is not None else advice.answer
-    gain = (
-        f"Predicted: {found.gain_ratio:.1%} less I/O time, {format_duration(found.base_elapsed_ns)}"
-        f" -> {format_duration(found.elapsed_ns)}, with {format_size(found.capacity_bytes)} of"
-        f" {advice.nvm_profile}."
-    )
-    first = [
-        "Carries out a recommendation of tracekit.",
-        *advice.headline[:1],
-        gain,
-        *_limits(advice, parts, capacity_bytes=found.capacity_bytes),
-        "",
-    ]
-    names = list(dict.fromkeys(one.nvm for one in parts if one.library))
-    if not names:
-        return first
-    settings = " ".join(f"{name}=/dev/..." for name in names)
-    return [
-        *first,
-        "  sh FILE         prints the commands and does nothing",
-        f"  TRACEKIT_APPLY=yes {settings} sh FILE         runs them",
-        f"  TRACEKIT_APPLY=yes {settings} sh FILE undo    takes them back",
-        "",
-        "Back up first and end the applications. Wherever it is cut, all file systems can be",
-        f"mounted{_but_caches(parts)}; run it again and it goes on. If the NVM is dead: undo with",
-        "NVM_LOST=yes.",
-        *(
-            [
-                "",
-                "The NVM must be divided, for example by sfdisk, into these partitions:",
-                *(f"  size={_mib(one.nvm_bytes)}MiB    {one.nvm}" for one in _by_nvm(parts)),
-            ]
-            if len(names) > 1
-            else []
-        ),
-        "",
-    ]
-
-
-def _but_caches(parts: Sequence[Part]) -> str:
-    return ", but for what is said below" if any(one.action == "cache" for one in parts) else ""
-
-
-def _limits(advice: Recommendation, parts: Sequence[Part], *, capacity_bytes: int) -> Iterator[str]:
-    """Yield what the prediction does not hold for."""
-    if advice.units is None:
-        yield "That is of single blocks, which no command moves: --unit predicts what moves whole."
-    needed = sum(one.nvm_bytes for one in _by_nvm(parts))
-    if needed > capacity_bytes:
-        yield f"Carrying it out takes {format_size(needed)}, as things are moved whole."
-    if not all(one.library or one.is_instead for one in parts):
-        yield "What is to be done by hand is counted in it, too."
-
-
-def _about_part(one: Part, done: Sequence[Part]) -> list[str]:
-    needed = f" ({one.nvm}, at least {format_size(one.nvm_bytes)})" if one in done else ""
-    return [
-        f"* {one.title}{needed}",
-        f"  If the NVM dies: {one.lost}",
-        f"  Mirrored: {one.mirrored}",
-        *(f"  {line}" for line in one.text),
-        "",
-    ]
-
-
-def _by_nvm(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield one part for each device."""
-    yield from {one.nvm: one for one in parts if one.library}.values()
-
-
-def _mib(size: int) -> int:
-    return -(-size // MIB)
 
 
 def _variables(parts: Sequence[Part]) -> Iterator[str]:
@@ -195,6 +99,26 @@ def _variables(parts: Sequence[Part]) -> Iterator[str]:
 def _call(way: str, one: Part, arguments: Sequence[str]) -> str:
     words = [f'"${one.nvm}"' if word == NVM else word for word in arguments]
     return f"  {way}_{one.action} {' '.join(words)}"
+
+
+def _undo(done: Sequence[Part]) -> Iterator[str]:
+    """Yield the way back: last things first.
+
+    Where the NVM is dead, a file system has to be mounted again before what was moved from it.
+    """
+    calls = [_call("undo", one, one.undo_arguments or one.arguments) for one in done]
+    moved = [one for one in done if one.library == "move"]
+    if not moved or moved == [*done]:
+        yield from reversed(calls)
+    else:
+        yield '  if [ "$NVM_LOST" = yes ]; then'
+        yield from (f"  {_call('release', one, one.undo_arguments)}" for one in moved)
+        yield from (f"  {one}" for one in calls)
+        yield "  else"
+        yield from (f"  {one}" for one in reversed(calls))
+        yield "  fi"
+    if moved:
+        yield "  leave_files"
 
 
 def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
@@ -285,20 +209,28 @@ def _ext4_journal(journal: Journal, *, suffix: str) -> Part:
     system, mib = journal.system, journal.mib
     outer = [one for one in journal.regions if system and one.name != f"{system.name} journal"]
     device, old = _path(system) if system else "", _path(outer[0]) if outer else ""
-    names = {"FS": device, "POINT": system.mount or "" if system else "", "OLD_JOURNAL": old}
+    names = {
+        "FS": device,
+        "POINT": system.mount or "" if system else "",
+        "MIB": str(mib),
+        "FS_UUID": (system.uuid or "any") if system and isinstance(system.uuid, str) else "any",
+        "OLD_JOURNAL": old,
+    }
     variables = {f"{name}{suffix}": value for name, value in names.items()}
-    quoted = [f'"${name}"' for name in variables]
+    fs, point, size, uuid, outside = (f'"${name}"' for name in variables)
+    before = f", an external one on {old}," if old else ""
     return Part(
-        title=f"the journal of {device or 'the ext4 that FS names'} becomes an external one",
+        title=f"the journal of {device or 'the ext4 that FS names'}{before} moves to the NVM",
         lost="the last seconds of writes are lost, and the file system cannot be used until undo"
         f" with NVM_LOST=yes. The journal alone on one device is {SINGLE}.",
         mirrored=RAID,
         library="journal",
         action="journal",
+        role=JOURNAL,
         nvm_bytes=mib * MIB,
-        variables=(*variables.items(), (f"MIB{suffix}", str(mib))),
-        arguments=(*quoted[:2], NVM, f'"$MIB{suffix}"'),
-        undo_arguments=(*quoted[:2], NVM, f'"$MIB{suffix}"', quoted[2]),
+        variables=tuple(variables.items()),
+        arguments=(fs, point, NVM, size, uuid),
+        undo_arguments=(fs, point, NVM, size, uuid, outside),
         text=(
             "A journal cannot be divided: all of it moves. After device numbers change, run",
             "e2fsck or mount with journal_path=/dev/disk/by-label/tracekit-journal.",
@@ -315,6 +247,7 @@ def _text_journal(system: Region) -> Part:
             title=f"the intent log of the pool at {point} on the NVM",
             lost="the last seconds of synchronous writes are lost, if the machine stops then too.",
             mirrored="zpool add POOL log mirror /dev/A /dev/B",
+            role=JOURNAL,
             text=("$ zpool add POOL log /dev/NVM", "undo:", "$ zpool remove POOL /dev/NVM"),
         )
     return Part(
@@ -322,6 +255,7 @@ def _text_journal(system: Region) -> Part:
         lost="the file system cannot be mounted without its log; xfs_repair -L loses the last"
         " writes.",
         mirrored=RAID,
+        role=JOURNAL,
         text=xfs_log(name, point),
     )
 
@@ -333,6 +267,7 @@ def _swap_part(size: int) -> Part:
         mirrored=RAID,
         library="swap",
         action="swap",
+        role="swap",
         nvm_bytes=size,
         arguments=(NVM, str(size)),
         undo_arguments=(NVM,),
@@ -372,7 +307,7 @@ def _cache_part(path: str, size: int, caches: Sequence[CacheTimes]) -> Part:
         f" CACHE=writeback or writecache the volume is lost: {SINGLE}.",
         mirrored=RAID,
         library="lvm",
-        action="cache",
+        action=CACHE,
         nvm_bytes=size,
         variables=((_volume(path), path), ("CACHE", "writethrough")),
         arguments=(f'"${_volume(path)}"', NVM, str(size)),
@@ -403,6 +338,7 @@ def _whole_part(system: Region) -> Part:
         " hand: a copy of its blocks",
         lost="the file system is lost; the old one stays, as it was at the copy.",
         mirrored=RAID,
+        role=FS,
         text=whole_copy(name, point),
     )
 
@@ -426,6 +362,7 @@ def _no_name_part(system: Region | None, size: int, caches: Sequence[CacheTimes]
         " have no name to move by",
         lost="nothing is lost with a write-through cache, the file system with a write-back one.",
         mirrored=RAID,
+        role=FS,
         text=("Ask with --unit directory or file and --files for what can be moved by name.", *how),
     )
 
@@ -455,6 +392,10 @@ def _move_parts(rows: Sequence[tuple[str, str]], total: int) -> Iterator[Part]:
             name = f"{name}.{number}"
         taken.add(name)
         arguments = (shlex.quote(path), shlex.quote(name), NVM)
+        text = (
+            "A name on which something is mounted cannot be deleted or replaced (EBUSY): for",
+            "programs that write a new file and rename it over the old one, move the directory.",
+        )
         yield Part(
             title=f"{kind} {path} moves to the NVM, and is mounted where it was",
             lost="what is in it is lost; undo with NVM_LOST=yes brings the original back, which"
@@ -465,6 +406,7 @@ def _move_parts(rows: Sequence[tuple[str, str]], total: int) -> Iterator[Part]:
             nvm_bytes=total,
             arguments=(*arguments, str(total)),
             undo_arguments=arguments,
+            text=text if kind == FILE else (),
         )
 
 
@@ -539,6 +481,7 @@ def _pvmove_part(path: str, spans: Sequence[tuple[int, int]]) -> Part:
         mirrored=RAID,
         library="lvm",
         action="extents",
+        role=FS,
         nvm_bytes=size + VOLUME_BYTES,
         variables=((_volume(path), path),),
         arguments=(

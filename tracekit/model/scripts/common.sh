@@ -1,8 +1,8 @@
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
-MOUNT_OPTIONS=${MOUNT_OPTIONS:-defaults}
+MOUNT_OPTIONS=${MOUNT_OPTIONS:-}
 FSTAB=${FSTAB:-/etc/fstab}
 NVM_LOST=${NVM_LOST:-no}
-TOOLS='awk blkid blockdev du find findmnt grep readlink sed sort tail' devices=
+TOOLS='awk blkid blockdev du find findmnt grep readlink sed sort tail' devices= options=
 
 say() { printf '%s\n' "$*"; }
 
@@ -109,15 +109,17 @@ check_point() {
 unmount() {
   if ! is_mounted "$1" && { ! is_dry || [ -b "$1" ] || [ -z "$2" ]; }; then return 0; fi
   check_point "$1" "$2"
+  options=$(findmnt -rn -o VFS-OPTIONS -S "$1" -M "$2") || options=
   run umount "$2"
 }
 
+# mount_again DEVICE POINT: as fstab has it, else as it was mounted before.
 mount_again() {
   if [ -z "$2" ] || { ! is_dry && is_mounted "$1"; }; then return 0; fi
   if findmnt --fstab -rn -M "$2" >/dev/null 2>&1; then
     run mount "$2"
   else
-    run mount -o "$MOUNT_OPTIONS" "$1" "$2"
+    run mount -o "${MOUNT_OPTIONS:-${options:-defaults}}" "$1" "$2"
   fi
 }
 

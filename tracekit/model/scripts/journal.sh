@@ -1,4 +1,4 @@
-TOOLS="$TOOLS debugfs dumpe2fs e2fsck mke2fs mount tune2fs umount"
+TOOLS="$TOOLS debugfs dumpe2fs e2fsck mke2fs mount tune2fs umount" waiting=
 
 fs_value() { dumpe2fs -h "$1" 2>/dev/null | sed -n "s/^$2: *//p"; }
 
@@ -9,9 +9,25 @@ is_journal_on() {
   [ -n "$uuid" ] && [ -n "$2" ] && [ "$uuid" = "$(kind_of "$2" UUID)" ]
 }
 
-# check_journal FS POINT NVM MIB: stops for what would stop apply_journal on its way.
+# check_uuid FS UUID: another file system by the same name is not the traced one.
+check_uuid() {
+  if [ "$2" = any ] || ! is_here "$1"; then return 0; fi
+  found=$(kind_of "$1" UUID)
+  if [ "$found" != "$2" ]; then
+    stop "$1 is not the traced file system: its UUID is ${found:-unknown}, that one's $2; name" \
+      "another in FS, or set FS_UUID=any"
+  fi
+}
+
+# check_journal FS POINT NVM MIB UUID: stops for what would stop apply_journal on its way.
 check_journal() {
   check_device FS "$1"
+  check_uuid "$1" "$5"
+  # What a killed run had unmounted is there again when this one has mounted it.
+  if ! is_mounted "$1"; then
+    waiting="$waiting$2
+"
+  fi
   if is_journal_on "$1" "$3"; then return 0; fi
   check_free "$3" jbd tracekit-journal $(($4 * 1048576))
   if is_here "$1"; then
@@ -20,7 +36,7 @@ check_journal() {
   check_point "$1" "$2"
 }
 
-# apply_journal FS POINT NVM MIB: moves the journal of an ext4 to the NVM. While it has none it can
+# apply_journal FS POINT NVM MIB UUID: moves the journal of an ext4 to the NVM. While it has none it can
 # be mounted like an ext2. The next run goes on from wherever this one was cut.
 apply_journal() {
   block_size=4096
@@ -38,12 +54,13 @@ apply_journal() {
   mount_again "$1" "$2"
 }
 
-# undo_journal FS POINT NVM MIB OLD: gives the file system its journal back, in itself or on the
+# undo_journal FS POINT NVM MIB UUID OLD: gives the file system its journal back, in itself or on the
 # device OLD. With NVM_LOST=yes what only the journal had is lost, and the rest is repaired.
 undo_journal() {
+  check_uuid "$1" "$5"
   uuid=$(fs_value "$1" 'Journal UUID')
   if ! is_here "$1"; then uuid=unknown; fi
-  old=$(kind_of "${5:-none}" UUID)
+  old=$(kind_of "${6:-none}" UUID)
   if { [ -z "$uuid" ] && has_journal "$1"; } || { [ -n "$uuid" ] && [ "$uuid" = "$old" ]; }; then
     say "# the journal of $1 is back"
   else
@@ -57,7 +74,7 @@ undo_journal() {
       check_fs "$1"
       if is_dry || has_journal "$1"; then run tune2fs -O ^has_journal "$1"; fi
     fi
-    run tune2fs -J "${5:+device=}${5:-size=$4}" "$1"
+    run tune2fs -J "${6:+device=}${6:-size=$4}" "$1"
   fi
   mount_again "$1" "$2"
 }
