@@ -113,6 +113,33 @@ def test_units_begin_with_the_shares_of_the_bound(tmp_path: Path) -> None:
     assert found["units"]["gain_ratio"] > 0.045
 
 
+def test_files_with_names_elsewhere_are_left_out_and_said(tmp_path: Path) -> None:
+    # GIVEN files with two names in one directory and in two, and a row of another device
+    text = "path,device,first_sector,sectors\n"
+    for path, device, first in (
+        *(("/a/x", "sda", 0), ("/a/y", "sda", 0), ("/a/x", "sda", 80), ("/a/y", "sda", 80)),
+        *(("/a/z", "sda", 160), ("/b/z", "sda", 160), ("/b/own", "sda", 240), ("/c", "sdz", 0)),
+    ):
+        text += f"{path},{device},{first},8\n"
+    table = written(tmp_path / "files.csv", text)
+    requests = [Request("fs", 80 * one) for one in (0, 1, 2, 3)] * 9
+    layout = {"layout": [partition("sda", 1, "fs", range(800))]}
+    for unit, names, linked in (("file", ["/b/own"], 2), ("directory", ["/a/", "/b/"], 1)):
+        options = {"files": table, "capacities_bytes": (1 << 30,), "info": layout}
+        found = recommended(tmp_path / unit, requests, unit=unit, **options)
+        # THEN what would move with one name only stays, and that is counted
+        assert sorted(one["name"] for one in found["units"]["placed"]) == names
+        assert (found["units"]["linked_files"], found["units"]["skipped_rows"]) == (linked, 1)
+        some = f"{linked} {'file' if linked == 1 else 'files'} with a second name elsewhere."
+        assert f" Left out: 1 row of other devices and {some}" in found["headline"][0]
+    # AND an extent that no file system of the device can have is refused
+    write_trace(tmp_path / "t", requests, layout=layout["layout"])
+    beyond = written(tmp_path / "x.csv", "path,device,first_sector,sectors\n/a,sda1,796,8\n")
+    words = ("--unit", "file", "--files", beyond, "--capacity", "1GiB")
+    wanted = "row 2: /a ends at sector 804 of sda, whose layout ends at 800"
+    refused(invoke("recommend", tmp_path / "t", *WORDS, *words), wanted, error=InputError)
+
+
 def test_nothing_is_placed_where_no_unit_fits(tmp_path: Path) -> None:
     result = recommended(tmp_path, oltp(), unit="role", capacities_bytes=(BLOCK,))
     assert result["units"]["placed_count"] == 0
@@ -255,6 +282,7 @@ def test_directories_are_moved_whole_and_files_above_them_alone(
         ("path,device,first_sector,sectors\n/a,sda,x,8\n", ["row 2", "first_sector is 'x'"]),
         ("path,device,first_sector,sectors\n/a,sda,0,0\n", ["row 2", "0 sectors"]),
         ("path,device,first_sector,sectors\n,sda,0,8\n", ["row 2", "path or device"]),
+        ("path,device,first_sector,sectors\n-rf,sda,0,8\n", ["row 2", "'-rf'", "absolute path"]),
         (
             "path,device,first_sector,sectors\n/a,sda,0,9\n/b,sda,8,8\n",
             ["row 3", "sector 8 of sda", "/a has too (row 2)"],

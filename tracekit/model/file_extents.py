@@ -8,7 +8,6 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +41,28 @@ class FileExtent:
     line: int
 
 
-def read_extents(
-    file: Path, devices: Sequence[str], *, regions: Sequence[Region]
-) -> tuple[list[FileExtent], int]:
-    """Read the table of files; InputError names file and row of what is wrong.
+@dataclass(frozen=True)
+class GivenFiles:
+    """What a table of files has on the trace's devices."""
 
-    Return the extents on the trace's devices, and how many rows are on others.
-    """
+    extents: list[FileExtent]
+    skipped_rows: int
+    """Rows of other devices."""
+    other_names: Mapping[str, Set[str]]
+    """By path: further paths with the same extents, as hard links and clones have them."""
+
+    def whole(self, *, in_directories: bool) -> tuple[list[FileExtent], int]:
+        """Return the extents of files that move with all their names, and how many do not."""
+        stays = {
+            path
+            for path, others in self.other_names.items()
+            if not in_directories or len({posixpath.dirname(one) for one in (path, *others)}) > 1
+        }
+        return [one for one in self.extents if one.path not in stays], len(stays)
+
+
+def read_extents(file: Path, devices: Sequence[str], *, regions: Sequence[Region]) -> GivenFiles:
+    """Read the table of files; InputError names file and row of what is wrong."""
     starts = {name: (name, 0) for name in devices}
     for one in regions:
         if one.name and one.name not in starts and one.device in starts:
@@ -59,6 +73,11 @@ def read_extents(
         first, sectors = (_whole(file, line, row, key) for key in FILE_COLUMNS[2:])
         if not isinstance(path, str) or not path or not isinstance(name, str):
             raise InputError(f"{file}, row {line}: path or device is missing", hint=FILES_HINT)
+        if not path.startswith("/"):
+            raise InputError(
+                f"{file}, row {line}: {path!r} is no absolute path",
+                hint="write each file's path from / on",
+            )
         if sectors < 1 or first + sectors > 1 << 54:
             raise InputError(
                 f"{file}, row {line}: {path}: no extent has {sectors} sectors from {first} on",
@@ -70,13 +89,14 @@ def read_extents(
             continue
         device, start = starts[name]
         found.append(FileExtent(posixpath.normpath(path), device, first + start, sectors, line))
+        _refuse_beyond(file, found[-1], regions)
     if not found:
         raise InputError(
             f"{file}: no row is of a device of the trace ({', '.join(devices)})",
             hint=FILES_HINT,
         )
-    _refuse_overlaps(file, found)
-    return found, skipped
+    extents, others = _by_first_name(file, found)
+    return GivenFiles(extents, skipped, others)
 
 
 def _rows(file: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -110,17 +130,42 @@ def _whole(file: Path, line: int, row: Mapping[str, Any], key: str) -> int:
     return int(text)
 
 
-def _refuse_overlaps(file: Path, extents: Sequence[FileExtent]) -> None:
-    ordered = sorted(extents, key=lambda one: (one.device, one.first_sector))
-    for before, after in pairwise(ordered):
-        if before.device == after.device and (
-            before.first_sector + before.sectors > after.first_sector
+def _refuse_beyond(file: Path, one: FileExtent, regions: Sequence[Region]) -> None:
+    """Refuse an extent behind all that the layout has of its device, if that has a file system."""
+    mine = [region for region in regions if region.device == one.device]
+    end = max((region.start_sector + region.sectors for region in mine), default=0)
+    if one.first_sector + one.sectors > end and any(region.role == "fs" for region in mine):
+        raise InputError(
+            f"{file}, row {one.line}: {one.path} ends at sector {one.first_sector + one.sectors} of"
+            f" {one.device}, whose layout ends at {end}",
+            hint=FILES_HINT,
+        )
+
+
+def _by_first_name(
+    file: Path, extents: Sequence[FileExtent]
+) -> tuple[list[FileExtent], dict[str, set[str]]]:
+    """Return the extents, each once by its first path, and the other paths of it.
+
+    InputError where two files share a part of an extent.
+    """
+    kept: list[FileExtent] = []
+    others: dict[str, set[str]] = {}
+    for one in sorted(extents, key=lambda one: (one.device, one.first_sector, one.line)):
+        last = kept[-1] if kept and kept[-1].device == one.device else None
+        if last is None or last.first_sector + last.sectors <= one.first_sector:
+            kept.append(one)
+        elif (last.first_sector, last.sectors) == (one.first_sector, one.sectors) and (
+            last.path != one.path
         ):
+            others.setdefault(last.path, set()).add(one.path)
+        else:
             raise InputError(
-                f"{file}, row {after.line}: {after.path} has sector {after.first_sector} of"
-                f" {after.device}, which {before.path} has too (row {before.line})",
+                f"{file}, row {one.line}: {one.path} has sector {one.first_sector} of"
+                f" {one.device}, which {last.path} has too (row {last.line})",
                 hint="a unit cannot share blocks with another: leave one of them out",
             )
+    return sorted(kept, key=lambda one: one.line), others
 
 
 def read_file_map(
@@ -226,8 +271,8 @@ def given_map(file: Path, info: TraceInfo) -> Any:
     if file.suffix == ".parquet":
         return with_trace_times(read_map(file, info.devices), info.clock.wall_ns)
     if file.suffix in (".csv", ".json"):
-        extents, _ = read_extents(file, devices, regions=info.layout)
-        pieces = list(_in_order(extents))
+        given = read_extents(file, devices, regions=info.layout)
+        pieces = list(_in_order(given.extents))
     else:
         pieces = alone(read_image(file, info.layout))
     if not pieces:

@@ -69,6 +69,7 @@ class Units:
     taken_with: Integers | None = None
     """The unit with which each block goes along that is not its own, -1 for none."""
     skipped_rows: int = 0
+    linked_files: int = 0
 
     def __len__(self) -> int:
         """Return the number of units."""
@@ -149,7 +150,7 @@ def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Reg
         roles = _roles(touched, ROLES[:PLACED_ROLES], regions, device=device, block=block)
         found = _with_logs(roles, touched, choice.file_map, device=device, block=block)
         return _with_contents(found, is_in_file_system(touched.device_names, regions, where=where))
-    extents, skipped = _extents_of(choice, touched, regions, device=device, block=block)
+    extents, left_out = _extents_of(choice, touched, regions, device=device, block=block)
     found = _files(touched, extents, choice.kind, device=device, block=block)
     roles = _roles(touched, CARRIED_ROLES, regions, device=device, block=block)
     in_role = (found.unit_of < 0) & (roles.unit_of >= 0)
@@ -161,7 +162,7 @@ def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Reg
         np.append(found.bytes, roles.bytes),
         np.where(in_role, roles.unit_of + len(found), found.unit_of),
         find_taken_along(trace, found.unit_of, regions=regions, where=where),
-        skipped,
+        *left_out,
     )
 
 
@@ -180,21 +181,25 @@ def _extents_of(
     *,
     device: Integers,
     block: Integers,
-) -> tuple[list[FileExtent], int]:
-    """Return the extents of files or directories, and how many rows are on other devices."""
+) -> tuple[list[FileExtent], tuple[int, int]]:
+    """Return the extents of files or directories.
+
+    Also how many rows are on other devices, and how many files have names elsewhere.
+    """
     folders: set[str] = set()
+    skipped, linked = 0, 0
     if choice.files is None and choice.file_map is not None:
         names = touched.device_names
         blocks = {name: np.sort(block[device == place]) for place, name in enumerate(names)}
         with_neighbours = choice.kind == DIRECTORY
         extents, folders = read_file_map(choice.file_map, blocks, with_neighbours=with_neighbours)
-        skipped = 0
     else:
-        file = choice.files or Path()
-        extents, skipped = read_extents(file, touched.device_names, regions=regions)
+        given = read_extents(choice.files or Path(), touched.device_names, regions=regions)
+        extents, linked = given.whole(in_directories=choice.kind == DIRECTORY)
+        skipped = given.skipped_rows
     if choice.kind == DIRECTORY:
         extents = by_directory(extents, folders, mounts={one.mount for one in regions if one.mount})
-    return extents, skipped
+    return extents, (skipped, linked)
 
 
 def _with_logs(

@@ -64,6 +64,7 @@ def place_units(
         placed=_placed(units, chosen, savings_ns)[:SHOWN_UNITS],
         curve=_curve(charges, chain),
         skipped_rows=units.skipped_rows,
+        linked_files=units.linked_files,
     )
     answer.finer_bytes, answer.finer_gain_ratio = _finer(trace, choice, answer, regions=regions)
     return answer, _table(units, charges, savings_ns, chosen)
@@ -170,7 +171,7 @@ def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
     """Return the sentence of the answer by units."""
     given = f"With {format_size(found.capacity_bytes)} of {nvm.name} and only whole {found.title}"
     if not found.placed_count:
-        return f"{given}, leave everything on the base device: {found.reason}."
+        return f"{given}, leave everything on the base device: {found.reason}.{_left_out(found)}"
     names = [unit_title(one.name) for one in found.placed[:NAMED_UNITS]]
     more = ", ..." if len(found.placed) > NAMED_UNITS else ""
     is_more = found.taken_bytes > found.bytes
@@ -179,8 +180,22 @@ def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
         f"{given}, place {found.placed_count:,} of {found.unit_count:,}"
         f" ({format_size(found.bytes)}{taken}: {', '.join(names)}{more}): {measure} falls by"
         f" {found.gain_ratio:.1%}, from {format_duration(found.base_elapsed_ns)} to"
-        f" {format_duration(found.elapsed_ns)}.{_along(found)}"
+        f" {format_duration(found.elapsed_ns)}.{_along(found)}{_left_out(found)}"
     )
+
+
+def _left_out(found: UnitAnswer) -> str:
+    """Return what of the table of files is no unit."""
+    rows, files = found.skipped_rows, found.linked_files
+    parts = [
+        *([f"{rows:,} {'row' if rows == 1 else 'rows'} of other devices"] if rows else []),
+        *(
+            [f"{files:,} {'file' if files == 1 else 'files'} with a second name elsewhere"]
+            if files
+            else []
+        ),
+    ]
+    return f" Left out: {' and '.join(parts)}." if parts else ""
 
 
 def unit_title(name: str) -> str:

@@ -53,6 +53,8 @@ class UnitAnswer(Record, kw_only=True):
     curve: list[UnitPoint]
     skipped_rows: int = 0
     """Rows of the table of files on devices that the trace does not have."""
+    linked_files: int = 0
+    """Files that cannot be moved whole, as they have a name elsewhere."""
     finer_bytes: int = 0
     """Smaller extents that save more; 0: none were tried, or they do not."""
     finer_gain_ratio: float = 0.0
