@@ -217,6 +217,27 @@ def test_an_existing_file_is_only_read_without_leave(tmp_path: Path) -> None:
     assert b"precious" not in target.read_bytes()
 
 
+def test_a_file_with_holes_is_named_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a rate that no device has, of a file that was never written and of one that was
+    monkeypatch.setattr(
+        "tracekit.device.characterize.rate_fault", lambda *_a, **_k: ("read", "reads at 9 TiB/s")
+    )
+    hollow, full = tmp_path / "hollow.img", tmp_path / "full.img"
+    with hollow.open("wb") as file:
+        file.truncate(8 << 20)
+    full.write_bytes(b"precious" * (1 << 20))
+    # THEN the holes are said, and what helps
+    for target, said, hint in (
+        (hollow, "reads at 9 TiB/s; 100% of the file are holes", "a file that is written"),
+        (full, "reads at 9 TiB/s; no profile is written", "close other load"),
+    ):
+        with pytest.raises(InputError, match=said) as caught:
+            characterize(tmp_path / target.name.removesuffix(".img"), options(target))
+        assert hint in (caught.value.hint or "")
+
+
 def options(path: Path, **changes: Any) -> CharacterizeOptions:
     target = TargetOptions(path=path, size_bytes=8 << 20)
     return CharacterizeOptions(target=target, amounts=changes.pop("amounts", TINY), **changes)
@@ -249,6 +270,9 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # AND asked for something else, it does not go on
     with pytest.raises(UsageError, match="another --reads: 50, not 9"):
         characterize(tmp_path / "out", options(target, amounts=replace(TINY, reads=9)))
+    aimed = TargetOptions(path=target)
+    with pytest.raises(UsageError, match="another --size: 8388608, not none"):
+        characterize(tmp_path / "out", CharacterizeOptions(target=aimed, amounts=TINY))
     # AND asked the same, it measures the rest alone
     result = characterize(tmp_path / "out", options(target))
     assert result["resumed"] == 1

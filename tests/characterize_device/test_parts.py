@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracekit.device.device_answer import measured_twice
+from tracekit.device.device_answer import measured_twice, twice_fault
 from tracekit.device.fit import checked_name, closest_lanes, complete, fit, write_profile
 from tracekit.device.steps import (
     ALL,
@@ -257,6 +257,14 @@ def test_the_same_requests_at_another_rate_are_named(
     found = [*measured_twice(results)]
     assert len(found) == bool(message)
     assert all(one.startswith(message) for one in found)
+    # AND eight times as far is no figure of a device: all from the first of the two is to be redone
+    assert twice_fault(results) is None
+    cell["usual_iops"] *= 9 / times
+    fault = twice_fault(results)
+    assert (fault is None) == (depth != 1 or percent == 40)
+    if fault is not None:
+        assert results[fault[0]]["step"]["kind"].startswith("random_")
+        assert "were measured twice and do not agree" in fault[1]
 
 
 def test_the_lanes_are_the_closest_of_all() -> None:

@@ -24,6 +24,7 @@ from tracekit.device.device_answer import (
     Steady,
     headline,
     random_steps,
+    twice_fault,
     warnings_of,
 )
 from tracekit.device.fit import (
@@ -72,6 +73,7 @@ from tracekit.store import (
     write_results,
 )
 from tracekit.tables import DEVICE_FIT, DEVICE_LATENCY, DEVICE_STEPS
+from tracekit.units import SECTOR_BYTES
 
 UNMEASURED = ("fill", "precondition")
 ONCE = (*UNMEASURED, ROUND, *CELL_KINDS)
@@ -133,6 +135,9 @@ class StepResult(Record):
             raise ValueError("there is no sum over the operations")
 
 
+MOST_HOLES = 0.05
+
+
 class State(Record):
     """The content of state.json: the steps that are done, and the options that they had.
 
@@ -187,9 +192,16 @@ def _check_same(state: State, asked: dict[str, Any], place: Path) -> None:
     if other:
         raise UsageError(
             f"{place}: an interrupted measurement was asked with another {other[0]}:"
-            f" {state.asked.get(other[0])!r}, not {asked[other[0]]!r}",
+            f" {_shown(state.asked.get(other[0]))}, not {_shown(asked[other[0]])}",
             hint=f"ask as before to go on, or {FORCE_HINT}",
         )
+
+
+def _shown(value: object) -> str:
+    """Return what a sentence calls the value of an option."""
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    return "none" if value in (None, "") else str(value)
 
 
 PROFILE = "device/profile.toml"
@@ -292,6 +304,8 @@ def _profile(
     if not missing:
         what = options.target.device or str(options.target.path)
         about = f"measured: {what}" + (f"; {', '.join(taken)} of {options.like}" if taken else "")
+        steady = _steady(results)
+        about += "; it was not steady" if steady is not None and not steady.is_reached else ""
         tables: dict[str, list[Any]] = {**measured_quantiles(results, measured)}
         if cells := measured_cells(results):
             tables["distributions"] = cells
@@ -410,7 +424,7 @@ def characterize(
         try:
             run.measure_all(wanted, on_step)
             if not options.target.device:
-                run.check_rates()
+                run.check_results()
         finally:
             if not state.results:
                 made_file.forget(output, removes=not options.keeps_file)
@@ -466,9 +480,11 @@ class _Run:
             return step
         return replace(step, requests=mix.requests_for(max(*means_ns, 1.0)))
 
-    def check_rates(self) -> None:
-        """Raise InputError for a rate that no device can have; its steps are then measured anew."""
+    def check_results(self) -> None:
+        """Raise InputError for what no device can have; its steps are then measured anew."""
         results = msgspec.to_builtins(self.state.results)
+        if twice := twice_fault(results):
+            self._refuse(*twice)
         found = rate_fault(fit(results), results, copy_mib_s=memory_copy_mib_s())
         if found is not None:
             operation, fault = found
@@ -483,10 +499,20 @@ class _Run:
         """Keep what was measured before step `number`, and raise InputError."""
         del self.state.results[number:]
         write_json(self.output / PLACE / STATE, msgspec.to_builtins(self.state))
-        raise InputError(
-            f"{fault}; no profile is written",
-            hint="close other load and run the same command again: it goes on before that step",
-        )
+        hint = "close other load and run the same command again: it goes on before that step"
+        if holes := self._holes():
+            fault += f"; {holes:.0%} of the file are holes, which no device reads"
+            hint = "measure a file that is written, or let it be filled: --write-to and --force"
+        raise InputError(f"{fault}; no profile is written", hint=hint)
+
+    def _holes(self) -> float:
+        """Return the share of a file that was never written, if that is more than a little."""
+        path = self.target.path
+        if path is None or not path.is_file():
+            return 0.0
+        found = path.stat()
+        share = 1 - found.st_blocks * SECTOR_BYTES / max(found.st_size, 1)
+        return share if share > MOST_HOLES else 0.0
 
     def measure(self, number: int, step: Step) -> None:
         """Run one step and keep its result; PartialError when it was interrupted.

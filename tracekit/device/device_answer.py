@@ -16,8 +16,8 @@ from tracekit.units import format_duration, format_size
 Result = Mapping[str, Any]
 OVERRUN_SHARE = 0.01
 PAUSED = 1.05
-SAME_RATE = 2.0
-"""How many times as fast as a later step the same requests may have been."""
+SAME_RATE, FAR_RATE = 2.0, 8.0
+"""How many times as fast the same requests may be: from the first on that is told, then refused."""
 
 
 class Steady(Record):
@@ -189,7 +189,10 @@ def warnings_of(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str
             " lasting load is not known; fill it more, or close other load"
         )
     if not device.is_direct and device.kind != "none":
-        yield "O_DIRECT is not possible there: these are times of the page cache"
+        yield (
+            "these are times of the page cache, not of the device: O_DIRECT was not asked for, or"
+            " is not possible there"
+        )
     if device.resumed:
         yield (
             f"measured in {device.resumed + 1} parts: the device rested between preconditioning"
@@ -238,18 +241,33 @@ def _late(results: Sequence[Result]) -> Iterator[str]:
 
 def measured_twice(results: Sequence[Result]) -> Iterator[str]:
     """Yield where the long step and the surface's own cell of the same requests do not agree."""
-    for first, operation, _ in random_steps(results):
-        asked = {**first["step"], "kind": "surface"}
-        for cell in results:
-            if {**cell["step"], "requests": asked["requests"]} != asked:
-                continue
-            rates = first["usual_iops"], cell["usual_iops"]
-            if max(rates) > SAME_RATE * min(rates):
-                yield (
+    for _, fault, ratio in _twice(results):
+        if ratio > SAME_RATE:
+            yield f"{fault}; something else used the device or this machine: measure again"
+
+
+def twice_fault(results: Sequence[Result]) -> tuple[int, str] | None:
+    """Return the step from which two measurements of the same are no figures of a device, and why.
+
+    None: they may be.
+    """
+    return next(((at, fault) for at, fault, ratio in _twice(results) if ratio > FAR_RATE), None)
+
+
+def _twice(results: Sequence[Result]) -> Iterator[tuple[int, str, float]]:
+    """Yield what was measured twice: the first step's number, both rates, and how far they are."""
+    for at, first in enumerate(results):
+        for _, operation, _ in random_steps([first]):
+            asked = {**first["step"], "kind": "surface"}
+            for cell in results:
+                if {**cell["step"], "requests": asked["requests"]} != asked:
+                    continue
+                rates = first["usual_iops"], cell["usual_iops"]
+                fault = (
                     f"the same random {operation}s were measured twice and do not agree:"
-                    f" {rates[0]:,.0f} and then {rates[1]:,.0f} a second; something else used the"
-                    " device or this machine: close it and measure again"
+                    f" {rates[0]:,.0f} and then {rates[1]:,.0f} a second"
                 )
+                yield at, fault, max(rates) / max(min(rates), 1e-9)
 
 
 def _pauses(results: Sequence[Result]) -> Iterator[str]:
