@@ -160,12 +160,12 @@ class Profile:
     @property
     def read_setup_us(self) -> float:
         """Fixed cost of a read: its 4 KiB latency less the transfer of 4 KiB."""
-        return self.read_latency_us - _transfer_us(self.read_mib_s)
+        return self.read_latency_us - transfer_us(self.read_mib_s)
 
     @property
     def write_setup_us(self) -> float:
         """Fixed cost of a write: its 4 KiB latency less the transfer of 4 KiB."""
-        return self.write_latency_us - _transfer_us(self.write_mib_s)
+        return self.write_latency_us - transfer_us(self.write_mib_s)
 
     def setup_quantiles_us(self, operation: str) -> Quantiles | None:
         """Return the distribution of a setup, of which the setup that is constant is the mean.
@@ -176,8 +176,8 @@ class Profile:
         setup_us = float(getattr(self, f"{operation}_setup_us"))
         if given is None or setup_us <= 0:
             return None
-        transfer_us = _transfer_us(getattr(self, f"{operation}_mib_s"))
-        setups = tuple((p, max(us - transfer_us, LEAST_SETUP_US)) for p, us in given)
+        page_us = transfer_us(getattr(self, f"{operation}_mib_s"))
+        setups = tuple((p, max(us - page_us, LEAST_SETUP_US)) for p, us in given)
         factor = setup_us / mean_of(setups)
         return tuple((p, us * factor) for p, us in setups)
 
@@ -253,7 +253,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"{meant}there are: {', '.join(names)}"
 
 
-def _transfer_us(mib_s: float) -> float:
+def transfer_us(mib_s: float) -> float:
+    """Return the microseconds that 4 KiB take at a rate."""
     return BLOCK_BYTES / MIB / mib_s * 1e6
 
 
@@ -366,7 +367,7 @@ def _check_setup(place: Place, profile: Profile, operation: str) -> None:
         raise InputError(
             f"{place.on(f'{operation}_latency_us')}: {operation}_latency_us"
             f" {latency_us} is shorter than moving 4 KiB at"
-            f" {operation}_mib_s {rate} ({_transfer_us(rate):.3f} us)",
+            f" {operation}_mib_s {rate} ({transfer_us(rate):.3f} us)",
             hint="the latency is of a whole 4 KiB request, its transfer included",
         )
     if profile.sequential_setup_us is not None and profile.sequential_setup_us > setup_us:

@@ -1,7 +1,9 @@
 """Statistics of runs whose requests depend on each other, steady state, and what is refused."""
 
 import math
+import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from tracekit.device.fit import (
 )
 from tracekit.device.robust import Series, correlation_time, steady_state
 from tracekit.device.steps import ALL, Amounts, Latencies, steps
+from tracekit.devices import REQUIRED
 
 COUNT = 20_000
 
@@ -152,3 +155,22 @@ def test_the_cells_of_a_profile_are_those_that_were_measured(tmp_path: Any) -> N
     assert {c.place for c in profile.distributions} == shares
     kept = next(c for c in profile.distributions if c.place == ("read", 4096, 16, 0.0))
     assert kept.quantiles_us[0] == (0.0, 54.1)
+
+
+def test_a_profile_without_a_setup_can_be_read_back(tmp_path: Path) -> None:
+    # GIVEN latencies that are all transfer, to the last digit, and what is a little shorter
+    rng = random.Random(0)  # noqa: S311 - a repeatable choice
+    for number in range(200):
+        values = dict.fromkeys(REQUIRED, 1.0)
+        for operation in ("read", "write"):
+            rate = 10 ** rng.uniform(0, 6)
+            values[f"{operation}_mib_s"] = rate
+            values[f"{operation}_latency_us"] = 4096 / (1 << 20) / rate * 1e6
+        more_us = rng.choice([0.0, 0.001, 1.0])
+        for operation in ("read", "write"):
+            values[f"{operation}_latency_us"] += more_us
+        values["sequential_setup_us"] = more_us
+        # THEN rounding to six digits puts nothing out of order
+        found = write_profile(tmp_path / f"{number}.toml", "p", values=values, about="p")
+        assert found.read_setup_us >= 0 <= found.write_setup_us
+        assert math.isclose(found.read_latency_us, values["read_latency_us"], rel_tol=2e-5)

@@ -188,11 +188,7 @@ def warnings_of(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str
             f"the device was not steady after {device.steady.rounds} rounds: what it does under a"
             " lasting load is not known; fill it more, or close other load"
         )
-    if not device.is_direct and device.kind != "none":
-        yield (
-            "these are times of the page cache, not of the device: O_DIRECT was not asked for, or"
-            " is not possible there"
-        )
+    yield from _cached(device)
     if device.resumed:
         yield (
             f"measured in {device.resumed + 1} parts: the device rested between preconditioning"
@@ -214,6 +210,14 @@ def warnings_of(device: DeviceAnswer, results: Sequence[Result]) -> Iterator[str
         yield (
             f"IOPS still grow at depth {most}: the device serves at least that many at"
             f" once; measure with larger --depths ({format_size(device.size_bytes)} were used)"
+        )
+
+
+def _cached(device: DeviceAnswer) -> Iterator[str]:
+    if not device.is_direct and device.kind != "none":
+        yield (
+            "these are times of the page cache, not of the device: O_DIRECT was not asked for, or"
+            " is not possible there"
         )
 
 

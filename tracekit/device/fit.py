@@ -32,6 +32,7 @@ from tracekit.devices import (
     choose_profile,
     load_profiles,
     mean_of,
+    transfer_us,
 )
 from tracekit.errors import UsageError
 from tracekit.escapes import escape
@@ -279,7 +280,7 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
         rate, latency_us = (values.get(f"{operation}_{key}") for key in ("mib_s", "latency_us"))
         if rate is None or latency_us is None:
             continue
-        page_us = PAGE_BYTES / MIB / rate * 1e6
+        page_us = transfer_us(rate)
         for latency in _latencies(results, "sequential", operation):
             found.append(max(latency["p50_ns"] / 1e3 - page_us, 0.0))
             setups.append(max(latency_us - page_us, 0.0))
@@ -416,8 +417,23 @@ def write_tables(file: Path, content: Mapping[str, Mapping[str, Any]]) -> None:
         part.write_text(COMMENT + tomli_w.dumps(content), encoding="utf-8")
 
 
+ABOVE = 1 + 1e-5
+"""What is this much more is more with six digits, too."""
+
+
 def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the values with six digits; none comes out shorter than what it has in it."""
     rounded = {key: float(f"{values[key]:.6g}") for key in KNOWN if key in values}
+    for operation in ("read", "write"):
+        rate, key = rounded.get(f"{operation}_mib_s"), f"{operation}_latency_us"
+        if not rate or key not in rounded:
+            continue
+        page_us = transfer_us(rate)
+        if rounded[key] < page_us:
+            rounded[key] = float(f"{page_us * ABOVE:.6g}")
+        setup_us = rounded[key] - page_us
+        if rounded.get("sequential_setup_us", 0.0) > setup_us:
+            rounded["sequential_setup_us"] = float(f"{setup_us / ABOVE:.6g}")
     return {key: int(one) if one.is_integer() else one for key, one in rounded.items()}
 
 
@@ -432,7 +448,7 @@ def medians_of(found: Sequence[Profile]) -> dict[str, float]:
         byte_us = [1 / getattr(one, f"{operation}_mib_s") for one in found]
         setups.append(float(np.median([getattr(one, f"{operation}_setup_us") for one in found])))
         values[f"{operation}_mib_s"] = 1 / float(np.median(byte_us))
-        page_us = PAGE_BYTES / MIB / values[f"{operation}_mib_s"] * 1e6
+        page_us = transfer_us(values[f"{operation}_mib_s"])
         values[f"{operation}_latency_us"] = setups[-1] + page_us
     known = [one.sequential_setup_us for one in found if one.sequential_setup_us is not None]
     if len(known) > len(found) / 2:
