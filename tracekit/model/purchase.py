@@ -533,7 +533,10 @@ def headline(found: Purchase, chosen: Offer | None, *, doubts: Sequence[str]) ->
 def _first_line(found: Purchase, chosen: Offer | None) -> str:
     if chosen is not None:
         of_all = f" (all {len(found.shares)} traces together)" if found.shares else ""
-        return f"Buy {offer_words(chosen)}{of_all}."
+        return (
+            f"Buy {offer_words(chosen)}{of_all}: the cheapest that gives"
+            f" {choice.KNEE_RATIO:.0%} of the largest gain."
+        )
     if not found.offers:
         return "Do not buy: no device with a price is twice as quick as the base device."
     able = [one for one in found.offers if one.verdict == BUY]

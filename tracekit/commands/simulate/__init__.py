@@ -10,5 +10,7 @@ def simulate() -> None:
     a cache of any size hit, and how should its money be split? cache. What would row buffers of a
     byte-addressable memory hit? buffer. Would another device, hour or capacity change where a
     small fast memory belongs? sensitivity. How long does it last under these writes, and what does
-    it cost? endurance. Answers stay in the trace folder, for sql and report.
+    it cost? endurance. Which device is worth its price, and who gets how much of it? purchase.
+    Would a cache of the same size be quicker? rivals. Answers stay in the trace
+    folder, for sql and report.
     """
