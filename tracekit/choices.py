@@ -10,6 +10,8 @@ Pace = Literal["trace", "closed", "fast"]
 BenchPace = Literal["trace", "fast"]
 LatePolicy = Literal["catch-up", "slip", "drop"]
 Engine = Literal["auto", "io_uring", "threads", "nvme", "dax", "emulated", "null"]
+VerifyingEngine = Literal["auto", "io_uring", "threads", "nvme", "dax", "emulated"]
+"""Of them those that take a time."""
 MeasuringEngine = Literal["auto", "io_uring", "threads", "dax", "emulated"]
 """Of them those by which a device can be measured."""
 Direct = Literal["auto", "on", "off"]

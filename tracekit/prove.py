@@ -41,7 +41,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.escapes import shell_word
 from tracekit.machine_state import Use, Watch
 from tracekit.metadata import Record, read_object
-from tracekit.model.answer import ANSWER, make_grid, read_recommendation
+from tracekit.model.answer import ANSWER, make_grid, read_recommendation, resolved
 from tracekit.model.answer import RESULT as ADVICE
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.recommend import RecommendOptions, recommend
@@ -407,8 +407,9 @@ class _Run:
 
     def _verify(self, name: str, watch: Watch) -> float | None:
         options = self.options.verifying(self.folder.file(PROFILES))
-        answer = read_recommendation(self.folder).answer
-        if options.placement == ANSWER and not any(answer.blocks.values()):
+        advice = read_recommendation(self.folder)
+        is_by_role = resolved(advice, options.placement) == ANSWER
+        if is_by_role and not any(advice.answer.blocks.values()):
             raise InputError(
                 f"{self.folder.file(ADVICE)}: the answer for these devices is to leave everything"
                 " on the base device, so there is no placement to replay",

@@ -388,6 +388,8 @@ def test_every_answer_of_a_recommendation_is_found_again(
         (("--tolerance", "2"), "--tolerance 2: not a share"),
         (("--time-tolerance", "-1"), "--time-tolerance -1: not a share"),
         (("--engine", "io_uring"), "--engine io_uring needs a --target"),
+        (("--target", "nvm=/n"), "for the base and one for nvm: nvm=/n alone is not enough"),
+        (("--target", "/b"), "for the base and one for nvm: /b alone is not enough"),
         (("--placement", "3KiB"), "there is no answer for this capacity"),
     ],
 )

@@ -313,7 +313,7 @@ class Trace(Tables):
         *,
         placement: Size = "answer",
         target: Texts | None = None,
-        engine: choices.Engine | None = None,
+        engine: choices.VerifyingEngine | None = None,
         write_to: Texts | None = None,
         duration: Duration = "10s",
         repeat: int = 3,

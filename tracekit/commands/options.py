@@ -66,9 +66,9 @@ PLACEMENT = option(
     "`answer` for the recommendation's headline, or a capacity.", metavar="answer|SIZE"
 )
 PLACEMENT_OR_BEST = option(
-    "`answer` for the recommendation's headline by roles, `best` for the best placement of single"
-    " blocks, or a capacity.",
-    metavar="answer|best|SIZE",
+    "`answer` for the recommendation's headline, by roles or else by extents, `units` for extents"
+    " of --unit, `best` for the best placement of single blocks, or a capacity.",
+    metavar="answer|units|best|SIZE",
 )
 
 # Of those that run something.

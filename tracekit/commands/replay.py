@@ -46,10 +46,10 @@ OF_FILES = (
     cache="With --files: keep what making the files leaves in memory, write it back (sync), or also"
     " drop the caches (cold).",
     placement=option(
-        "Place blocks as recommend says: `answer` for its headline by roles, `best` for the best"
-        " placement of single blocks, or a capacity. What is on NVM goes to the target or device"
-        " `nvm`.",
-        metavar="answer|best|SIZE",
+        "Place blocks as recommend says: `answer` for its headline, by roles or else by extents,"
+        " `units` for extents of --unit, `best` for the best placement of single blocks, or a"
+        " capacity. What is on NVM goes to the target or device `nvm`.",
+        metavar="answer|units|best|SIZE",
     ),
     resume=option(
         "Go on where the interrupted or killed replay of this name ended.", metavar="NAME"

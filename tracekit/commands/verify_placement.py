@@ -16,9 +16,7 @@ from tracekit.commands.options import option
         "Real devices or files: PATH for the base and nvm=PATH for NVM. Can be repeated.",
         show_default="none: both are emulated",
     ),
-    engine=option(
-        "How to replay; dax and null cannot tell.", show_default="emulated; auto with a --target"
-    ),
+    engine=option("How to replay; dax cannot tell.", show_default="emulated; auto with a --target"),
     write_to=options.CONFIRM,
     duration="Replay as many requests as take this long by the model, in windows of all the trace.",
     repeat="How often each is replayed, in turn.",

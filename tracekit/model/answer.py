@@ -34,7 +34,7 @@ MOST_TIMES = 10
 """What takes longer than so many times as long is not told more exactly."""
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
-ANSWER, BEST, RUNNER_UP = "answer", "best", "runner-up"
+ANSWER, BEST, RUNNER_UP, BY_UNITS = "answer", "best", "runner-up", "units"
 RESULT = "recommendation.json"
 SHOWN_POINTS = 64
 FINE_POINTS = 1024
@@ -265,6 +265,13 @@ def read_recommendation(folder: TraceFolder) -> Recommendation:
     if found is None:
         raise InputError(f"{folder.path} has no recommendation yet", hint=hint)
     return found
+
+
+def resolved(advice: Recommendation, wanted: str) -> str:
+    """Return what `answer` stands for: the headline's, which is by extents without known roles."""
+    units = advice.units
+    is_first = units is not None and units.is_default and units.placed_count > 0
+    return BY_UNITS if wanted == ANSWER and is_first else wanted
 
 
 def choose_answer(advice: Recommendation, wanted: str) -> Answer:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -305,6 +306,11 @@ def read_best(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
             f"{file}: the best placement leaves everything on the base device",
             hint="replay without --placement",
         )
+    return checked_blocks(file, table, touched=touched)
+
+
+def checked_blocks(file: Path, table: pa.Table, *, touched: TouchedBlocks) -> OnNvm:
+    """Return which touched blocks are in the extents of a file's table; InputError names a row."""
     for number, row in enumerate(table.to_pylist(), 1):
         if reason := _fault(touched, row):
             raise InputError(f"{file}, row {number}: {reason}", hint="run recommend again")

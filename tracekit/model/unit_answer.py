@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.arrow import Integers, number_column, word_array
+from tracekit.arrow import Integers, ints, number_column, read_whole, word_array
 from tracekit.devices import Profile
+from tracekit.errors import UsageError
 from tracekit.metadata import Region
 from tracekit.model.answer import WORTH_RATIO
+from tracekit.model.best_placement import OnNvm, checked_blocks
+from tracekit.model.block_orders import TouchedBlocks
 from tracekit.model.placement import ChargedTrace, distinct, to_ns
 from tracekit.model.placement_units import (
     EXTENT,
@@ -24,6 +27,7 @@ from tracekit.model.run_sample import LongTrace
 from tracekit.model.unit_charges import Charges, find_charges
 from tracekit.model.unit_records import PlacedUnit, UnitAnswer, UnitPoint
 from tracekit.model.unit_search import Chain, find_placement
+from tracekit.store import TraceFolder
 from tracekit.tables import ROLE_NAMES, UNITS
 from tracekit.units import BLOCK_BYTES, PS_PER_NS, format_duration, format_size
 
@@ -68,6 +72,23 @@ def place_units(
     )
     answer.finer_bytes, answer.finer_gain_ratio = _finer(trace, choice, answer, regions=regions)
     return answer, _table(units, charges, savings_ns, chosen)
+
+
+def read_units(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
+    """Return the touched blocks of the placed extents; UsageError where no extent is placed."""
+    file = folder.require(TABLE, made_by="recommend")
+    table = read_whole(file)
+    of_unit = [row["unit"] for row in table.to_pylist() if row["is_placed"]]
+    if {*of_unit} != {EXTENT}:
+        what = ", ".join(sorted({*of_unit})) or "nothing"
+        raise UsageError(
+            f"--placement units: the answer places {what}, and only extents have one place",
+            hint="run recommend with --unit extent=SIZE, or choose --placement best",
+        )
+    table = table.filter(table.column("is_placed"))
+    blocks = np.array(ints(table.column("bytes").combine_chunks())) // BLOCK_BYTES
+    at = table.column_names.index("blocks")
+    return checked_blocks(file, table.set_column(at, "blocks", pa.array(blocks)), touched=touched)
 
 
 def _finer(

@@ -10,9 +10,16 @@ import numpy.typing as npt
 
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
-from tracekit.model.answer import BEST, choose_placement, read_recommendation
+from tracekit.model.answer import (
+    BEST,
+    BY_UNITS,
+    choose_placement,
+    read_recommendation,
+    resolved,
+)
 from tracekit.model.best_placement import OnNvm, read_best
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, read_blocks
+from tracekit.model.unit_answer import read_units
 from tracekit.plans.block_plan import AFTER_MAX, FLUSH, PREFLUSH
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
@@ -234,9 +241,11 @@ def place_blocks(touched: TouchedBlocks, on_nvm: OnNvm) -> Placed:
 def place_answer(folder: TraceFolder, wanted: str) -> Placed:
     """Return the blocks of a recommended placement."""
     advice = read_recommendation(folder)
-    if wanted == BEST:
+    wanted = resolved(advice, wanted)
+    if wanted in (BEST, BY_UNITS):
         touched = read_blocks(folder.require("blocks", made_by="classify"))
-        return place_blocks(touched, read_best(folder, touched))
+        read = read_best if wanted == BEST else read_units
+        return place_blocks(touched, read(folder, touched))
     answer = choose_placement(advice, wanted)
     if not any(answer.blocks.values()):
         raise UsageError(

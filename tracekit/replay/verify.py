@@ -26,6 +26,7 @@ from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
     BEST,
+    BY_UNITS,
     RUNNER_UP,
     Answer,
     Recommendation,
@@ -34,6 +35,7 @@ from tracekit.model.answer import (
     choose_answer,
     placement_name,
     read_recommendation,
+    resolved,
     runner_up,
 )
 from tracekit.model.best_placement import TABLE as BEST_TABLE
@@ -44,6 +46,9 @@ from tracekit.model.fitted_base import known_profiles
 from tracekit.model.gain_range import placement_ps
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import check_answer
+from tracekit.model.unit_answer import TABLE as UNITS_TABLE
+from tracekit.model.unit_answer import read_units
+from tracekit.model.unit_records import UnitAnswer
 from tracekit.repeats import LEVEL, in_turn, paired_ratio
 from tracekit.replay.between import (
     Between,
@@ -107,7 +112,7 @@ def predict(
     folder: TraceFolder,
     advice: Recommendation,
     *,
-    answer: RoleSet | BestAt,
+    answer: RoleSet | BestAt | UnitAnswer,
     rival: RoleSet | None = None,
     rounds: Sequence[Round] = (),
     repeats: Sequence[Speeds] = (),
@@ -158,16 +163,17 @@ def _times_ns(
     folder: TraceFolder,
     trace: ChargedTrace,
     devices: DevicePair,
-    placed: RoleSet | BestAt,
+    placed: RoleSet | BestAt | UnitAnswer,
     *,
     coverage: str,
 ) -> Repeat:
     """Return what a trace takes on two devices, and as placed there."""
     there = replace(trace, devices=devices)
-    if isinstance(placed, BestAt):
-        found = time_ps(there, read_best(folder, trace.touched))
-    else:
+    if isinstance(placed, RoleSet):
         found = placement_ps(there, placed.blocks, coverage=coverage)
+    else:
+        read = read_best if isinstance(placed, BestAt) else read_units
+        found = time_ps(there, read(folder, trace.touched))
     return Repeat(*map(to_ns, found))
 
 
@@ -499,9 +505,11 @@ class VerifyOptions:
             raise UsageError(
                 f"--time-tolerance {self.time_tolerance_ratio:g}: not a share from 0 up"
             )
-        if self.engine != EMULATED and not self.targets:
+        on_nvm = [text for text in self.targets if text.startswith(f"{NVM}=")]
+        if self.engine != EMULATED and not 0 < len(on_nvm) < len(self.targets):
+            given = f": {' and '.join(self.targets)} alone is not enough" if self.targets else ""
             raise UsageError(
-                f"--engine {self.engine} needs a --target for the base and one for nvm",
+                f"--engine {self.engine} needs a --target for the base and one for nvm{given}",
                 hint="for example: --target /dev/sdb --target nvm=/dev/pmem0",
             )
 
@@ -589,8 +597,8 @@ def verify(
 
     The last replay of each kind is kept as `verify-base` and `verify-placement`.
     """
-    advice = read_recommendation(folder)
-    _check_profiles(folder, advice, options.profiles)
+    advice = _advice(folder, options.profiles)
+    options = replace(options, placement=resolved(advice, options.placement))
     answer = _chosen(folder, advice, options.placement)
     windows = _windows(folder, advice, options)
     rival = runner_up(advice) if options.placement == ANSWER else None
@@ -637,28 +645,35 @@ def _windows(folder: TraceFolder, advice: Recommendation, options: VerifyOptions
     return choose_windows(total, count, among=among)
 
 
-def _chosen(folder: TraceFolder, advice: Recommendation, wanted: str) -> Answer | BestAt:
+def _chosen(
+    folder: TraceFolder, advice: Recommendation, wanted: str
+) -> Answer | BestAt | UnitAnswer:
     """Return a recommended placement; InputError unless it is what the trace has now."""
-    if wanted != BEST:
+    if wanted not in (BEST, BY_UNITS):
         answer = choose_answer(advice, wanted)
         check_answer(folder, advice, answer=answer)
         return answer
-    if advice.best_placement is None:
-        raise UsageError("--placement best: there is nothing to place", hint="run recommend again")
-    best = advice.best_placement.answer
+    best = advice.best_placement
+    found = advice.units if wanted == BY_UNITS else best.answer if best is not None else None
+    if found is None:
+        raise UsageError(
+            f"--placement {wanted}: there is nothing to place", hint="run recommend again"
+        )
     trace = charged_trace(folder, advice)
-    found_ns = to_ns(time_ps(trace, read_best(folder, trace.touched))[1])
-    if found_ns != best.elapsed_ns:
+    read, table = (read_units, UNITS_TABLE) if wanted == BY_UNITS else (read_best, BEST_TABLE)
+    found_ns = to_ns(time_ps(trace, read(folder, trace.touched))[1])
+    if found_ns != found.elapsed_ns:
         raise InputError(
-            f"{folder.table(BEST_TABLE)} does not fit the trace: {best.elapsed_ns} ns are"
+            f"{folder.table(table)} does not fit the trace: {found.elapsed_ns} ns are"
             f" recommended, of the trace it takes {found_ns}",
             hint="it was edited, or the trace has changed since: run recommend again",
         )
-    return best
+    return found
 
 
-def _check_profiles(folder: TraceFolder, advice: Recommendation, own: Path | None) -> None:
-    """Raise InputError when a profile is no longer the one that the recommendation was made for."""
+def _advice(folder: TraceFolder, own: Path | None) -> Recommendation:
+    """Return the recommendation; InputError when a profile is no longer the one it was made for."""
+    advice = read_recommendation(folder)
     known = known_profiles(folder, own)
     for profile in advice.profiles:
         if choose_profile(known, profile.name) != profile:
@@ -666,6 +681,7 @@ def _check_profiles(folder: TraceFolder, advice: Recommendation, own: Path | Non
                 f"the profile '{profile.name}' has changed since the recommendation was made",
                 hint="run recommend again, or give the same --profiles",
             )
+    return advice
 
 
 def _replay_in_turn(

@@ -21,7 +21,7 @@ LEAST_REQUESTS = 100
 MOST_WINDOWS = 8
 LEAST_IN_WINDOW = 50
 """Requests; fewer would be mostly what the start of a window costs a disk's head."""
-BEST = "simulations/best_placement"
+PLACED = ("simulations/best_placement", "simulations/units")
 NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")
 
 
@@ -85,10 +85,9 @@ def only_windows(
         part = Path(made)
         for name in (name for name in NEEDED if folder.file(name).exists()):
             link(folder.file(name), part / name)
-        if folder.has(BEST):
-            folder_of_best = part / "simulations"
-            folder_of_best.mkdir()
-            link(folder.table(BEST), folder_of_best / folder.table(BEST).name)
+        (part / "simulations").mkdir()
+        for name in (one for one in PLACED if folder.has(one)):
+            link(folder.table(name), part / "simulations" / folder.table(name).name)
         with open_table(requests) as source:
             batches = _cut(source.iter_batches(), windows)
             write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
