@@ -76,7 +76,7 @@ def test_reads_go_to_pcm_and_writes_to_flash(folder: TraceFolder) -> None:
         (
             {"extent_bytes": 1 << 20, "step_percent": 50},
             "The capacity is 1 extent of 1 MiB, too few for mixes in steps of 50 %, which hold"
-            " whole extents; take smaller ones, such as --extent 512KiB.",
+            " whole extents; take smaller ones, --extent 512KiB or less.",
         ),
         ({"step_percent": 10, "capacity_bytes": 640 << 10}, None),
     ],
@@ -89,6 +89,13 @@ def test_too_few_extents_for_a_mix_are_said_first(
         assert first.startswith("Static: without")
     else:
         assert (first, len(others)) == (line, 2)
+
+
+def test_one_window_and_tiers_in_the_wrong_order_are_said(folder: TraceFolder) -> None:
+    said = run(folder, is_dynamic=True, window_s=7200.0)["headline"]
+    assert said[0].startswith("Dynamic: the whole trace is in one window of 2 h 0 min, so")
+    with pytest.raises(UsageError, match="--tiers: hdd-15k is slower than ssd-pcm"):
+        run(folder, tiers=("hdd-15k", "ssd-emlc", "ssd-pcm"))
 
 
 def test_tables_follow_the_schema_and_hold_no_nan(folder: TraceFolder) -> None:

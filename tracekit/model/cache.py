@@ -27,7 +27,8 @@ from tracekit.metadata import Record
 from tracekit.model import cache_passes, cache_plane, miniature
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.cache_passes import Grid, OnRows, Passed
-from tracekit.model.cache_plane import LEAST_GAIN_RATIO, Devices, Pair
+from tracekit.model.cache_plane import Devices, Pair
+from tracekit.model.cache_words import headline
 from tracekit.model.changes import Change
 from tracekit.model.miniature import Miniature
 from tracekit.model.miss_ratio_curve import Accesses, HitCounts, page_keys
@@ -45,8 +46,6 @@ LARGEST_PAGE_BYTES = 1 << 24
 # The optimum keeps four bytes for each reference: 256 MiB.
 MOST_OPTIMUM_REFERENCES = 1 << 26
 TABLES = ("cache_curve", "cache_policies", "cache_plane", "cache_sensitivity")
-KNEE_SHARE = 0.9
-MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
 LEVEL_WRITES = {
     "through": "writes go through both",
     "back": "a write goes to the fastest level that has its page, and further down when the page"
@@ -143,6 +142,11 @@ def check(options: CacheOptions) -> None:
     page = options.page_bytes
     if not BLOCK_BYTES <= page <= LARGEST_PAGE_BYTES or page & (page - 1):
         raise UsageError(f"--page: {page} bytes are not a power of two from 4KiB to 16MiB")
+    small = [size for size in options.sizes_bytes if 0 < size < page]
+    if small:
+        raise UsageError(
+            f"--sizes: {small[0]} bytes are less than a page", hint=f"a page has {page} bytes"
+        )
     unknown = [policy for policy in options.policies if policy not in POLICIES]
     if unknown:
         raise UsageError(
@@ -378,7 +382,12 @@ def _result(
         ),
         price_ratio=devices.price_ratio,
         profiles=[devices.pcm, devices.flash, devices.base],
-        headline=headline(tables, devices),
+        headline=headline(
+            tables,
+            devices,
+            of_reads=not options.is_allocating,
+            sampled_pages=None if shards is None else shards.pages,
+        ),
         assumptions=assumptions(options, devices),
     )
 
@@ -390,104 +399,6 @@ def _sample(shards: ShardsTotals) -> SampleFacts:
         rate=shards.threshold / SHARDS_SCALE,
         memory_bytes=shards.memory_bytes,
     )
-
-
-def headline(tables: dict[str, pa.Table], devices: Devices) -> list[str]:
-    """Return one sentence each on the LRU curve, the policies and the plane."""
-    return [
-        _curve_words(tables["cache_curve"].to_pylist()),
-        *_policy_words(tables["cache_policies"].to_pylist()),
-        *_plane_words(tables["cache_plane"].to_pylist(), devices),
-        *_sensitivity_words(tables["cache_sensitivity"].to_pylist()),
-    ]
-
-
-def _curve_words(rows: list[dict[str, Any]]) -> str:
-    curve = [row for row in rows if (row["cache"], row["role"]) == ("shared", "all")]
-    curve = [row for row in curve if (row["operation"], row["scope"]) == ("all", "all")]
-    least = curve[-1]["miss_ratio"]
-    if least == 1:
-        return f"none of the {curve[0]['references']:,} page references can hit: no cache helps"
-    wanted = 1 - KNEE_SHARE * (1 - least)
-    knee = next(row for row in curve if row["miss_ratio"] <= wanted + 1e-12)
-    low, high = knee["miss_ratio_low"], knee["miss_ratio_high"]
-    band = "" if low == high else f" ({low:.1%} to {high:.1%})"
-    return (
-        f"an LRU cache of {format_size(knee['capacity_bytes'])} misses"
-        f" {knee['miss_ratio']:.1%}{band} of the {knee['references']:,} page references:"
-        f" nine tenths of all possible hits; no size misses less than {least:.1%}"
-    )
-
-
-def _policy_words(rows: list[dict[str, Any]]) -> list[str]:
-    """Compare the policies at the size where they differ most."""
-    sizes = sorted({row["capacity_bytes"] for row in rows} - {0})
-    by_size = [[row for row in rows if row["capacity_bytes"] == size] for size in sizes]
-    by_size = [some for some in by_size if len({row["policy"] for row in some} - {"optimum"}) > 1]
-    if not by_size:
-        return []
-    group = max(by_size, key=lambda rows: np.ptp([row["miss_ratio"] for row in rows]))
-    ordered = sorted(group, key=lambda row: (row["miss_ratio"], row["policy"]))
-    listed = ", ".join(f"{row['policy']} {row['miss_ratio']:.1%}" for row in ordered)
-    error = max((row["miss_ratio_high"] - row["miss_ratio_low"]) / 2 for row in group)
-    band = f", each within {error * 100:.1f} points, by sample" if error else ""
-    size = format_size(group[0]["capacity_bytes"])
-    return [f"policies differ most at {size}: {listed} missed{band}"]
-
-
-def _plane_words(rows: list[dict[str, Any]], devices: Devices) -> list[str]:
-    """Say for the largest budget that the trace can use what is best for its price."""
-    lines: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["even_flash_bytes"] and row["read_latency_avg_ns"] is not None:
-            lines.setdefault(row["even_flash_bytes"], []).append(row)
-    found = []
-    for budget, line in list(lines.items())[-3:]:
-        best = min(line, key=lambda row: (row["read_latency_avg_ns"], row["pcm_bytes"]))
-        alone = next(row for row in line if row["pcm_bytes"] == 0)
-        gain = 1 - best["read_latency_avg_ns"] / alone["read_latency_avg_ns"]
-        what = (
-            "all flash is best"
-            if best is alone
-            else f"{format_size(best['pcm_bytes'])} {devices.pcm.name} and"
-            f" {format_size(best['flash_bytes'])} flash read {gain:.1%} faster"
-        )
-        found.append(
-            f"for the price of {format_size(budget)} {devices.flash.name}"
-            f" ({alone['read_latency_avg_ns'] / 1e3:.1f} us a read): {what}"
-        )
-    return found
-
-
-def _sensitivity_words(rows: list[dict[str, Any]]) -> list[str]:
-    """Say for each measure how far the gain of PCM goes, at the budget where it can be largest."""
-    found = []
-    for measure, name in MEASURES.items():
-        mine = [row for row in rows if row["measure"] == measure]
-        if not mine:
-            continue
-        high = max(mine, key=lambda row: row["gain_ratio"])
-        if high["gain_ratio"] < LEAST_GAIN_RATIO:
-            found.append(
-                "for no budget and under no change of a device does PCM save"
-                f" {LEAST_GAIN_RATIO:.2%} of the {name}"
-            )
-            continue
-        line = [row for row in mine if row["even_flash_bytes"] == high["even_flash_bytes"]]
-        low = min(line, key=lambda row: row["gain_ratio"])
-        plain = next(row for row in line if row["parameter"] is None)
-        found.append(
-            f"for the price of {format_size(high['even_flash_bytes'])} of flash, PCM saves"
-            f" {plain['gain_ratio']:.1%} of the {name}; with one parameter changed, from"
-            f" {low['gain_ratio']:.1%} ({_change(low)}) to {high['gain_ratio']:.1%}"
-            f" ({_change(high)})"
-        )
-    return found
-
-
-def _change(row: dict[str, Any]) -> str:
-    parameter = row["parameter"]
-    return "as said" if parameter is None else f"{parameter} x {row['factor']:g}"
 
 
 def assumptions(options: CacheOptions, devices: Devices) -> list[str]:

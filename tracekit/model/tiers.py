@@ -15,6 +15,7 @@ from tracekit import tables
 from tracekit._native.tiering import TIER_VALUES
 from tracekit.arrow import Integers
 from tracekit.devices import load_profiles
+from tracekit.errors import UsageError
 from tracekit.metadata import Record
 from tracekit.model.tier_mixes import (
     LARGEST_REMAINDER,
@@ -38,7 +39,7 @@ from tracekit.model.tier_study import (
 )
 from tracekit.model.what_if import choose_tiers, read_what_if
 from tracekit.store import TraceFolder, write_results
-from tracekit.units import SECTOR_BYTES, format_size
+from tracekit.units import SECTOR_BYTES, format_duration, format_size
 
 NAMES = ("tiers", "tiers_key", "tiers_extents", "tiers_skew", "tiers_sensitivity", "tiers_windows")
 SKEW_POINTS = 200
@@ -159,7 +160,7 @@ def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
 def _headline(study: Study, methods: Configurations) -> list[str]:
     first = study.tiers[0].name
     unit = f"IOPS per {study.currency}/GB" if study.currency else "IOPS per unit of price"
-    lines = list(_too_few(study))
+    lines = [*_too_few(study), *_one_window(study, methods)]
     for method, named in methods.items():
         without, with_first = named[f"best without {first}"], named[f"best with {first}"]
         gain = with_first.iops_per_price / without.iops_per_price - 1
@@ -185,12 +186,22 @@ def _too_few(study: Study) -> Iterator[str]:
     if count >= parts:
         return
     less = max(1 << (count * size // parts).bit_length() - 1, MIN_EXTENT_BYTES)
-    hint = f"; take smaller ones, such as --extent {format_size(less).replace(' ', '')}"
+    hint = f"; take smaller ones, --extent {format_size(less).replace(' ', '')} or less"
     extents = "extent" if count == 1 else "extents"
     yield (
         f"The capacity is {count:,} {extents} of {format_size(size)}, too few for mixes in steps of"
         f" {100 // parts} %, which hold whole extents{hint if less < size else ''}."
     )
+
+
+def _one_window(study: Study, methods: Configurations) -> Iterator[str]:
+    """Yield that there is nothing to move by: extents move between windows."""
+    if "dynamic" in methods and len(study.extents.window_numbers) < 2:
+        yield (
+            f"Dynamic: the whole trace is in one window of"
+            f" {format_duration(study.options.window_ns)}, so nothing can move; take a shorter"
+            " --window."
+        )
 
 
 def _sentence(one: Configuration, unit: str) -> str:
@@ -365,6 +376,18 @@ def _sensitivity(study: Study) -> Any:
     return pa.Table.from_pylist(rows, tables.TIERS_SENSITIVITY)
 
 
+def _check_order(tiers: Sequence[Tier]) -> None:
+    """Raise UsageError for tiers from slow to fast."""
+    first, last = tiers[0], tiers[-1]
+    if first.read_latency_us > last.read_latency_us and (
+        first.write_latency_us > last.write_latency_us
+    ):
+        raise UsageError(
+            f"--tiers: {first.name} is slower than {last.name}",
+            hint="name the tiers from fast to slow",
+        )
+
+
 def _windows(study: Study, name: str, records: Integers) -> Any:
     """Return the windows of one mix."""
     width = TIER_VALUES * len(study.tiers)
@@ -391,6 +414,7 @@ def simulate_tiers(
     check_options(options, names)
     check_vary(options, names)
     tiers = choose_tiers(names, what_if, own_profiles=options.profiles)
+    _check_order(tiers)
     check_rates(options, tiers)
     on_step("traffic of each extent", 0, STEPS)
     extents = _read(folder, options)
