@@ -11,8 +11,8 @@
  * new pages, the main cache is a segmented LRU of probation and protected pages. What leaves the
  * window enters a full main cache only if it was used more often than the page that would leave,
  * by a sketch of all uses, hits and misses. The parameters are those of Caffeine, the authors'
- * program: a window of a hundredth, four fifths of the main cache protected, counters to 15 in
- * four rows, 16 counters a page of the cache, halved after ten uses a page of the cache. Left out
+ * program: a window of a hundredth, four fifths of the main cache protected, counters to 15, 16 a
+ * page of the cache, in blocks of four rows of 32, halved after ten uses a page. Left out
  * are Caffeine's adaptive window and its random admissions, which the paper does not have. */
 enum place { WINDOW = PAGE_NOWHERE + 1, PROBATION, PROTECTED, PLACES };
 
@@ -21,13 +21,15 @@ enum place { WINDOW = PAGE_NOWHERE + 1, PROBATION, PROTECTED, PLACES };
 #define SAMPLE_PAGES 10u /* uses for each page of the cache before the counters are halved */
 #define COUNTER_MAX 15u
 #define ROWS 4u
-#define ROW_COUNTERS 16u /* the four rows of a page are one line of memory */
-#define PAGES_PER_LINE 4u
-#define SALT UINT64_C(0x9e3779b97f4a7c15) /* page 0 must not have the hash 0 */
+#define ROW_COUNTERS 32u /* of four bits: the four rows of a page are one line of memory */
+#define ROW_BITS 5u
+#define PAGES_PER_LINE 8u
+#define HALVED UINT8_C(0x77) /* two counters a byte, each without the bit of the other */
+#define STEP UINT64_C(0x9e3779b97f4a7c15) /* of splitmix64, whose finalizer is hash_mix() */
 #define STALE_PER_PAGE 2u                 /* a use puts the page at the end anew */
 
 struct line {
-  _Alignas(ROWS *ROW_COUNTERS) uint8_t counters[ROWS][ROW_COUNTERS];
+  _Alignas(ROWS *ROW_COUNTERS / 2) uint8_t counters[ROWS][ROW_COUNTERS / 2];
 };
 
 struct w_tinylfu {
@@ -82,26 +84,31 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
   return error;
 }
 
-static uint8_t *counter(const struct w_tinylfu *cache, uint64_t hash, uint32_t row) {
-  struct line *line = &cache->lines[hash & cache->line_mask];
-  return &line->counters[row][hash >> (32 + 4 * row) & (ROW_COUNTERS - 1)];
+/* Two counters, of which the shift that is returned says where the page's is. */
+static uint8_t *counters_of(const struct w_tinylfu *cache, uint64_t hash, uint32_t row,
+                            uint32_t *shift) {
+  const uint32_t place = hash >> (32 + ROW_BITS * row) & (ROW_COUNTERS - 1);
+  *shift = place % 2 * 4;
+  return &cache->lines[hash & cache->line_mask].counters[row][place / 2];
 }
 
-static uint64_t hash_of(uint32_t page) { return hash_mix(page + SALT); }
+static uint64_t hash_of(uint32_t page) { return hash_mix((page + 1ul) * STEP); }
 
 static void halve(struct w_tinylfu *cache) {
   uint8_t *counters = &cache->lines[0].counters[0][0];
   const size_t count = (cache->line_mask + 1ul) * sizeof *cache->lines;
   for (size_t i = 0; i < count; i++)
-    counters[i] /= 2;
+    counters[i] = counters[i] >> 1 & HALVED;
   cache->uses /= 2;
 }
 
 static void count_use(struct w_tinylfu *cache, uint32_t page) {
   const uint64_t hash = hash_of(page);
   for (uint32_t row = 0; row < ROWS; row++) {
-    uint8_t *uses = counter(cache, hash, row);
-    *uses = (uint8_t)(*uses + (*uses < COUNTER_MAX));
+    uint32_t shift;
+    uint8_t *both = counters_of(cache, hash, row, &shift);
+    if ((*both >> shift & COUNTER_MAX) < COUNTER_MAX)
+      *both = (uint8_t)(*both + (1u << shift));
   }
   if (++cache->uses == cache->uses_most)
     halve(cache);
@@ -111,7 +118,9 @@ static uint8_t uses_of(const struct w_tinylfu *cache, uint32_t page) {
   const uint64_t hash = hash_of(page);
   uint8_t least = COUNTER_MAX;
   for (uint32_t row = 0; row < ROWS; row++) {
-    const uint8_t uses = *counter(cache, hash, row);
+    uint32_t shift;
+    const uint8_t both = *counters_of(cache, hash, row, &shift);
+    const uint8_t uses = both >> shift & COUNTER_MAX;
     least = uses < least ? uses : least;
   }
   return least;

@@ -178,7 +178,7 @@ class WTinyLfu:
         self.probation: list[int] = []
         self.protected: list[int] = []
         self.lines = 1
-        while self.lines < capacity // 4:
+        while self.lines < capacity // 8:
             self.lines *= 2
         self.counters: dict[tuple[int, int, int], int] = {}
         self.uses = 0
@@ -187,8 +187,8 @@ class WTinyLfu:
         return self.window + self.probation + self.protected
 
     def places(self, page: int) -> Iterable[tuple[int, int, int]]:
-        mixed = hash_of(page)
-        return [(mixed % self.lines, row, mixed >> 32 + 4 * row & 15) for row in range(4)]
+        mixed = hash_of(page * 0x9E3779B97F4A7C15)
+        return [(mixed % self.lines, row, mixed >> 32 + 5 * row & 31) for row in range(4)]
 
     def count(self, page: int) -> None:
         for place in self.places(page):

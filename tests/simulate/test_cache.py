@@ -317,7 +317,7 @@ def test_the_command_says_what_it_found(tmp_path: Path) -> None:
     assert done.stderr == ""
     sampled = invoke("simulate", "cache", folder.path, "--samples", "9", "--policy", "lru,arc")
     assert sampled.stdout.startswith("the sample has only 4 pages: what follows is no more than a")
-    assert "sizes left out: the sample has too few pages" in sampled.stderr
+    assert "of the policies' sizes left out: the sample has too few pages" in sampled.stderr
     told = json.loads(invoke("simulate", "cache", folder.path, "--json").stdout)
     assert told["pages"] == 4
     assert told == json_of(folder.path / "simulations" / "cache.json")
@@ -439,7 +439,8 @@ def test_a_sample_has_no_volumes(tmp_path: Path, devices: int, words: list[str],
     folder = make_trace(tmp_path / "t", requests(30), devices=devices)
     asked = ["simulate", "cache", str(folder.path), "--samples", "9", *words]
     done = succeed(*asked)
-    sizes = f"policies at {5 + (devices > 1)} sizes left out: the sample has too few pages"
+    count = 10 * (5 + (devices > 1))  # of each policy all
+    sizes = f"{count} of the policies' sizes left out: the sample has too few pages"
     assert done.stderr == f"{told}{sizes} for such caches\n"
 
 

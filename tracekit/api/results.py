@@ -210,8 +210,8 @@ class CacheSimulation(Result):
             ),
             (
                 left_out["small_sizes"],
-                f"policies at {left_out['small_sizes']} sizes left out: the sample has too few"
-                " pages for such caches",
+                f"{left_out['small_sizes']:,} of the policies' sizes left out: the sample has too"
+                " few pages for such caches",
             ),
             (left_out["impossible"], impossible_line(left_out["impossible"])),
         )

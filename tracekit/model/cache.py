@@ -323,8 +323,13 @@ def _setups(options: CacheOptions, found: Found) -> list[CacheSetup]:
         for policy in options.policies
         if policy not in skipped
         for size in found.grid.axis
-        if found.sample is None or found.sample.fits(size)
+        if found.sample is None or found.sample.fits(size, policy)
     ]
+
+
+def _small_sizes(options: CacheOptions, grid: Grid, small: Miniature) -> int:
+    """Return for how many sizes and policies the sample has too few pages."""
+    return sum(not small.fits(size, one) for size in grid.axis for one in options.policies)
 
 
 def _pair_finder(
@@ -378,7 +383,7 @@ def _result(
             impossible=passed.impossible,
             policies=_skipped(options, found),
             volumes=lost,
-            small_sizes=sum(not small.fits(size) for size in found.grid.axis) if small else 0,
+            small_sizes=0 if small is None else _small_sizes(options, found.grid, small),
         ),
         price_ratio=devices.price_ratio,
         profiles=[devices.pcm, devices.flash, devices.base],

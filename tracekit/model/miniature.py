@@ -32,6 +32,8 @@ QUARTERS = 4
 T = 3.18
 # A smaller cache of a quarter would have fewer than four pages, and round its size by an eighth.
 LEAST_PAGES = 16
+# The same of the smallest queue that a policy has: so many times as many pages.
+PARTS = {"2q": 4, "s3-fifo": 10, "lirs": 100, "w-tinylfu": 100}
 
 OnStep = Callable[[str, int, int], None]
 
@@ -53,9 +55,9 @@ class Miniature:
     quarters: list[Part]
     references: tuple[int, int]
 
-    def fits(self, size: int) -> bool:
-        """Whether a cache of so many pages can be simulated."""
-        return size == 0 or size * self.whole.rate >= LEAST_PAGES
+    def fits(self, size: int, policy: str) -> bool:
+        """Whether a cache of so many pages can be simulated, with its smallest queue."""
+        return size == 0 or size * self.whole.rate >= LEAST_PAGES * PARTS.get(policy, 1)
 
 
 @dataclass(frozen=True)
