@@ -143,6 +143,12 @@ def _from_json(path: Path, text: bytes) -> Layout:
     content = parse_object(text, path, hint=HINT)
     version = content.get("layout_version")
     if version != LAYOUT_VERSION:
+        if version is None:
+            raise InputError(
+                f"{path}: is no layout.json",
+                hint=f"make one of what lsblk, sfdisk, findmnt and others print: tracekit layout"
+                f" --text {path} -o layout.json",
+            )
         raise _bad(path, f"layout_version is {version!r}, this tracekit reads {LAYOUT_VERSION}")
     found = validate(content, Layout, file=path, hint=HINT)
     for key, limit in (("major", MAJORS), ("minor", MINORS)):

@@ -37,7 +37,7 @@ from tracekit.classify.infer import (
     decide_beside_journal,
     process_kind,
 )
-from tracekit.store import TraceFolder
+from tracekit.store import TraceFolder, write_json
 
 Rows = list[dict[str, Any]]
 COMMIT = {"is_sync": True, "is_meta": True, "is_fua": True, "is_preflush": True}
@@ -465,6 +465,22 @@ def test_a_device_over_two_disks_has_one_role(tmp_path: Path) -> None:
     assert folder.content["layout"][1]["evidence"] == (
         "inferred: the device 253,0 is a file system's on sda"
     )
+
+
+def test_a_layout_that_is_given_is_checked_by_all_requests(tmp_path: Path) -> None:
+    # GIVEN a layout that has a role for everything, of which the requests say something else
+    rows = [*paging(600, 14336), *[write(2048 + 80 * n) for n in range(40)]]
+    rows += [read(2048 + 80 * n) for n in range(40)]
+    file = tmp_path / "given.json"
+    layout = [entry(FS, role="journal"), entry(SWAP, role="fs")]
+    write_json(file, {"layout_version": 1, "devices": [], "partitions": layout})
+    folder, result = classified(tmp_path, rows, [entry(FS), entry(SWAP)], layout_file=file)
+    told = {one["code"]: one["message"] for one in result["warnings"]}
+    # THEN a journal that is read and written all over is told
+    wanted = "is a journal and has 40 reads and 40 writes out of sequence, of 80"
+    assert wanted in told["contradicted_roles"]
+    # AND swap is found as it is without a layout
+    assert roles_of(folder).count("swap") == 1200
 
 
 def test_requests_against_the_layout_are_told(tmp_path: Path) -> None:

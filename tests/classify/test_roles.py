@@ -204,7 +204,11 @@ def test_a_layout_that_was_given_is_shown_and_forgotten(tmp_path: Path) -> None:
 def test_a_bad_layout_file_is_rejected(tmp_path: Path) -> None:
     file = written(tmp_path / "layout.json", "{}")
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)
-    with pytest.raises(InputError, match=r"layout\.json.*layout_version is None"):
+    with pytest.raises(InputError, match=r"layout\.json: is no layout\.json") as caught:
+        classify(folder, ClassifyOptions(layout_file=file))
+    assert f"tracekit layout --text {file} -o layout.json" in (caught.value.hint or "")
+    written(file, '{"layout_version": 2}')
+    with pytest.raises(InputError, match="layout_version is 2, this tracekit reads 1"):
         classify(folder, ClassifyOptions(layout_file=file))
 
 

@@ -218,6 +218,34 @@ def test_what_the_texts_leave_open_is_said(left_out: str, doubt: str, tmp_path: 
     assert doubt in found.stderr
 
 
+def test_where_volumes_may_lie_no_role_is_certain(tmp_path: Path) -> None:
+    # GIVEN volumes of which nobody says where they lie on what they share
+    output = tmp_path / "layout.json"
+    assert invoke("layout", *words(tmp_path, "lvs"), "-o", output).exit_code == 0
+    found = [one for one in read_layout(output).partitions if "order that is" in str(one.evidence)]
+    # THEN what is of a file system or of swap is neither
+    assert {one.role for one in found} == {"unknown"}
+    assert len(found) == 2
+    assert all("other volumes may lie there" in str(one.evidence) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("vg-root: 0 262144 linear 8:99\n", "the line of vg-root is not whole: linear 8:99"),
+        ("vg-root: 0 262144 linear 8:99 2048\n", "vg-root lies on 8:99, which lsblk does not"),
+    ],
+)
+def test_a_table_of_another_machine_or_half_of_one_is_told(
+    table: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "dm").write_text(table)
+    done = invoke("layout", *words(tmp_path, "lvs"), "--text", tmp_path / "dm")
+    told = done.stderr if done.exit_code == 0 else str(done.exception)
+    assert said in told
+    assert (done.exit_code != 0) == ("not whole" in said)
+
+
 DISK = {"name": "sda", "maj:min": "8:0", "size": 1 << 30, "type": "disk"}
 PART = {"name": "sda1", "maj:min": "8:1", "size": 64 << 20, "type": "part", "start": 2048}
 

@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from tests.command_line import invoke, refused, succeed
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_models import Block, Request, hottest_first, model, write_trace
-from tests.traces import json_of
+from tests.traces import json_of, partition
 from tracekit.devices import DevicePair, Profile, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.changes import changed_devices, variants
@@ -521,3 +521,23 @@ def test_a_trace_without_times_is_cut_by_count(tmp_path: Path) -> None:
     assert found["window"]["tried"] == 8
     assert found["window"]["low"]["start_ns"] is None
     assert pq.read_metadata(tmp_path / "requests.parquet").num_rows == len(requests)
+
+
+def test_roles_that_are_guesses_are_said_in_the_first_lines(tmp_path: Path) -> None:
+    # GIVEN roles of which some are guesses, and a layout that was given and is contradicted
+    layout = [
+        partition("sda", 1, "fs", range(80000)) | {"confidence": "certain"},
+        partition("sda", 2, "journal", range(80000, 90000)) | {"confidence": "medium"},
+    ]
+    warnings = [
+        {"code": "contradicted_roles", "message": "the requests are against the layout: sda1 ..."},
+        {"code": "guessed_roles", "message": "said above"},
+    ]
+    result = recommended(tmp_path, oltp(), info={"layout": layout, "warnings": warnings})
+    assert result["headline"][1:3] == [
+        "Roles are guessed from the requests, with a confidence: sda2 (journal, medium); a layout,"
+        " or classify --role, says more.",
+        "The requests are against the layout: sda1 ....",
+    ]
+    plain = recommended(tmp_path / "plain", oltp(), info={"layout": layout[:1]})
+    assert not any("guessed" in line for line in plain["headline"])

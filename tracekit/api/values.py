@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ REPEATED = frozenset(
 )
 """Options of which each value stands behind its own word; others have commas between values."""
 OPTIONS = {"settings": "--set", "recorded": "--from"}
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 _ASKED: ContextVar[tuple[str, ...] | None] = ContextVar("asked", default=None)
 
 
@@ -105,12 +107,13 @@ def seconds(value: Duration | None, *, option: str) -> float | None:
     """Return a time in seconds."""
     if value is None or isinstance(value, int | float):
         return value
-    return parse_duration(value, option=option) / 1e9
+    return duration_ns(value, option=option) / 1e9
 
 
 def time_text(value: Duration | None) -> str | None:
     """Return a time as text with a unit, for stages that read it so; a number is seconds."""
-    return f"{value}s" if isinstance(value, int | float) else value
+    is_number = isinstance(value, int | float) or (value is not None and _NUMBER.fullmatch(value))
+    return f"{value}s" if is_number else str(value) if value is not None else None
 
 
 def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:

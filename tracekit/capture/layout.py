@@ -77,6 +77,11 @@ def find_disks(devices: Sequence[str]) -> list[Path]:
         if disk in found:
             also = "" if found[disk] == device else f", also as {found[disk]}"
             raise UsageError(f"{device} is named twice{also}", hint="name each disk once")
+        if not _has_bytes(disk):
+            raise UsageError(
+                f"{device} has no sectors",
+                hint="it is a loop device without a file, or a drive without a medium",
+            )
         found[disk] = device
     return list(found)
 

@@ -144,7 +144,8 @@ def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_row
     sooner = [override for override in options.overrides if override not in later]
     entries = apply_overrides(entries, sooner, end_sectors=found.end_sectors)
     requests = folder.table("requests")
-    guess = complete_layout(requests, entries, survey=found, on_rows=on_rows)
+    is_given = options.layout_file is not None
+    guess = complete_layout(requests, entries, survey=found, is_given=is_given, on_rows=on_rows)
     guess.entries = apply_overrides(guess.entries, later, end_sectors=found.end_sectors)
     given = {f"role of {override.name}" for override in later}
     guess.inferences = [known for known in guess.inferences if known.what not in given]

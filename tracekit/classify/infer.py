@@ -294,6 +294,8 @@ HARDLY_ANY = 0.05
 MOSTLY = 0.8
 ENOUGH_WRITES = 16
 SURE_PAGES = 1024
+# A log is read when it is mounted; what is read as it goes on is something else.
+MAX_READS_OF_LOG = 0.25
 
 
 @dataclass(frozen=True)
@@ -441,18 +443,25 @@ class Guess:
 
 
 def complete_layout(
-    requests: Path, entries: list[Region], *, survey: Survey, on_rows: OnRows = ignore_rows
+    requests: Path,
+    entries: list[Region],
+    *,
+    survey: Survey,
+    is_given: bool = False,
+    on_rows: OnRows = ignore_rows,
 ) -> Guess:
     """Give a role to every region that has none and find journals inside file systems.
 
-    Reads the trace once when a region lacks a role or is swap, or jbd2 runs in it, and once more
-    when there are commits within a file system.
+    Reads the trace once when a region lacks a role or is swap, jbd2 runs in it, or the layout is
+    not the capture's own (`is_given`), and once more when there are commits within a file system.
     """
     result = Guess(list(entries))
     mapped = {entry.device for entry in entries}
     known = {(entry.device, entry.partition) for entry in entries}
     is_complete = all(entry.role not in (None, "unknown") for entry in entries)
-    is_complete &= mapped >= survey.end_sectors.keys() and known >= survey.partitions
+    is_complete &= (
+        not is_given and mapped >= survey.end_sectors.keys() and known >= survey.partitions
+    )
     if is_complete and not survey.has_jbd2 and all(entry.role != "swap" for entry in entries):
         return result
     evidence = gather(requests, entries, devices=list(survey.end_sectors), on_rows=on_rows)
@@ -464,8 +473,16 @@ def complete_layout(
 
 
 def _contradictions(entries: list[Region], evidence: dict[Key, Evidence]) -> Iterator[str]:
-    """Yield what happens in swap that swap never has: metadata, barriers, journal threads."""
+    """Yield what swap never has (metadata, barriers, journal threads), and journals read often."""
     by_name: dict[str, list[Evidence]] = {}
+    for key, found in evidence.items():
+        place = key[0]
+        if isinstance(place, int) and entries[place].role == "journal" and _is_no_log(found):
+            yield (
+                f"{entries[place].name} is a journal and has {found.reads:,} reads and"
+                f" {found.writes - found.sequential:,} writes out of sequence, of"
+                f" {found.reads + found.writes:,}"
+            )
     for key, found in evidence.items():
         place = key[0]
         if isinstance(place, int) and entries[place].role == "swap":
@@ -482,6 +499,11 @@ def _contradictions(entries: list[Region], evidence: dict[Key, Evidence]) -> Ite
         if told:
             total = sum(found.reads + found.writes for found in some)
             yield f"{name} is swap and has {told}, of {total:,}"
+
+
+def _is_no_log(found: Evidence) -> bool:
+    """Say whether a region cannot be a log: it is read again and again."""
+    return found.reads >= ENOUGH_WRITES and found.reads > MAX_READS_OF_LOG * found.writes
 
 
 def _decide_all(result: Guess, evidence: dict[Key, Evidence], survey: Survey) -> None:

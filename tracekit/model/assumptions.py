@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tracekit.arrow import numbers, read_columns
 from tracekit.devices import DevicePair
+from tracekit.metadata import TraceInfo
 from tracekit.model.answer import LASTING_RATIO, PLACED_BYTES, WORTH_RATIO, JournalUse
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, to_ns
 from tracekit.store import TraceFolder
@@ -30,7 +33,31 @@ LEFT_OUT = {
     "missing_blocks": "touches of blocks that classify did not list stay on base",
 }
 BACKLOG_RATIO = 0.1
+SURE = ("high", "medium", "low")
 JOURNAL = ROLES.index("journal")
+
+
+NAMED_GUESSES = 3
+DOUBTED = ("given_layout", "contradicted_roles")
+"""Warnings of classify that the answer rests on."""
+
+
+def role_doubts(info: TraceInfo) -> Iterator[str]:
+    """Yield which roles are guesses, how sure these are, and what speaks against a layout."""
+    guessed = [
+        f"{one.name or one.device} ({ROLE_NAMES.get(str(one.role), one.role)}, {one.confidence})"
+        for one in info.layout
+        if one.role in PLACED_BYTES and one.confidence in SURE
+    ]
+    if guessed:
+        more = f" and {len(guessed) - NAMED_GUESSES:,} more" if len(guessed) > NAMED_GUESSES else ""
+        yield (
+            f"Roles are guessed from the requests, with a confidence:"
+            f" {', '.join(guessed[:NAMED_GUESSES])}{more}; a layout, or classify --role, says more."
+        )
+    for one in info.warnings:
+        if one.code in DOUBTED:
+            yield f"{one.message[:1].upper()}{one.message[1:]}."
 
 
 def assumptions(trace: ChargedTrace, curves: Curves, *, coverage: str) -> list[str]:

@@ -17,7 +17,13 @@ from tracekit.devices import TIMES, DevicePair, Profile, choose_profile, load_pr
 from tracekit.errors import InputError
 from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Answers, Candidate, Recommendation
-from tracekit.model.assumptions import LEFT_OUT, assumptions, journal_notes, journal_use
+from tracekit.model.assumptions import (
+    LEFT_OUT,
+    assumptions,
+    journal_notes,
+    journal_use,
+    role_doubts,
+)
 from tracekit.model.best_choice import add_best, find_best
 from tracekit.model.best_long import PARTS_NOTE
 from tracekit.model.best_placement import TABLE as BEST_TABLE
@@ -100,7 +106,7 @@ def recommend(
         _series(trace.devices, grid, curves, *one) for one in _candidates(curves)
     )
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
-    _add_doubts(result)
+    _add_doubts(result, list(role_doubts(folder.info)))
     mixed = _mixed_blocks(folder)
     best = find_best(unreported, curves, grid=grid, cut=choose_cut(folder), is_mixed=mixed > 0)
     if best is not None:
@@ -169,7 +175,7 @@ def _units(
     return {UNIT_TABLE: table}
 
 
-def _add_doubts(result: Recommendation) -> None:
+def _add_doubts(result: Recommendation, of_roles: list[str]) -> None:
     """Say in the first lines what is assumed, and whether the capture is enough."""
     if result.base.sentence is not None:
         result.headline[0] += f" {result.base.sentence}"
@@ -184,6 +190,7 @@ def _add_doubts(result: Recommendation) -> None:
     if found is not None:
         lines = result.assumptions if found.verdict == UNKNOWN else result.headline
         lines[1:1] = found.sentences
+    result.headline[1:1] = of_roles
 
 
 def _predictions(trace: ChargedTrace, result: Recommendation, sample: Sample) -> Predictions | None:

@@ -160,6 +160,27 @@ class Stack:
         return sorted(parts, key=lambda node: node.pieces[0].start_sector) or [self.nodes[disk]]
 
 
+def _doubt_overlaps(entries: Sequence[dict[str, Any]]) -> None:
+    """Take the role from entries in no known order that lie where others of another role may."""
+    ordered = sorted(entries, key=lambda one: (one["device"], one["start_sector"]))
+    group: list[dict[str, Any]] = []
+    end = -1
+    for one in ordered:
+        if not group or one["device"] != group[0]["device"] or one["start_sector"] >= end:
+            _doubt_roles(group)
+            group, end = [], -1
+        group.append(one)
+        end = max(end, one["start_sector"] + one["sectors"])
+    _doubt_roles(group)
+
+
+def _doubt_roles(group: Sequence[dict[str, Any]]) -> None:
+    if len({one["role"] for one in group}) > 1:
+        for one in group:
+            one["role"] = "unknown"
+            one["evidence"] += "; other volumes may lie there"
+
+
 def entries_of(stack: Stack, disks: Sequence[str]) -> list[dict[str, Any]]:
     """Return `partitions` of layout.json: what the sectors of these disks are for.
 
@@ -167,6 +188,7 @@ def entries_of(stack: Stack, disks: Sequence[str]) -> list[dict[str, Any]]:
     that of regions of one size the later one is what the request is for.
     """
     found: list[dict[str, Any]] = []
+    unordered: list[dict[str, Any]] = []
     bases = {disk: stack.partitions_of(disk) for disk in disks}
     for disk, parts in bases.items():
         for part in parts:
@@ -177,7 +199,10 @@ def entries_of(stack: Stack, disks: Sequence[str]) -> list[dict[str, Any]]:
         below = [disk for disk in disks if disk in stack.reach(node.name) and disk != node.name]
         if below:
             found += _entries(stack, node, below)
-            found += _unordered(stack, node, below)
+            mine = _unordered(stack, node, below)
+            found += mine
+            unordered += mine
+    _doubt_overlaps(unordered)
     return found
 
 

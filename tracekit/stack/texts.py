@@ -347,7 +347,7 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
         below = sorted(found.below.get(node.name, ()))
         if tables:
             for target in tables:
-                map_target(node, target, names=numbers)
+                _map_target(found, node, target, numbers)
         elif node.kind == "crypt" and len(below) == 1:
             # LUKS puts its header before the data and nothing behind it.
             offset = found.nodes[below[0]].sectors - node.sectors
@@ -369,6 +369,23 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
                     f"where the blocks of {node.title} lie on {', '.join(below)} is not known:"
                     f" {remedy}"
                 )
+
+
+def _map_target(found: Gathered, node: Node, target: Target, names: dict[str, str]) -> None:
+    try:
+        map_target(node, target, names=names)
+    except (IndexError, ValueError):
+        raise InputError(
+            f"dmsetup table: the line of {node.title} is not whole:"
+            f" {target.kind} {' '.join(target.words)}",
+            hint="print it with `dmsetup table`, all of it",
+        ) from None
+    absent = {one.below for one in node.pieces} | {*node.aside}
+    if absent := absent - {*found.nodes}:
+        found.doubts.append(
+            f"{node.title} lies on {', '.join(sorted(absent))}, which lsblk does not have: give"
+            " both of the same host"
+        )
 
 
 def _is_md(node: Node) -> bool:
