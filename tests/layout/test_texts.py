@@ -218,6 +218,54 @@ def test_what_the_texts_leave_open_is_said(left_out: str, doubt: str, tmp_path: 
     assert doubt in found.stderr
 
 
+XFS = """meta-data=/dev/sda1              isize=512    agcount={groups}, agsize=131072 blks
+         =                       sectsz={sector}   attr=2, projid32bit=1
+         =                       crc=1        finobt=1, sparse=1, rmapbt=0
+         =                       reflink=1    bigtime=1 inobtcount=1 nrext64=0
+data     =                       bsize=4096   blocks=524288, imaxpct=25
+         =                       sunit=0      swidth=0 blks
+naming   =version 2              bsize=4096   ascii-ci=0, ftype=1
+log      =internal log           bsize=4096   blocks=16384, version=2
+         =                       sectsz=512   sunit=0 blks, lazy-count=1
+realtime =none                   extsz=4096   blocks=0, rtextents=0
+"""
+SUPER_BLOCK = """blocksize = 4096
+agblocks = 131072
+agblklog = 17
+logstart = 262150
+logblocks = 16384
+"""
+MADE_AT = 2048 + 8 * (2 * 131072 + 6)
+"""As mkfs.xfs of xfsprogs 6.1 puts it on 2 GiB."""
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "log", "doubt"),
+    [
+        (XFS.format(groups=4, sector=512), "", MADE_AT, ""),
+        (XFS.format(groups=4, sector=4096), "", MADE_AT, "begins is assumed, some sectors more"),
+        # one that has grown, as those of cloud images
+        (XFS.format(groups=40, sector=512), "", None, "the log of sda1 (xfs) lies is not known"),
+        (XFS.format(groups=40, sector=512), SUPER_BLOCK, MADE_AT, ""),
+        (XFS.format(groups=4, sector=4096), SUPER_BLOCK, MADE_AT, ""),
+        ("", SUPER_BLOCK, MADE_AT, ""),
+    ],
+)
+def test_the_log_of_an_xfs_is_where_its_super_block_says(
+    text: str, more: str, log: int | None, doubt: str, tmp_path: Path
+) -> None:
+    part = PART | {"fstype": "xfs", "uuid": "x", "size": 4 << 30}
+    asked = of_parts(tmp_path, part, more=more)
+    if text:
+        (tmp_path / "info").write_text(text)
+        asked += ["--text", tmp_path / "info"]
+    done = invoke(*asked, "-o", tmp_path / "layout.json")
+    assert done.exit_code == 0
+    found = read_layout(tmp_path / "layout.json").partitions
+    assert [one.start_sector for one in found if one.role == "journal"] == ([log] if log else [])
+    assert (doubt in done.stderr) if doubt else (done.stderr == "")
+
+
 def test_where_volumes_may_lie_no_role_is_certain(tmp_path: Path) -> None:
     # GIVEN volumes of which nobody says where they lie on what they share
     output = tmp_path / "layout.json"
@@ -246,7 +294,7 @@ def test_a_table_of_another_machine_or_half_of_one_is_told(
     assert (done.exit_code != 0) == ("not whole" in said)
 
 
-DISK = {"name": "sda", "maj:min": "8:0", "size": 1 << 30, "type": "disk"}
+DISK = {"name": "sda", "maj:min": "8:0", "size": 8 << 30, "type": "disk"}
 PART = {"name": "sda1", "maj:min": "8:1", "size": 64 << 20, "type": "part", "start": 2048}
 
 
@@ -322,6 +370,7 @@ def test_paths_to_one_disk_are_each_the_disk(tmp_path: Path) -> None:
         ('{"blockdevices": []}', "the texts name no disk"),
         ("Inode: 8   Type: regular\nEXTENTS:\n(0-1):2-3\n", "names no device"),
         ("meta-data=/dev/sda1 agcount=4\n", "xfs_info"),
+        ("logstart = 5\n", "xfs_db names no device"),
         ('{"blockdevices": [', "not as its program prints it"),
         ("", "the texts name no disk"),
         ("\xe9 no UTF-8", "not a text that is known"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,8 @@ from tracekit.units import SECTOR_BYTES
 READABLE = (
     "lsblk -J -b -O; sfdisk -d or -J DISK; blkid; findmnt -J; cat /proc/swaps; dmsetup table;"
     " pvs and lvs --reportformat json; DEVICE=FILE of dumpe2fs -h DEVICE and of"
-    " debugfs -R 'stat <8>' DEVICE; xfs_info; filefrag -v SWAPFILE"
+    " debugfs -R 'stat <8>' DEVICE; xfs_info; DEVICE=FILE of xfs_db;"
+    " filefrag -v SWAPFILE"
 )
 _XFS_FEATURE = re.compile(r"\b(crc|finobt|rmapbt|reflink)=(\d)")
 _LVM_DEVICE = re.compile(r"(?P<name>[^,(]+)\((?P<extent>\d+)\)")
@@ -231,7 +233,8 @@ def _debugfs(found: Gathered, text: str, device: str) -> None:
         raise InputError(
             "a text of debugfs names no device", hint="give it as DEVICE=FILE, such as sda2=journal"
         )
-    rows = re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", text.partition("EXTENTS:")[2])
+    places = text.partition("EXTENTS:")[2] or text.partition("BLOCKS:")[2]  # of ext3
+    rows = re.findall(r"\(\d+(?:-\d+)?\):(\d+)(?:-(\d+))?", places)
     runs = [(int(first), int(last or first) - int(first) + 1) for first, last in rows]
     size, blocks = re.search(r"\bSize: (\d+)", text), sum(count for _, count in runs)
     found.journals[device] = (int(size[1]) // blocks if size and blocks else 0, runs)
@@ -248,12 +251,55 @@ def _xfs_info(found: Gathered, text: str, device: str) -> None:
     if where[1] != "internal":
         found.mounts.append(Mount("", "", "xfs", name, f"logdev={where[1]}"))
         return
+    before = text.partition("naming")[0]
+    sizes = dict(re.findall(r"\b(sectsz|sunit|agcount)=(\d+)", before))
+    # A file system that has grown has more groups than the four of mkfs.xfs, and its log stays.
+    if sizes.get("agcount") != MADE_GROUPS:
+        return  # and _doubt_journals says what is missing
     has = {key: value == "1" for key, value in _XFS_FEATURE.findall(text)}
     # Behind the headers and the roots of the trees of the middle group.
     trees = 4 + has.get("finobt", False) + has.get("rmapbt", False) + has.get("reflink", False)
     start = int(groups[1]) // 2 * int(groups[2]) + trees
     found.journals[name] = (int(where[2]), [(start, int(where[3]))])
-    found.sources[name] = "xfs_info, assumed to be where mkfs.xfs puts it"
+    found.sources[name] = ASSUMED_LOG
+    if (sizes.get("sectsz", "512"), sizes.get("sunit", "0"), where[2]) != ("512", "0", "4096"):
+        found.sources[name] += ", some sectors more or less"
+
+
+ASSUMED_LOG = "xfs_info, assumed to be where mkfs.xfs puts it"
+MADE_GROUPS = "4"
+"""Groups that mkfs.xfs makes of a disk below 4 TiB that is no RAID."""
+
+
+def _xfs_db_of(name: str) -> str:
+    fields = "blocksize agblocks agblklog logstart logblocks"
+    return f"`xfs_db -r -c 'sb 0' -c 'p {fields}' /dev/{os.path.basename(name)}`"
+
+
+def _xfs_db(found: Gathered, text: str, device: str) -> None:
+    """Take the log of an XFS from its super block."""
+    if not device:
+        raise InputError(
+            "a text of xfs_db names no device", hint="give it as DEVICE=FILE, such as sda2=log"
+        )
+    rows = re.findall(r"^(\w+) = (\d+)$", text, re.MULTILINE)
+    value = {key: int(number) for key, number in rows}
+    missing = [key for key in _XFS_FIELDS if key not in value]
+    if missing:
+        raise InputError(
+            f"a text of xfs_db lacks {', '.join(missing)}",
+            hint=f"print it with {_xfs_db_of(device)}",
+        )
+    if not value["logstart"]:  # it is outside
+        return
+    group, block = divmod(value["logstart"], 1 << value["agblklog"])
+    start = group * value["agblocks"] + block
+    found.journals[device] = (value["blocksize"], [(start, value["logblocks"])])
+    found.sources[device] = XFS_DB
+
+
+XFS_DB = "xfs_db"
+_XFS_FIELDS = ("blocksize", "agblocks", "agblklog", "logstart", "logblocks")
 
 
 def _filefrag(found: Gathered, text: str, _device: str) -> None:
@@ -277,6 +323,7 @@ _TEXTS: tuple[tuple[str, Callable[[Gathered, str, str], None]], ...] = (
     (r"^Filename\s+Type\s+Size", lambda found, text, _: found.swaps.extend(read_swaps(text))),
     (r"^Filesystem UUID:", _dumpe2fs),
     (r"^Inode: 8 ", _debugfs),
+    (r"^logstart = ", _xfs_db),
     (r"^meta-data=", _xfs_info),
     (r"^File size of ", _filefrag),
     (r"^device: */|^label: ", _sfdisk_dump),
@@ -418,7 +465,11 @@ def _map_volume(found: Gathered, node: Node, names: _Names) -> None:
 
 
 def _add_journals(found: Gathered, contents: Contents, names: _Names) -> None:
+    told = {names[one] for one in found.journals if found.sources.get(one) == XFS_DB}
     for device, (block, runs) in found.journals.items():
+        source = found.sources.get(device, "debugfs")
+        if source.startswith(ASSUMED_LOG) and names[device] in told:
+            continue
         name = names[device]
         signature = contents.signatures.get(name or "")
         if name is None or signature is None:
@@ -432,7 +483,12 @@ def _add_journals(found: Gathered, contents: Contents, names: _Names) -> None:
         contents.signatures[name] = Signature(
             signature.kind, signature.uuid, journal_extents=extents
         )
-        contents.sources[name] = found.sources.get(device, "debugfs")
+        contents.sources[name] = source
+        if source.startswith(f"{ASSUMED_LOG},"):
+            found.doubts.append(
+                f"where the log of {name} (xfs) begins is assumed, some sectors more or less:"
+                f" {_xfs_db_of(name)} says it, give that as {name}=FILE"
+            )
     for name, signature in contents.signatures.items():
         size_text = found.inner.get(signature.uuid) if signature else None
         if signature and size_text and not signature.journal_extents:
@@ -463,7 +519,8 @@ def _doubt_journals(found: Gathered, contents: Contents, names: _Names) -> None:
             found.doubts.append(f"which file system {name} holds is not known: add `findmnt -J`")
         if kind == "xfs" and name not in outside:
             found.doubts.append(
-                f"where the log of {name} (xfs) lies is not known: add `xfs_info /dev/{name}`"
+                f"where the log of {name} (xfs) lies is not known: add `xfs_info /dev/{name}`, or"
+                f" {name}=FILE of {_xfs_db_of(name)}"
             )
 
 
