@@ -26,6 +26,7 @@ Made by `make docs` from the commands' own help. Results go to stdout, talk and 
 | 3 | done in part: what is there is good, the message says what is missing |
 | 4 | done, but not within the limits asked for: of a replay's times, or of a prediction |
 | 5 | done, but the certificate asked for cannot tell whether it was within its limits |
+| any | `capture` with a command: the command's own, if that failed; 128 and its signal |
 
 | command | what it does |
 |---|---|

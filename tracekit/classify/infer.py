@@ -34,7 +34,8 @@ ANONYMOUS, ORDINARY, JBD2, SWAPPER, JOURNALER, WRITEBACK = range(6)
 PROCESS_KINDS = (
     (JBD2, re.compile(r"jbd2/")),
     (SWAPPER, re.compile(r"kswapd\d|kdamond")),
-    (WRITEBACK, re.compile(r"kworker|flush-")),
+    # The threads of a RAID pass on what others wrote: stripes in the background, as writeback does.
+    (WRITEBACK, re.compile(r"kworker|flush-|md\d+_raid|md\d+_resync|raid5wq")),
     (JOURNALER, re.compile(r"xfsaild/|xfs-|btrfs-|f2fs_|jfsCommit|nilfs|gfs2_logd")),
 )
 READ, WRITE = 1, 2

@@ -147,7 +147,7 @@ def capture(
     captured = tk.capture(device, command=command or (), **chosen, quiet=as_json)
     for note in captured.notes:
         options.say(note, err=True)
-    _print(captured.summary, chosen["output"], as_json=as_json)
+    _print(captured.summary, chosen["output"], as_json=as_json, err=bool(command))
     captured.check()
 
 
@@ -199,20 +199,25 @@ def _print_files(found: tk.FileCapture, output: Path, *, as_json: bool) -> None:
     options.say(f"{output}")
 
 
-def _print(done: Mapping[str, Any], output: Path, *, as_json: bool) -> None:
+def _print(done: Mapping[str, Any], output: Path, *, as_json: bool, err: bool) -> None:
+    """Say what was recorded; what stands on a command's own output (`err`) is its own."""
     if as_json:
         typer.echo(json.dumps(done, indent=2))
         return
     options.say(
         f"{output}: {done['records']:,} records in {len(done['files'])} files,"
         f" {done['duration_ns'] / 1e9:.1f} s, {done['overrun'] + done['dropped']:,} lost"
-        f" ({done['source']})"
+        f" ({done['source']})",
+        err=err,
     )
     if cost := done["overhead"]:
         traced_s, untraced_s = cost["traced_ns"] / 1e9, cost["untraced_ns"] / 1e9
         options.say(
             f"  traced {traced_s:.2f} s, untraced {untraced_s:.2f} s:"
-            f" {cost['ratio']:.2f} times as long"
+            f" {cost['ratio']:.2f} times as long",
+            err=err,
         )
     if done["own_requests"]:
-        options.say(f"{done['own_requests']:,} requests are of the capture itself, named tracekit")
+        options.say(
+            f"{done['own_requests']:,} requests are of the capture itself, named tracekit", err=err
+        )

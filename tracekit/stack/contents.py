@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracekit.stack.devices import Node, Stack, Use
 from tracekit.stack.mounts import Mount
 from tracekit.stack.signatures import MEMBERS, Signature
+from tracekit.stack.zfs import PoolPart
 
 Runs = Sequence[tuple[int, int]]
 """First sector and number of sectors of each."""
@@ -29,8 +30,20 @@ class Contents:
     """Why the content of a device could not be read."""
     doubts: list[str] = field(default_factory=list)
     """What could not be found out, and what to do about it."""
+    pools: dict[str, PoolPart] = field(default_factory=dict)
+    """What devices are of ZFS pools."""
     sources: dict[str, str] = field(default_factory=dict)
     """Where the place of a journal is known from, where that is no super block."""
+
+
+def add_pools(contents: Contents, mounts: Sequence[Mount]) -> None:
+    """Take what labels say of ZFS pools that no text has, and where the pools are mounted."""
+    for name, known in contents.signatures.items():
+        if known and known.pool_part:
+            contents.pools.setdefault(name, known.pool_part)
+    for name, part in contents.pools.items():
+        points = [one.point for one in mounts if one.source.partition("/")[0] == part.pool]
+        contents.pools[name] = replace(part, mount=points[0] if points else None)
 
 
 def give_uses(stack: Stack, contents: Contents) -> None:
@@ -43,6 +56,7 @@ def give_uses(stack: Stack, contents: Contents) -> None:
 def _whole(stack: Stack, node: Node, contents: Contents) -> Use:
     signature, mount = contents.signatures.get(node.name), contents.mounts.get(node.name)
     kind, uuid = (signature.kind, signature.uuid) if signature else (None, None)
+    part = contents.pools.get(node.name)
     role, evidence = _role(stack, node, contents)
     if node.name in contents.unread and role == "unknown":
         evidence = f"no mount, and {contents.unread[node.name]}"
@@ -52,8 +66,8 @@ def _whole(stack: Stack, node: Node, contents: Contents) -> Use:
         0,
         node.sectors,
         node.title,
-        filesystem=mount.filesystem if mount else kind,
-        mount=mount.point if mount else None,
+        filesystem="zfs" if part else mount.filesystem if mount else kind,
+        mount=part.mount if part else mount.point if mount else None,
         uuid=uuid,
         journal_uuid=signature.journal_uuid if signature else None,
     )
@@ -66,6 +80,7 @@ def _role(stack: Stack, node: Node, contents: Contents) -> tuple[str, str]:
     above = [one for one in stack.above.get(node.name, ()) if one.kind != "loop"]
     is_swap, owner = node.name in contents.swaps, contents.logs_of.get(node.name)
     used = "in use" if is_swap else "not in use"
+    part = contents.pools.get(node.name)
     journal = _journal_of(contents.signatures, uuid)
     log = f"external log of {owner or 'an XFS'}"
     # What LVM puts on a pool stands for it; its volumes are beside that.
@@ -82,6 +97,7 @@ def _role(stack: Stack, node: Node, contents: Contents) -> tuple[str, str]:
         (kind == "jbd", "journal", f"{journal}, journal UUID {uuid}"),
         (kind == "xfs_external_log" or owner, "journal", log),
         (mount, "fs", f"{mount.filesystem} mounted on {mount.point}" if mount else ""),
+        (part, part.role if part else "", part.evidence if part else ""),
         (kind in MEMBERS, "unknown", member),
         (signature, "fs", f"{kind} super block, UUID {uuid}, not mounted"),
         (True, "unknown", nothing),

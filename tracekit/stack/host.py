@@ -14,7 +14,7 @@ from typing import TypeVar
 from tracekit._native.file_places import file_extents
 from tracekit.errors import TracekitError
 from tracekit.helper_programs import run_helper
-from tracekit.stack.contents import Contents, give_uses
+from tracekit.stack.contents import Contents, add_pools, give_uses
 from tracekit.stack.device_mapper import (
     Target,
     map_target,
@@ -214,6 +214,7 @@ def read_host(
     _map_bcache(wanted, contents)
     stack = Stack(nodes)
     _add_mounts(contents, mounts, names)
+    add_pools(contents, mounts)
     _add_swaps(contents, _unless_gone(swaps.read_text) or "", mounts, names)
     give_uses(stack, contents)
     return stack, contents

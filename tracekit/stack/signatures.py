@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from tracekit.stack.zfs import PoolPart, read_label
 from tracekit.units import SECTOR_BYTES
 
+ZFS = "zfs_member"
 MEMBERS = {
     "LVM2_member": "LVM physical volume",
     "crypto_LUKS": "LUKS volume",
     "linux_raid_member": "member of a RAID",
     "bcache": "member of a bcache",
-    "zfs_member": "member of a ZFS pool",
+    ZFS: "member of a ZFS pool",
 }
 """Kinds, as blkid names them, that hold other devices."""
 
@@ -35,6 +37,8 @@ class Signature:
     """First sector and number of sectors of each piece of an internal journal or log."""
     data_offset: int = 0
     """Sector from which a bcache's backing device holds data."""
+    pool_part: PoolPart | None = None
+    """What it is of a ZFS pool."""
 
 
 _EXT_AT = 1024
@@ -49,7 +53,7 @@ _SWAP_AT = 4086
 _SWAP_MAGIC = b"SWAPSPACE2"
 _SWAP_UUID_AT = 1036
 _BTRFS_AT = 1 << 16
-_READ_BYTES = _BTRFS_AT + 4096
+_READ_BYTES = 128 << 10  # with the list of names and values of ZFS
 
 
 def read_signature(device: Path) -> Signature | None:
@@ -133,6 +137,13 @@ def _f2fs(_file: BinaryIO, first: bytes) -> Signature | None:
     return Signature("f2fs", _uuid(first, 1024 + 108)) if is_it else None
 
 
+def _zfs(_file: BinaryIO, first: bytes) -> Signature | None:
+    label = read_label(first)
+    if label is None:
+        return None
+    return Signature(ZFS, str(label.guid), pool_part=PoolPart(label.pool or "?", label.kind))
+
+
 def _member(_file: BinaryIO, first: bytes) -> Signature | None:
     for at in range(0, 4 * SECTOR_BYTES, SECTOR_BYTES):
         if first.startswith(b"LABELONE", at) and first.startswith(b"LVM2 001", at + 24):
@@ -153,7 +164,7 @@ def _member(_file: BinaryIO, first: bytes) -> Signature | None:
 _BCACHE_MAGIC = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
 _BCACHE_BACKING, _BCACHE_MOVED, _BCACHE_OFFSET = 1, 4, 16
 _KINDS: tuple[Callable[[BinaryIO, bytes], Signature | None], ...] = (
-    *(_swap, _member, _ext4, _xfs, _btrfs, _f2fs),
+    *(_swap, _member, _ext4, _xfs, _btrfs, _f2fs, _zfs),
 )
 
 

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from tracekit.errors import InputError
-from tracekit.stack.contents import Contents, give_uses
+from tracekit.stack.contents import Contents, add_pools, give_uses
 from tracekit.stack.device_mapper import Target, map_target, read_tables, striped
 from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
 from tracekit.stack.mounts import Mount, Swap, read_swaps
-from tracekit.stack.signatures import Signature
+from tracekit.stack.signatures import ZFS, Signature
+from tracekit.stack.zfs import PoolPart, read_status
 from tracekit.units import SECTOR_BYTES
 
 READABLE = (
     "lsblk -J -b -O; sfdisk -d or -J DISK; blkid; findmnt -J; cat /proc/swaps; dmsetup table;"
     " pvs and lvs --reportformat json; DEVICE=FILE of dumpe2fs -h DEVICE and of"
     " debugfs -R 'stat <8>' DEVICE; xfs_info; DEVICE=FILE of xfs_db;"
-    " filefrag -v SWAPFILE"
+    " zpool status -LP; filefrag -v SWAPFILE"
 )
 _XFS_FEATURE = re.compile(r"\b(crc|finobt|rmapbt|reflink)=(\d)")
 _LVM_DEVICE = re.compile(r"(?P<name>[^,(]+)\((?P<extent>\d+)\)")
@@ -59,6 +60,8 @@ class Gathered:
     inner: dict[str, str] = field(default_factory=dict)
     """Size of the journal inside an ext4, by its UUID."""
     sources: dict[str, str] = field(default_factory=dict)
+    pools: dict[str, PoolPart] = field(default_factory=dict)
+    """By device, as zpool names it."""
     doubts: list[str] = field(default_factory=list)
 
 
@@ -323,6 +326,7 @@ _TEXTS: tuple[tuple[str, Callable[[Gathered, str, str], None]], ...] = (
     (r"^Filename\s+Type\s+Size", lambda found, text, _: found.swaps.extend(read_swaps(text))),
     (r"^Filesystem UUID:", _dumpe2fs),
     (r"^Inode: 8 ", _debugfs),
+    (r"^ *pool: ", lambda found, text, _: found.pools.update(read_status(text))),
     (r"^logstart = ", _xfs_db),
     (r"^meta-data=", _xfs_info),
     (r"^File size of ", _filefrag),
@@ -370,6 +374,7 @@ def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
         log = names[mount.option("logdev") or ""]
         if log is not None:
             contents.logs_of[log] = mount.source
+    _add_pools(found, contents, names)
     _doubt_journals(found, contents, names)
     _add_swaps(found, contents, names)
     unread = found.nodes.keys() - contents.signatures.keys()
@@ -377,6 +382,24 @@ def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
     stack = Stack([*found.nodes.values()])
     give_uses(stack, contents)
     return stack, contents, found.doubts
+
+
+def _add_pools(found: Gathered, contents: Contents, names: _Names) -> None:
+    for device, part in found.pools.items():
+        name = names[device]
+        if name is None:
+            found.doubts.append(
+                f"{device} of the pool {part.pool} is no device of the texts: print `zpool status"
+                " -LP`, of the same host"
+            )
+        else:
+            contents.pools[name] = part
+    add_pools(contents, found.mounts)
+    for name, known in contents.signatures.items():
+        if known and known.kind == ZFS and name not in contents.pools:
+            found.doubts.append(
+                f"which part of a ZFS pool {name} is, is not known: add `zpool status -LP`"
+            )
 
 
 def _mount_all(contents: Contents, name: str, mount: Mount) -> None:
