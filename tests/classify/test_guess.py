@@ -408,7 +408,6 @@ def test_swap_in_a_file_is_found_by_what_reclaim_does(
         {"process": "kworker/u8:1"},
         {"process": None},
         {"sector": 65540},
-        {"operation": "read"},  # of a page that was not written
     ],
 )
 def test_one_request_that_swap_never_has_takes_its_surroundings_out(
@@ -420,6 +419,26 @@ def test_one_request_that_swap_never_has_takes_its_surroundings_out(
     # THEN of two stretches of 64 pages the second alone could be swap, which is enough
     roles = roles_of(folder)
     assert Counter(roles) == {"fs": 41 + 3 * 64, "swap": 3 * 64}
+
+
+@pytest.mark.parametrize(
+    ("flags", "who", "swap"),
+    [
+        ({"is_sync": True}, "python3", 385),
+        # of a trace without flags, or of threads that pass on what others write, it is not certain
+        ({}, "python3", 192),
+        ({"is_sync": True}, "dmcrypt_write", 192),
+    ],
+)
+def test_pages_that_were_swapped_before_the_trace_may_be_read_first(
+    tmp_path: Path, flags: dict[str, Any], who: str, swap: int
+) -> None:
+    rows = [write(2048 + 8 * number, process="jbd2/sda1-8", **flags) for number in range(39)]
+    rows += [read(2048, process=who), read(65536, process="python3"), *reclaim(128, 65536)]
+    folder, _ = classified(tmp_path, rows, [entry(FS, sectors=1 << 18)])
+    assert Counter(roles_of(folder)) == Counter(fs=425 - swap, swap=swap)
+    start = 65536 if swap == 385 else 65536 + 512
+    assert guessed_of(folder, f"swap at sda:{start}") == ("swap", "medium")
 
 
 def test_an_undecided_partition_that_reclaim_fills_is_swap(tmp_path: Path) -> None:

@@ -57,6 +57,48 @@ def test_each_page_is_judged_by_the_requests_before() -> None:
     assert counts == dict(expected)
 
 
+def chunk_of(sector: int, count: int, kind: int) -> list[tuple[int, int, int]]:
+    return [(sector + 8 * number, 8, kind) for number in range(count)]
+
+
+def areas_of(rows: list[tuple[int, int, int]], *, allows_fresh: bool) -> list[tuple[int, int, int]]:
+    """Return first sector, end and pages read first of the areas of (sector, sectors, kind)."""
+    sector, sectors, kind = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    is_write = kind != READ
+    of_reclaim = kind == RECLAIMED
+    with Paging() as paging:
+        device = np.zeros(len(rows), np.int64)
+        paging.add(Touches(device, sector, sector + sectors, is_write, of_reclaim))
+        return [
+            (one.first_sector, one.end_sector, one.fresh_pages)
+            for one in paging.areas(allows_fresh=allows_fresh)
+        ]
+
+
+READ = -1
+CHUNK = 8 * CHUNK_PAGES
+
+
+def test_swap_from_before_the_trace_is_found_where_flags_tell_reclaim() -> None:
+    # GIVEN a place that reclaim writes and that is read, with pages that were there before: in
+    # chunks of their own, and among others
+    swapped = [*chunk_of(0, 64, RECLAIMED), *chunk_of(0, 64, READ)]
+    old = chunk_of(CHUNK, 30, READ)
+    mixed = [*chunk_of(2 * CHUNK, 40, RECLAIMED), *chunk_of(2 * CHUNK, 60, READ)]
+    rows = [*swapped, *old, *mixed]
+    assert areas_of(rows, allows_fresh=True) == [(0, 3 * CHUNK, 30 + 20)]
+    # THEN without flags it is what nothing was read of before
+    assert areas_of(rows, allows_fresh=False) == [(0, CHUNK, 0)]
+    # AND neither what is read at an end of it nor a place that is mostly read is swap
+    assert areas_of([*rows, *chunk_of(3 * CHUNK, 9, READ)], allows_fresh=True) == [
+        (0, 3 * CHUNK, 50)
+    ]
+    much = [*swapped, *chunk_of(CHUNK, 64, READ), *chunk_of(2 * CHUNK, 1, RECLAIMED)]
+    assert areas_of([*much, *chunk_of(2 * CHUNK, 64, READ)], allows_fresh=True) == [(0, CHUNK, 0)]
+    # AND one write that somebody waits for makes it a file system's
+    assert areas_of([*rows, (8 * 70, 8, OTHER)], allows_fresh=True) == [(0, CHUNK, 0)]
+
+
 def test_a_place_that_no_disk_has_counts_for_nothing() -> None:
     # GIVEN a request before the disk, one beyond all, one of no length and one of 8 GiB
     sector = np.array([-8, 1 << 60, 64, 0])

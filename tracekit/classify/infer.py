@@ -30,12 +30,13 @@ EVIDENCE_COLUMNS = (
 # Commits of a journal follow each other without a gap; a lost event or two may tear one open.
 RUN_GAP_SECTORS = 2048
 
-ANONYMOUS, ORDINARY, JBD2, SWAPPER, JOURNALER, WRITEBACK = range(6)
+ANONYMOUS, ORDINARY, JBD2, SWAPPER, JOURNALER, WRITEBACK, PASSING = range(7)
 PROCESS_KINDS = (
     (JBD2, re.compile(r"jbd2/")),
     (SWAPPER, re.compile(r"kswapd\d|kdamond")),
     # The threads of a RAID pass on what others wrote: stripes in the background, as writeback does.
     (WRITEBACK, re.compile(r"kworker|flush-|md\d+_raid|md\d+_resync|raid5wq")),
+    (PASSING, re.compile(r"dmcrypt_write|kcryptd|loop\d|drbd_|bcache_")),
     (JOURNALER, re.compile(r"xfsaild/|xfs-|btrfs-|f2fs_|jfsCommit|nilfs|gfs2_logd")),
 )
 READ, WRITE = 1, 2
@@ -73,7 +74,7 @@ class Part:
     def is_reclaim(self) -> NDArray[np.bool_]:
         """Writes that reclaim alone makes: nobody waits for them, and no thread of writeback."""
         is_plain = ~(self.is_sync | self.is_meta | self.is_barrier)
-        is_own = (self.process == ORDINARY) | (self.process == SWAPPER)
+        is_own = np.isin(self.process, (ORDINARY, SWAPPER, PASSING))
         found: NDArray[np.bool_] = (self.operation == WRITE) & is_plain & is_own & is_paged(self)
         return found
 
@@ -255,6 +256,8 @@ class Survey:
     end_sectors: dict[str, int] = field(default_factory=dict)  # by device, in order of name
     partitions: set[tuple[str, str]] = field(default_factory=set)  # device and major,minor
     has_jbd2: bool = False
+    has_passing: bool = False
+    """Threads that pass on the writes of others, by whom reclaim cannot be told."""
     latest_ns: int = 0
     rows: int = 0
 
@@ -275,7 +278,9 @@ def survey(requests: Path, *, on_rows: OnRows = ignore_rows) -> Survey:
 def _look(result: Survey, batch: Any) -> None:
     result.rows += batch.num_rows
     result.latest_ns = max(result.latest_ns, int(regions.first_event_ns(batch).max()))
-    result.has_jbd2 |= bool((codes(batch.column("process"), process_kind) == JBD2).any())
+    kinds = codes(batch.column("process"), process_kind)
+    result.has_jbd2 |= bool((kinds == JBD2).any())
+    result.has_passing |= bool((kinds == PASSING).any())
     _, end = extent_of(batch)
     names, device = texts(batch.column("device"))
     partitions, partition = texts(batch.column("partition"))
@@ -599,17 +604,23 @@ def _find_swap(
             is_write = part.operation == WRITE
             columns = (device, part.sector, part.end, is_write, part.is_reclaim)
             found.add(paging.Touches(*(column[is_open] for column in columns)))
-        for area in found.areas():
+        # Where nothing says who waits, all writes of programs look like those of reclaim.
+        has_flags = any(one.synchronous or one.meta or one.barriers for one in evidence.values())
+        for area in found.areas(allows_fresh=has_flags and not survey.has_passing):
             _add_swap(result, area, devices[area.device])
 
 
 def _add_swap(result: Guess, area: paging.SwapArea, device: str) -> None:
     """Add a swap area, or give its role to the undecided region that it fills."""
+    before = "none was read before it was written"
+    if area.fresh_pages:
+        before = f"{area.fresh_pages:,} were read before they were written, as of swap from before"
     why = (
-        f"of {area.read_pages:,} pages read none was read before it was written, and all"
+        f"of {area.read_pages + area.fresh_pages:,} pages read {before}, and all"
         f" {area.written_pages:,} written pages were of reclaim: nobody waited for them"
     )
-    decision = Decision("swap", why, "high" if area.read_pages >= SURE_PAGES else "medium")
+    is_sure = area.read_pages >= SURE_PAGES and not area.fresh_pages
+    decision = Decision("swap", why, "high" if is_sure else "medium")
     first, end = area.first_sector, area.end_sector
     for place, entry in enumerate(result.entries):
         start, stop = entry.start_sector, entry.start_sector + entry.sectors
