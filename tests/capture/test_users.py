@@ -98,7 +98,9 @@ def test_what_is_being_recorded_is_closed_to_others(
                 files |= {one.name: mode(one) for one in records if one.is_file()}
             except FileNotFoundError:
                 continue
-    assert running.communicate()[1] == ""
+    said, talk = running.communicate()
+    assert (said, talk.count("\n")) == ("", 1)
+    assert talk.startswith(f"{tmp_path / 'trace'}: ")
     # THEN nobody else could enter their folder, nor read what a source had written
     assert 0o700 in folders
     raw = {"perf": ["perf.data"], "bpf": ["bpf.records"], "tracefs-blk": ["cpu0.000001"]}
