@@ -549,6 +549,18 @@ def test_a_late_emulation_is_said(is_held: bool | None, opening: str, note: str)
     assert (note in said) == bool(note)
 
 
+def test_what_measurements_predict_is_said_of_what_was_replayed() -> None:
+    # GIVEN predictions by two measurements of the devices, of all requests and of some windows
+    repeats = [{"base_ns": 100, "placed_ns": placed} for placed in (90, 80)]
+    predicted = {**RESULT["predicted"], "repeats": repeats}
+    by = "10.0% less to 20.0% less by each of 2 measurements of the devices"
+    whole = says({**RESULT, "predicted": predicted})[0]
+    assert f"published was 20.0% less ({by});" in whole
+    part = says({**RESULT, "predicted": predicted, "trace_requests": 20, "windows": 2})[0]
+    assert "published was 20.0% less; " in part
+    assert f"(the model says 20.0% less, {by}, for them)" in part
+
+
 def test_a_placement_that_costs_time_is_reported_as_such() -> None:
     assert says(RESULT) == [
         "The prediction did not hold: with 1 MiB of dax-pcm the replay of all 10 requests took"

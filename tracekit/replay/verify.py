@@ -240,14 +240,16 @@ WHAT = {
 def says(result: Mapping[str, Any]) -> list[str]:
     """Return the sentences of the command and the report."""
     predicted, measured, answer = result["predicted"], result["measured"], result["answer"]
-    part, own = f"all {result['requests']:,} requests", ""
+    part, own, by = f"all {result['requests']:,} requests", "", _by_measurements(predicted)
     if result["requests"] < result["trace_requests"]:
         count = result["windows"]
         part = (
             f"{result['requests']:,} of {result['trace_requests']:,} requests, in {count}"
             f" {'window' if count == 1 else 'windows'},"
         )
-        own = f" (the model says {_change(predicted['gain_ratio'])} for them)"
+        spread_of = f", {by}," if by else ""
+        own = f" (the model says {_change(predicted['gain_ratio'])}{spread_of} for them)"
+        by = ""  # it is of these windows, and not of what was published
     spread = ""
     if measured["repeats"] > 1:
         spread = (
@@ -259,7 +261,7 @@ def says(result: Mapping[str, Any]) -> list[str]:
         f"{_verdict(result)}: with {format_size(answer['capacity_bytes'])} of"
         f" {result['nvm_profile']} {what} {part} took"
         f" {_change(measured['gain_ratio'])} time{spread}, published was"
-        f" {_change(result['published_ratio'])}{_by_measurements(predicted)};"
+        f" {_change(result['published_ratio'])}{f' ({by})' if by else ''};"
         f" {_points(result['gain_error_ratio'])} apart,"
         f" {_points(result['tolerance_ratio'])} are allowed{own}.",
         f"On the base device alone: {format_duration(measured['base_ns'])}, predicted"
@@ -300,7 +302,7 @@ def _by_measurements(predicted: Mapping[str, Any]) -> str:
     if not gains:
         return ""
     ends = f"{_change(gains[0])} to {_change(gains[-1])}"
-    return f" ({ends} by each of {len(gains)} measurements of the devices)"
+    return f"{ends} by each of {len(gains)} measurements of the devices"
 
 
 def _of_roles(result: Mapping[str, Any]) -> str:
