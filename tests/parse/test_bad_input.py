@@ -128,7 +128,7 @@ END = '{"before_ns": 3, "after_ns": 5, "completed": {}}'
         ("{", "not valid JSON"),
         ('{"layout_version": 2}', "layout_version is 2"),
         ("", "neither a layout.json nor an sfdisk dump"),
-        ("{}", "layout_version is None"),
+        ("{}", "is no layout.json"),
         ('"partitions": 5', "partitions cannot be 5"),
         ('"partitions": [{"device": 5}]', "device cannot be 5"),
         (PART % '"start_sector": -1, "sectors": 1', "entry 0: start_sector cannot be -1"),

@@ -112,7 +112,8 @@ def kill_in(step: str, trace: Path, file: Path) -> None:
 
 PREDICTED = re.compile(r"predicted [\d.]+ \w+ \([\d.]+ \w+ to [\d.]+ \w+\) \(")
 RATIO = r"[\d.]+% \w+"
-PUBLISHED = re.compile(rf"published was {RATIO} \({RATIO} to {RATIO} by each of 2 measurements")
+BY_BOTH = rf"{RATIO} to {RATIO} by each of 2 measurements"
+PUBLISHED = re.compile(rf"published was {RATIO}( \({BY_BOTH}|.*the model says {RATIO}, {BY_BOTH})")
 
 
 @pytest.mark.slow

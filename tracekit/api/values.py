@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ PathLike = str | os.PathLike[str]
 Size = int | str
 """Bytes, or a text such as 64MiB."""
 Duration = float | str
-"""Seconds, or a text such as 90, 500ms or 10min."""
+"""Seconds, or a text such as 90s, 500ms or 10min."""
 Texts = str | Sequence[str]
 Sizes = Size | Sequence[Size]
 Numbers = int | str | Sequence[int]
@@ -37,7 +36,6 @@ REPEATED = frozenset(
 )
 """Options of which each value stands behind its own word; others have commas between values."""
 OPTIONS = {"settings": "--set", "recorded": "--from"}
-_NUMBER = re.compile(r"\d+(\.\d+)?")
 _ASKED: ContextVar[tuple[str, ...] | None] = ContextVar("asked", default=None)
 
 
@@ -107,13 +105,12 @@ def seconds(value: Duration | None, *, option: str) -> float | None:
     """Return a time in seconds."""
     if value is None or isinstance(value, int | float):
         return value
-    return duration_ns(value, option=option) / 1e9
+    return parse_duration(value, option=option) / 1e9
 
 
 def time_text(value: Duration | None) -> str | None:
     """Return a time as text with a unit, for stages that read it so; a number is seconds."""
-    is_number = isinstance(value, int | float) or (value is not None and _NUMBER.fullmatch(value))
-    return f"{value}s" if is_number else str(value) if value is not None else None
+    return f"{value}s" if isinstance(value, int | float) else value
 
 
 def numbers(value: Numbers, *, option: str) -> tuple[int, ...]:
