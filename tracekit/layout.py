@@ -94,6 +94,8 @@ class Layout(Record):
     kernel: str | None = None
     """Release of the kernel that was captured."""
     counters: list[DiskCounters] = msgspec.field(default_factory=list)
+    doubts: list[str] = msgspec.field(default_factory=list)
+    """What whoever made it could not find out, and what to do about it."""
 
     @property
     def dropped(self) -> int:

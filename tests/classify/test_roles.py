@@ -201,6 +201,16 @@ def test_a_layout_that_was_given_is_shown_and_forgotten(tmp_path: Path) -> None:
         assert "layout_from" not in folder.content["classification"]
 
 
+def test_what_a_given_layout_leaves_open_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    doubts = ["where the log of sda1 (xfs) lies is not known: add `xfs_info /dev/sda1`"]
+    content = {"layout_version": 1, "devices": [], "partitions": [entry(FS)], "doubts": doubts}
+    write_json(file, content)
+    _, result = classified(tmp_path, [read(2048)], LAYOUT, layout_file=file)
+    told = {one["code"]: one["message"] for one in result["warnings"]}
+    assert told["open_layout"] == f"the layout leaves open: {doubts[0]}"
+
+
 def test_a_bad_layout_file_is_rejected(tmp_path: Path) -> None:
     file = written(tmp_path / "layout.json", "{}")
     folder = trace(tmp_path / "t", [read(2048)], LAYOUT)

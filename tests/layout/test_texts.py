@@ -271,6 +271,8 @@ def test_where_volumes_may_lie_no_role_is_certain(tmp_path: Path) -> None:
     output = tmp_path / "layout.json"
     assert invoke("layout", *words(tmp_path, "lvs"), "-o", output).exit_code == 0
     found = [one for one in read_layout(output).partitions if "order that is" in str(one.evidence)]
+    # AND the layout keeps what it does not know
+    assert any("where the blocks of vg-swap lie" in one for one in read_layout(output).doubts)
     # THEN what is of a file system or of swap is neither
     assert {one.role for one in found} == {"unknown"}
     assert len(found) == 2

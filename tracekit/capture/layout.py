@@ -140,7 +140,7 @@ def describe(devices: Sequence[str] = ()) -> Described:
     layout = _layout(stack, disks)
     hint = "" if os.geteuid() == 0 else "; root can read it"
     unread = [f"{name}: {why}{hint}" for name, why in contents.unread.items()]
-    return Described(layout, draw(stack, names), [*contents.doubts, *unread])
+    return _with_doubts(layout, draw(stack, names), [*contents.doubts, *unread])
 
 
 def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Described:
@@ -158,7 +158,11 @@ def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Des
         "devices": [_described(stack.nodes[name]) for name in names],
         "partitions": entries_of(stack, names),
     }
-    return Described(layout, draw(stack, names), [*contents.doubts, *doubts])
+    return _with_doubts(layout, draw(stack, names), [*contents.doubts, *doubts])
+
+
+def _with_doubts(layout: dict[str, Any], tree: list[str], doubts: list[str]) -> Described:
+    return Described(layout | ({"doubts": doubts} if doubts else {}), tree, doubts)
 
 
 def _described(node: Node) -> dict[str, Any]:

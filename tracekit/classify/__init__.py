@@ -133,11 +133,13 @@ def _own_layout(folder: TraceFolder, options: ClassifyOptions) -> dict[str, list
 
 def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_rows: OnRows) -> Guess:
     """Return the layout with all roles: what was given, then the options, then guesses."""
+    doubts: list[str] = []
     if options.layout_file is None:
         entries = regions.original_layout(folder.info)
         check_regions(entries, f"{folder.path}/trace.json, layout")
     else:
-        entries = regions.read_layout_file(options.layout_file, folder.info.devices)
+        layout = regions.read_layout_file(options.layout_file, folder.info.devices)
+        entries, doubts = layout.partitions, layout.doubts
     # Partitions that only remap records name are entries once they have been found.
     remapped = {name for _, name in found.partitions} - {entry.partition for entry in entries}
     later = [override for override in options.overrides if override.name in remapped]
@@ -147,6 +149,7 @@ def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_row
     is_given = options.layout_file is not None
     guess = complete_layout(requests, entries, survey=found, is_given=is_given, on_rows=on_rows)
     guess.entries = apply_overrides(guess.entries, later, end_sectors=found.end_sectors)
+    guess.doubts = doubts
     given = {f"role of {override.name}" for override in later}
     guess.inferences = [known for known in guess.inferences if known.what not in given]
     return guess
@@ -200,9 +203,10 @@ def classify_warnings(
     edges = "requests that end in another region than they begin in, where their first sector"
     places = "reads and writes with a place or length that no disk has, which count for no block"
     file = given.get("layout_from")
-    against = "; ".join(guess.contradictions)
+    against, open_ = "; ".join(guess.contradictions), "; ".join(guess.doubts)
     found = [
         ("given_layout", file, f"roles are by the layout in {file}, not by that of the capture"),
+        ("open_layout", open_, f"the layout leaves open: {open_}"),
         ("contradicted_roles", against, f"the requests are against the layout: {against}"),
         ("guessed_roles", guessed, f"guessed from the requests: roles of {guessed}"),
         ("unknown_roles", unknown, f"requests without a role: {unknown:,}"),

@@ -446,6 +446,8 @@ class Guess:
     inferences: list[Inference] = field(default_factory=list)
     contradictions: list[str] = field(default_factory=list)
     """What requests do that the layout's roles cannot."""
+    doubts: list[str] = field(default_factory=list)
+    """What the layout that was given leaves open."""
 
 
 def complete_layout(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tracekit.arrow import BATCH_ROWS, ahead, codes, ints, open_table, read_batches, text_column
 from tracekit.errors import UsageError
-from tracekit.layout import MOST_SECTORS, read_layout
+from tracekit.layout import MOST_SECTORS, Layout, read_layout
 from tracekit.metadata import Device, Region, TraceInfo
 from tracekit.store import write_batches
 from tracekit.tables import ROLES, TEXT
@@ -140,8 +140,8 @@ def original_layout(info: TraceInfo) -> list[Region]:
     return entries
 
 
-def read_layout_file(path: Path, devices: list[Device]) -> list[Region]:
-    """Read the partitions of a layout file, under the names that the trace has for the devices.
+def read_layout_file(path: Path, devices: list[Device]) -> Layout:
+    """Read a layout file, its partitions under the names that the trace has for the devices.
 
     Devices are matched by major and minor number where both files know them, else by name; a
     single device without numbers is the trace's single device.
@@ -155,9 +155,8 @@ def read_layout_file(path: Path, devices: list[Device]) -> list[Region]:
         ours = {(one.major, one.minor): one.device for one in devices if one.major is not None}
         pairs = ((one.device, ours.get((one.major, one.minor))) for one in theirs)
         names = {name: known for name, known in pairs if known is not None}
-    return [
-        replace(entry, device=names.get(entry.device, entry.device)) for entry in layout.partitions
-    ]
+    renamed = (replace(one, device=names.get(one.device, one.device)) for one in layout.partitions)
+    return replace(layout, partitions=list(renamed))
 
 
 def apply_overrides(

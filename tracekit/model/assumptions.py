@@ -38,7 +38,7 @@ JOURNAL = ROLES.index("journal")
 
 
 NAMED_GUESSES = 3
-DOUBTED = ("given_layout", "contradicted_roles")
+DOUBTED = ("given_layout", "open_layout", "contradicted_roles")
 """Warnings of classify that the answer rests on."""
 
 
