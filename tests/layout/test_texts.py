@@ -266,6 +266,15 @@ def test_the_log_of_an_xfs_is_where_its_super_block_says(
     assert (doubt in done.stderr) if doubt else (done.stderr == "")
 
 
+def test_the_log_of_an_xfs_may_be_on_a_device_that_no_text_names(tmp_path: Path) -> None:
+    text = XFS.format(groups=4, sector=512).replace(
+        "log      =internal log ", "log      =external     "
+    )
+    parts = [PART | {"fstype": "xfs", "uuid": "x"}]
+    done = invoke(*of_parts(tmp_path, *parts, more=text))
+    assert "on which device the log of sda1 (xfs) is, is not known: add `findmnt" in done.stderr
+
+
 def test_where_volumes_may_lie_no_role_is_certain(tmp_path: Path) -> None:
     # GIVEN volumes of which nobody says where they lie on what they share
     output = tmp_path / "layout.json"

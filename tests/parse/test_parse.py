@@ -39,6 +39,16 @@ def test_folder_with_layout(tmp_path: Path) -> None:
     assert row["complete_ns"] == 100
 
 
+def test_what_the_layout_leaves_open_is_a_warning(tmp_path: Path) -> None:
+    # GIVEN a capture that could not read what a disk holds
+    source = capture(tmp_path / "capture")
+    said = "loop0: its content cannot be read: Operation not permitted"
+    (source / "layout.json").write_text(json.dumps(LAYOUT | {"doubts": [said]}))
+    info = parse([source], tmp_path / "trace")[0].content
+    told = {one["code"]: one["message"] for one in info["warnings"]}
+    assert told["open_layout"] == f"the layout leaves open: {said}"
+
+
 def test_trace_json_says_where_it_is_from_and_what_is_in_it(tmp_path: Path) -> None:
     source = capture(tmp_path / "capture")
     info = parse([source], tmp_path / "trace")[0].content

@@ -13,6 +13,7 @@ from typing import Any
 
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
+from tracekit.stack.contents import Contents
 from tracekit.stack.devices import Node, Stack, draw, entries_of
 from tracekit.stack.host import devices_of, logs_of, read_host, read_nodes
 from tracekit.stack.mounts import Mount, read_mounts
@@ -102,6 +103,8 @@ def _read(
     if absent := [name for name in names if name not in stack.nodes]:
         raise FileNotFoundError(f"{absent[0]} went away")
     layout = _layout(stack, disks)
+    if doubts := [*contents.doubts, *_unread(contents)]:
+        layout["doubts"] = doubts
     parts = {disk: [disk, *(part.name for part in stack.partitions_of(disk))] for disk in names}
     return layout, {disk for disk, own in parts.items() if contents.unread.keys() & {*own}}
 
@@ -138,9 +141,12 @@ def describe(devices: Sequence[str] = ()) -> Described:
     names = [disk.name for disk in disks]
     stack, contents = read_host(names, mounts)
     layout = _layout(stack, disks)
+    return _with_doubts(layout, draw(stack, names), [*contents.doubts, *_unread(contents)])
+
+
+def _unread(contents: Contents) -> list[str]:
     hint = "" if os.geteuid() == 0 else "; root can read it"
-    unread = [f"{name}: {why}{hint}" for name, why in contents.unread.items()]
-    return _with_doubts(layout, draw(stack, names), [*contents.doubts, *unread])
+    return [f"{name}: {why}{hint}" for name, why in contents.unread.items()]
 
 
 def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Described:

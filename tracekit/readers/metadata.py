@@ -168,7 +168,7 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
         inferences=inferences,
         warnings=metadata.warnings_of(
             [
-                *_file_doubts(facts),
+                *_file_doubts(facts, layout),
                 *_loss_doubts(stats, layout),
                 *doubts(missing),
                 *_content_doubts(facts),
@@ -234,12 +234,15 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
     )
 
 
-def _file_doubts(facts: Facts) -> list[Doubt]:
-    """Return which files are missing among those of the CPUs."""
+def _file_doubts(facts: Facts, layout: Layout) -> list[Doubt]:
+    """Return which files are missing among those of the CPUs, and what the layout lacks."""
     absent = absent_cpus(file.name for file in facts.files)
     shown = ", ".join(absent[:SHOWN_FILES]) + (", ..." if absent[SHOWN_FILES:] else "")
     lies = "is not among the files" if len(absent) == 1 else "are not among the files"
-    return [("absent_files", absent, f"{shown} {lies}, and files of later CPUs are")]
+    return [
+        ("absent_files", absent, f"{shown} {lies}, and files of later CPUs are"),
+        ("open_layout", layout.doubts, f"the layout leaves open: {'; '.join(layout.doubts)}"),
+    ]
 
 
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:

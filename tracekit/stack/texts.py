@@ -62,6 +62,8 @@ class Gathered:
     sources: dict[str, str] = field(default_factory=dict)
     pools: dict[str, PoolPart] = field(default_factory=dict)
     """By device, as zpool names it."""
+    outside: list[str] = field(default_factory=list)
+    """XFS whose log is on another device."""
     doubts: list[str] = field(default_factory=list)
 
 
@@ -251,6 +253,9 @@ def _xfs_info(found: Gathered, text: str, device: str) -> None:
     if path is None or where is None or groups is None:
         raise InputError("a text of xfs_info has no log or groups", hint="give all of it")
     name = device or path[1]
+    if where[1] == "external":  # of one that is mounted: the name of its log is left out
+        found.outside.append(name)
+        return
     if where[1] != "internal":
         found.mounts.append(Mount("", "", "xfs", name, f"logdev={where[1]}"))
         return
@@ -374,6 +379,12 @@ def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
         log = names[mount.option("logdev") or ""]
         if log is not None:
             contents.logs_of[log] = mount.source
+    of_log = {names[one] for one in contents.logs_of.values()}
+    found.doubts += [
+        f"on which device the log of {name} (xfs) is, is not known: add `findmnt -J`"
+        for name in found.outside
+        if names[name] not in of_log
+    ]
     _add_pools(found, contents, names)
     _doubt_journals(found, contents, names)
     _add_swaps(found, contents, names)
