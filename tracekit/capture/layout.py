@@ -206,7 +206,10 @@ def read_again(
     for key in ("devices", "partitions"):
         now[key] = [entry for entry in now[key] if entry["device"] not in gone]
         now[key] += [entry for entry in before[key] if entry["device"] in gone]
-    return now, gone
+    of_gone = tuple(gone)
+    doubts = [one for one in now.pop("doubts", ()) if not one.startswith(of_gone)]
+    doubts += [one for one in before.get("doubts", ()) if one.startswith(of_gone)]
+    return now | ({"doubts": doubts} if doubts else {}), gone
 
 
 def _entries(layout: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
