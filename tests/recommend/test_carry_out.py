@@ -5,7 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.recipes.three_roles import run
-from tests.recommend.carried import Host, host, wipe
+from tests.recommend.carried import Host, wipe
 from tests.recommend.test_units import WORDS
 from tests.recommend.traces import BLOCK
 from tests.simulate.placement_models import Request, write_trace
@@ -71,12 +71,6 @@ def move_script(folder: Path, disk: str, path: Path) -> Path:
     requests = [Request("fs", 800 + 16 * n, device=name) for n in range(512)]
     words = ("--unit", "file", "--files", table, "--capacity", "13MiB")
     return script_of(folder, requests, *words, layout=[region(name, "fs", range(98304))])
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Host]:
-    with host(tmp_path) as found:
-        yield found
 
 
 def fresh(machine: Host, point: Path) -> dict[str, str]:

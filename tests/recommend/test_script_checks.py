@@ -3,13 +3,10 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.recipes.three_roles import run
-from tests.recommend.carried import Host, host
+from tests.recommend.carried import Host
 from tests.recommend.test_carry_out import (
     NAME,
     features,
@@ -26,17 +23,6 @@ from tests.simulate.placement_models import Request
 from tests.traces import written
 
 NOBODY = 65534
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Host]:
-    with host(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def point(tmp_path: Path) -> Path:
-    return tmp_path / "fs"
 
 
 def both_script(folder: Path, disk: str, point: Path) -> Path:

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.recipes.three_roles import loop_disk, run
-from tests.recommend.carried import MEMORY, Host, host
+from tests.recommend.carried import MEMORY, Host
 from tests.recommend.test_carry_out import (
     NAME,
     features,
@@ -24,17 +22,6 @@ from tests.recommend.test_script_checks import both_script, is_as_before
 from tests.simulate.placement_models import Request
 
 pytestmark = needs_root
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Host]:
-    with host(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def point(tmp_path: Path) -> Path:
-    return tmp_path / "fs"
 
 
 @contextmanager
