@@ -151,6 +151,21 @@ def test_a_disk_is_found_by_a_node_of_another_name(tmp_path: Path) -> None:
         assert find_disk(str(node)) == find_disk(str(device)) == Path("/sys/block") / device.name
 
 
+@pytest.mark.parametrize(
+    ("disk", "own", "others"),
+    [
+        ("sdq", ["sdq: a", "sdq1: b", "sdq12: c"], ["sdqq: d", "sdqp1: e"]),
+        ("loop1", ["loop1: a", "loop1p3: b"], ["loop10: c", "loop13p1: d"]),
+    ],
+)
+def test_what_is_not_known_of_a_disk_that_went_away_is_that_of_before(
+    disk: str, own: list[str], others: list[str], tmp_path: Path
+) -> None:
+    before = {"devices": [{"device": disk}], "partitions": [], "doubts": [*others, *own]}
+    now, gone = read_again(before, [tmp_path / disk], mounts=[])
+    assert (now["doubts"], gone) == (own, [disk])
+
+
 @disks.needs_root
 @pytest.mark.root
 def test_a_disk_that_cannot_be_read_keeps_what_was_read_before(tmp_path: Path) -> None:

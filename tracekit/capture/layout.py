@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -206,10 +207,17 @@ def read_again(
     for key in ("devices", "partitions"):
         now[key] = [entry for entry in now[key] if entry["device"] not in gone]
         now[key] += [entry for entry in before[key] if entry["device"] in gone]
-    of_gone = tuple(gone)
-    doubts = [one for one in now.pop("doubts", ()) if not one.startswith(of_gone)]
-    doubts += [one for one in before.get("doubts", ()) if one.startswith(of_gone)]
+    doubts = [one for one in now.pop("doubts", ()) if not _is_of(one, gone)]
+    doubts += [one for one in before.get("doubts", ()) if _is_of(one, gone)]
     return now | ({"doubts": doubts} if doubts else {}), gone
+
+
+def _is_of(doubt: str, disks: Sequence[str]) -> bool:
+    """Say whether a doubt is of one of these disks or of a partition of it."""
+    name = doubt.partition(":")[0]
+    # The kernel puts a p between a name that ends in a digit and the partition's number.
+    parts = (rf"{re.escape(disk)}({'p' if disk[-1].isdigit() else ''}\d+)?" for disk in disks)
+    return any(re.fullmatch(one, name) for one in parts)
 
 
 def _entries(layout: Mapping[str, Any], device: str) -> list[dict[str, Any]]:

@@ -17,7 +17,8 @@ Result = Mapping[str, Any]
 OVERRUN_SHARE = 0.01
 PAUSED = 1.05
 SAME_RATE, FAR_RATE = 2.0, 8.0
-"""How many times as fast the same requests may be: from the first on that is told, then refused."""
+"""How many times as fast the same requests were once as another time: more than the first of these
+is told, more than the second refused."""
 
 
 class Steady(Record):

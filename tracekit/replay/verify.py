@@ -658,8 +658,9 @@ def _chosen(
     best = advice.best_placement
     found = advice.units if wanted == BY_UNITS else best.answer if best is not None else None
     if found is None:
+        again = " with --unit extent=SIZE" if wanted == BY_UNITS else " again"
         raise UsageError(
-            f"--placement {wanted}: there is nothing to place", hint="run recommend again"
+            f"--placement {wanted}: there is nothing to place", hint=f"run recommend{again}"
         )
     trace = charged_trace(folder, advice)
     read, table = (read_units, UNITS_TABLE) if wanted == BY_UNITS else (read_best, BEST_TABLE)
