@@ -21,22 +21,19 @@ from tests.classify.traces import (
     write,
 )
 from tracekit.classify import ClassifyOptions, Override, classify
-from tracekit.classify.infer import (
+from tracekit.classify.evidence import (
     JBD2,
     JOURNALER,
     ORDINARY,
     SWAPPER,
     WRITE,
     Evidence,
-    Extent,
     Part,
-    check,
     coalesce,
     commit_runs,
-    decide,
-    decide_beside_journal,
     process_kind,
 )
+from tracekit.classify.infer import Extent, check, decide, decide_beside_journal
 from tracekit.store import TraceFolder, write_json
 
 Rows = list[dict[str, Any]]

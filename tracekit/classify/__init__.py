@@ -13,8 +13,9 @@ from msgspec import UnsetType, to_builtins
 from numpy.typing import NDArray
 
 from tracekit.classify import hotness, regions
+from tracekit.classify.evidence import Survey, survey
 from tracekit.classify.hotness import BlockCounts, TemperatureRule, Temperatures, Windows
-from tracekit.classify.infer import Guess, Survey, complete_layout, survey
+from tracekit.classify.infer import Guess, complete_layout
 from tracekit.classify.regions import OnRows, Override, RoleCounts, apply_overrides
 from tracekit.errors import UsageError
 from tracekit.layout import check_regions
