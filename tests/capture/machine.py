@@ -174,18 +174,25 @@ def small_disk(folder: Path) -> Iterator[Disk]:
         raise
 
 
+LOOP_ADD, LOOP_REMOVE = 0x4C80, 0x4C81
+
+
 def vanishing_disk(folder: Path) -> tuple[str, str]:
     """Attach a loop device; return it, and a script that reads it five times and removes it."""
     image = folder / "image"
     image.write_bytes(bytes(1 << 20))
-    made = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True)
-    device = made.stdout.decode().strip()
-    remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), 0x4C81, {device[9:]})"
+    # Others take the lowest free device, which this one is not, between detaching and removing.
+    number = 1000 + os.getpid() % 1000
+    with Path("/dev/loop-control").open() as control:
+        fcntl.ioctl(control, LOOP_ADD, number)
+    device = f"/dev/loop{number}"
+    subprocess.run(["losetup", device, image], check=True)
+    remove = f"import fcntl; fcntl.ioctl(open('/dev/loop-control'), {LOOP_REMOVE}, {number})"
     read = f"dd if={device} of=/dev/null bs=4k count=5 iflag=direct status=none"
     # Others who look at new disks may still have it open.
     until_free = f'{sys.executable} -c "{remove}" 2>/dev/null && break'
     return device, (
-        f"{read}; losetup -d {device}; for i in $(seq 20); do sleep 0.5; {until_free}; done"
+        f"{read}; losetup -d {device}; for i in $(seq 100); do {until_free}; sleep 0.1; done"
     )
 
 
