@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from tracekit.store import TraceFolder
 
-Row = tuple[int, int | None, str, int, int, str]
+Row = tuple[int | None, int | None, str, int, int, str | None]
 BRIEF = ("queue_ns", "complete_ns", "device", "sector", "length_bytes", "operation")
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

@@ -185,6 +185,8 @@ class TraceInfo(Record):
     counts: Mapping[str, Count | Mapping[str, Count] | list[dict[str, Any]]] = {}
     """Rows of the tables and what was read: `requests` and `records` of every block trace."""
     loss: Loss = msgspec.field(default_factory=Loss)
+    unknown: list[str] | UnsetType = UNSET
+    """What the format of an imported trace does not say: times, operations, page size."""
     inferences: list[Inference] = []
     warnings: list[TraceWarning] = []
     memory: MemoryTrace | UnsetType = UNSET
@@ -356,6 +358,8 @@ ADVICE = {
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",
+    "coarse_times": "trust no gap, rate or latency within a second",
+    "unknown_values": "for what needs them import again with --rate, --op or --page",
     "assumed_values": "trust no duration, rate, size or answer that rests on them",
     "lone_places": "take these lines out if their places are wrong: they stretch the device",
     "lone_times": "take these lines out if their times are wrong: they stretch the trace",
@@ -379,6 +383,9 @@ ADVICE = {
     "unknown_offsets": "capture from the start of the program, with --below its files",
     "unfinished_calls": "expected when threads end or the capture was ended early",
 }
+
+VALUE_WARNINGS = ("unknown_values", "assumed_values", "coarse_times")
+"""Of values that an imported trace's format does not have, on which every answer rests."""
 
 
 def warning(code: str, message: str, *, stage: str = STAGE) -> TraceWarning:

@@ -78,6 +78,14 @@ INFO_NAME = "trace.json"
 WRITE_BATCH_ROWS = 1 << 16
 
 
+NEEDED = {
+    "times": "--rate 1000 (requests a second)",
+    "operations": "--op read",
+    "page size": "--page 4KiB",
+}
+"""What a format may not say, and how import is given it."""
+
+
 class TraceFolder:
     """A trace on disk: `trace.json`, `requests.parquet`, and the tables that stages added.
 
@@ -135,6 +143,17 @@ class TraceFolder:
             hint = "parse the capture again" if made_by == "parse" else hint
             check_table(self.table(name), TABLES[name], hint=hint)
         return self.table(name)
+
+    def require_known(self, *names: str, what: str) -> None:
+        """Raise InputError where the trace's format does not say what is needed: see `unknown`."""
+        missing = [name for name in names or NEEDED if name in (self.info.unknown or ())]
+        if missing:
+            ways = ", ".join(NEEDED[name] for name in missing)
+            raise InputError(
+                f"{self.path}: {what} needs {', '.join(missing)}, which the format of this"
+                f" trace, {self.info.source.format}, does not say",
+                hint=f"import it again with {ways}",
+            )
 
     def check_tables(self, made_by: Mapping[str, str]) -> None:
         """Raise InputError for a table that is there and does not have the columns of its schema.

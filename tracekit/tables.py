@@ -110,15 +110,16 @@ REQUESTS = _stored("""
     device text: whole device or volume
     sector int64: first 512-byte sector, from the start of `device`
     length_bytes int64: bytes transferred or discarded; 0 for an empty flush
-    operation text: read, write, flush, discard, write_zeroes, zone_append, zone_reset,
-        zone_reset_all, zone_open, zone_close, zone_finish, zone (one of these) or other
+    operation text?: read, write, flush, discard, write_zeroes, zone_append, zone_reset,
+        zone_reset_all, zone_open, zone_close, zone_finish, zone (one of these) or other; null where
+        the format of an imported trace does not say
     is_sync bool: synchronous
     is_meta bool: file system metadata
     is_fua bool: forced unit access
     is_preflush bool: cache flush before the data
     is_readahead bool: readahead
     process text?: name of the process that queued it
-    pid int32: of the queue event
+    pid int32?: of the queue event
     cpu int32: of the queue event
     error int32: negative errno of the completion, 0 if none
     merged_into int64?: request_id of the request that carried it

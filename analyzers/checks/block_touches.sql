@@ -1,11 +1,12 @@
 -- question: Do the touches counted in `blocks` agree with the reads and writes of `requests`?
 -- grain: no row, or one row when they do not
 -- reads: requests, blocks
--- column: failing_count: touches that only one of the tables has, reads and writes apart
+-- column: failing_count: touches that only one of the tables has, reads and writes apart;
+-- operations that are not known are reads
 -- column: example_id: always null, as no single request is wrong
 with asked as (
     select
-        operation,
+        coalesce(requests.operation, 'read') as operation,
         sum(
             (sector + (length_bytes + sector_bytes() - 1) // sector_bytes() - 1)
             // (block_bytes() // sector_bytes())
@@ -13,8 +14,10 @@ with asked as (
             + 1
         )::bigint as touch_count
     from requests
-    where operation in ('read', 'write') and length_bytes > 0
-    group by operation
+    where
+        (requests.operation in ('read', 'write') or requests.operation is null)
+        and requests.length_bytes > 0
+    group by all
 ),
 
 counted as (

@@ -16,6 +16,6 @@ create macro jumps_of(streams) as table
         on
             requests.device = streams.device
             and requests.role = streams.role
-            and requests.operation = streams.operation
+            and coalesce(requests.operation, 'unknown') = streams.operation
     where requests.length_bytes > 0
     window by_stream as (partition by streams.stream_number order by requests.request_id);

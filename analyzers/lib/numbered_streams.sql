@@ -8,9 +8,11 @@ create macro numbered_streams() as table
     select
         requests.device,
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         count(*) as request_count,
         (row_number() over ())::int as stream_number
     from requests
-    where requests.operation in ('read', 'write') and requests.length_bytes > 0
-    group by requests.device, requests.role, requests.operation;
+    where
+        (requests.operation in ('read', 'write') or requests.operation is null)
+        and requests.length_bytes > 0
+    group by all;

@@ -14,7 +14,7 @@ with by_process as (
     select
         requests.cgroup,
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         requests.process,
         count(*) as request_count,
         sum(requests.length_bytes) as request_bytes,

@@ -21,7 +21,7 @@ with merged as (
 queued as (
     select
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         (requests.merged_into is not null) as is_merged,
         (requests.merged_into is null and requests.issue_ns is not null) as is_issued,
         1 + coalesce(merged.merged_count, 0) as whole_count,

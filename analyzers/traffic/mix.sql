@@ -2,7 +2,7 @@
 -- grain: one row per role, operation and combination of flags; requests as queued
 -- reads: requests
 -- column: role: role of the requests
--- column: operation: read, write, flush, discard, write_zeroes, zone or other
+-- column: operation: read, write, flush, discard, write_zeroes, zone, other or unknown
 -- column: is_preflush: cache flush before the data
 -- column: is_fua: forced unit access
 -- column: is_sync: synchronous
@@ -13,7 +13,7 @@
 with mix as (
     select
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         requests.is_preflush,
         requests.is_fua,
         requests.is_sync,

@@ -13,7 +13,7 @@ with traffic as (
     select
         requests.process,
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         count(*) as request_count,
         sum(requests.length_bytes)::bigint as request_bytes,
         count(*) filter (where requests.operation = 'flush' or requests.is_preflush)

@@ -9,7 +9,7 @@
 with sizes as (
     select
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         requests.length_bytes,
         count(*) as request_count
     from requests

@@ -12,7 +12,7 @@
 with arrivals as not materialized (
     select
         requests.role,
-        requests.operation,
+        coalesce(requests.operation, 'unknown') as operation,
         requests.length_bytes,
         coalesce(requests.queue_ns, requests.issue_ns, requests.complete_ns) as arrival_ns
     from requests

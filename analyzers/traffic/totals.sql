@@ -5,8 +5,9 @@
 -- column: request_count, read_count, write_count, flush_count, discard_count: as queued
 -- column: preflush_count: of the writes, those that flush the device's cache before their data
 -- column: read_bytes, write_bytes, discard_bytes: bytes asked for
+-- column: unknown_bytes: bytes of requests whose operation is not known
 -- column: read_sectors, write_sectors, total_sectors: 512-byte sectors read and written, each as
--- often as it was
+-- often as it was; total_sectors with those of unknown operations
 -- column: distinct_sectors: different sectors read or written, each once
 -- column: distinct_blocks: different 4 KiB blocks read or written, each once
 with by_role as (
@@ -25,7 +26,9 @@ with by_role as (
             as write_bytes,
         coalesce(
             sum(requests.length_bytes) filter (where requests.operation = 'discard'), 0
-        )::bigint as discard_bytes
+        )::bigint as discard_bytes,
+        coalesce(sum(requests.length_bytes) filter (where requests.operation is null), 0)::bigint
+            as unknown_bytes
     from requests
     group by requests.role
 ),
@@ -44,7 +47,8 @@ totals as (
         by_role.*,
         by_role.read_bytes // sector_bytes() as read_sectors,
         by_role.write_bytes // sector_bytes() as write_sectors,
-        (by_role.read_bytes + by_role.write_bytes) // sector_bytes() as total_sectors,
+        (by_role.read_bytes + by_role.write_bytes + by_role.unknown_bytes) // sector_bytes()
+            as total_sectors,
         coalesce(footprint.distinct_sectors, 0) as distinct_sectors,
         coalesce(footprint.distinct_blocks, 0) as distinct_blocks
     from by_role

@@ -54,7 +54,7 @@ TEXTS: dict[str, tuple[str, list[Row]]] = {
     ),
     "arc": (
         "10 2 0 0\n30 1 3 2\n",
-        [(0, None, "trace", 80, 8192, "read"), (1000, None, "trace", 240, 4096, "read")],
+        [(None, None, "trace", 80, 8192, None), (None, None, "trace", 240, 4096, None)],
     ),
 }
 FIO2 = """fio version 2 iolog

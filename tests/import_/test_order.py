@@ -48,7 +48,7 @@ def text_of(lines: list[Line]) -> str:
     return "".join(line[3] for line in lines)
 
 
-def times_of(folder: TraceFolder) -> list[int]:
+def times_of(folder: TraceFolder) -> list[int | None]:
     return [row[0] for row in traces.rows(folder)]
 
 

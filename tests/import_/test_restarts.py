@@ -210,9 +210,3 @@ def test_decimal_commas_are_refused(read: Importer) -> None:
     read.rejects(commas, "a comma for a point: 0,", hint="with a point", form="spc")
     read.rejects(commas, "a comma for a point: 0,", hint="with a point")
     assert len(traces.rows(read(commas, form="spc", forces_units=True))) == 300
-
-
-def test_what_a_format_lacks_is_said_to_be_assumed(read: Importer) -> None:
-    lines = "".join(f"{n * 7 % 1000} {n % 8 + 1} 0 {n}\n" for n in range(300))
-    said = traces.warnings(read(lines, form="arc"))["assumed_values"]
-    assert all(words in said for words in ("no times", "4,096 bytes", "taken for reads"))

@@ -310,10 +310,16 @@ def test_devices_are_apart_and_names_may_be_missing(tmp_path: Path) -> None:
             writer.write_table(pa.Table.from_pylist(table, schema))
     accesses = Accesses(file, 4096)
     rows = np.concatenate(list(accesses.read()))
-    # THEN each device has its own keys, and what has no place is counted
+    # THEN each device has its own keys, what has no operation is an access,
+    # and what has no place is counted
     assert accesses.device_names == ["sdb", "sda"]
-    assert rows["key"].tolist() == [1, DEVICE_PAGES, DEVICE_PAGES + 2]
-    assert rows[["count", "is_write", "role"]].tolist() == [(1, 0, 2), (1, 1, 4), (2, 0, 4)]
+    assert rows["key"].tolist() == [1, DEVICE_PAGES, DEVICE_PAGES + 2, DEVICE_PAGES]
+    assert rows[["count", "is_write", "role"]].tolist() == [
+        (1, 0, 2),
+        (1, 1, 4),
+        (2, 0, 4),
+        (1, 0, 0),
+    ]
     assert accesses.impossible == 1
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracekit.store import TraceFolder
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
-READ = ("source", "clock", "devices", "counts", "inferences", "warnings")
+READ = ("source", "clock", "devices", "counts", "unknown", "inferences", "warnings")
 CAPTURED = ("clock", "counts", "loss", "capture", "warnings")
 Sources = PathLike | Sequence[PathLike]
 
@@ -57,7 +57,10 @@ def _place(source: Sources, output: PathLike | None) -> tuple[Path, Any]:
 
 
 def _kept(folder: TraceFolder, keys: Sequence[str]) -> dict[str, Any]:
-    return {"trace": str(folder.path), **{key: folder.content[key] for key in keys}}
+    return {
+        "trace": str(folder.path),
+        **{key: folder.content[key] for key in keys if key in folder.content},
+    }
 
 
 def parse(
@@ -141,6 +144,8 @@ def read(
     force_units: bool = False,
     join: choices.Join = "refuse",
     op: Texts | None = None,
+    rate: float | None = None,
+    page: Size = "",
     max_bad: float = 1.0,
     explain: bool = False,
     force: bool = False,
@@ -148,7 +153,9 @@ def read(
     """Read a trace of another tool, known by its content, as `tracekit import` does.
 
     Without `output` the trace is in a temporary folder that lives as long as it. `format` is one of
-    `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it. With
+    `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it. Times,
+    operations and the size of pages that the format does not say are unknown, but where `rate`
+    (requests a second), `op` or `page` gives them. With
     `explain` the inferences of the summary also say how other formats fit.
     """
     from tracekit.readers.importing import import_trace
@@ -160,6 +167,7 @@ def read(
         form=format,
         units=values.texts(unit),
         operations=values.texts(op),
+        page_bytes=values.maybe_bytes(page, option="--page"),
         forces_units=force_units,
         explains=explain,
         most_bad_ratio=max_bad / 100,

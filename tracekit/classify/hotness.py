@@ -107,7 +107,8 @@ MAX_WINDOWS = 1_000_000
 # part of the trace that fitted suggests are seldom cut again.
 FILL_RATIO = 0.7
 MAX_PIECES = 64
-OPERATION_CODES = {"read": native.READ, "write": native.WRITE}
+# What is not known to be a write counts as a read.
+OPERATION_CODES = {"read": native.READ, "write": native.WRITE, "": native.READ}
 ROLE_CODES = {role: code for code, role in enumerate(ROLES)}
 
 

@@ -89,6 +89,9 @@ def _print(trace: Path, result: Mapping[str, Any]) -> None:
             f"{row['write_bytes'] / MIB:>12,.1f}{row['flush_count'] + row['preflush_count']:>10,}"
             f"{row['distinct_sectors'] * 512 / MIB:>15,.1f}"
         )
+        if row["unknown_bytes"]:
+            unknown = row["unknown_bytes"] / MIB
+            options.say(f"{unknown:>31,.1f} MiB of which is not known if read or written")
     latency = [row for row in result["latency"] if row["step"] == "wait"]
     if latency:
         options.say("", "queued to completed         requests      p50 us      p99 us      max us")

@@ -51,9 +51,11 @@ def completed(incomplete: str) -> list[str]:
     " with no pause between them, or as of the same time.",
     op=option(
         "What a word of your trace means: get=read, put=write; read, write, flush, discard, other."
-        " May be repeated.",
-        metavar="WORD=OPERATION",
+        " May be repeated. Without a word: of all requests of a format that does not say it.",
+        metavar="[WORD=]OPERATION",
     ),
+    rate=option("Requests a second, of a format without times.", metavar="NUMBER"),
+    page=option("Size of a page, of a format that counts pages: 512, 4KiB.", metavar="SIZE"),
     max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
     explain="Print how the format and its units were judged, and how other formats fit.",
     force=options.FORCE_TRACE,
@@ -83,11 +85,15 @@ def import_(
 
 def _print(info: Mapping[str, Any]) -> None:
     counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
-    what = f"{counts.get('requests', 0):,} requests of {_devices(info)} in {seconds:,.3f} s"
+    span = f"in {seconds:,.3f} s" if "times" not in info.get("unknown", ()) else "without times"
+    what = f"{counts.get('requests', 0):,} requests of {_devices(info)} {span}"
     if "memory_accesses" in counts:
         what = f"{counts['memory_accesses']:,} memory accesses"
     options.say(f"{what} ({info['source']['format']})")
-    for name, rows in counts["operations"].items():
+    kinds = counts["operations"]
+    if "operations" in info.get("unknown", ()):
+        kinds = {"not known": counts["requests"]}
+    for name, rows in kinds.items():
         options.say(f"  {name:<13}{rows:>12,}")
     if counts.get("preamble_lines"):
         options.say(f"  {counts['preamble_lines']:,} lines before the first request passed over")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tracekit.arrow import numbers, read_columns
 from tracekit.devices import DevicePair
-from tracekit.metadata import TraceInfo
+from tracekit.metadata import VALUE_WARNINGS, TraceInfo
 from tracekit.model.answer import LASTING_RATIO, PLACED_BYTES, WORTH_RATIO, JournalUse
 from tracekit.model.placement import BASE_ALONE, ChargedTrace, Curves, to_ns
 from tracekit.store import TraceFolder
@@ -38,8 +38,8 @@ JOURNAL = ROLES.index("journal")
 
 
 NAMED_GUESSES = 3
-DOUBTED = ("given_layout", "open_layout", "contradicted_roles")
-"""Warnings of classify that the answer rests on."""
+DOUBTED = (*VALUE_WARNINGS, "given_layout", "open_layout", "contradicted_roles")
+"""Warnings that a recommendation rests on."""
 
 
 def role_doubts(info: TraceInfo) -> Iterator[str]:
@@ -55,8 +55,13 @@ def role_doubts(info: TraceInfo) -> Iterator[str]:
             f"Roles are guessed from the requests, with a confidence:"
             f" {', '.join(guessed[:NAMED_GUESSES])}{more}; a layout, or classify --role, says more."
         )
+    yield from warned(info, DOUBTED)
+
+
+def warned(info: TraceInfo, codes: Container[str]) -> Iterator[str]:
+    """Yield the warnings of these codes as sentences."""
     for one in info.warnings:
-        if one.code in DOUBTED:
+        if one.code in codes:
             yield f"{one.message[:1].upper()}{one.message[1:]}."
 
 

@@ -23,8 +23,9 @@ from tracekit._native.caches import (
 from tracekit.arrow import row_count
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import Record
+from tracekit.metadata import VALUE_WARNINGS, Record
 from tracekit.model import cache_passes, cache_plane, miniature
+from tracekit.model.assumptions import warned
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.cache_passes import Grid, OnRows, Passed
 from tracekit.model.cache_plane import Devices, Pair
@@ -250,6 +251,7 @@ def simulate_cache(
         ),
     }
     result = _result(options, devices, found, tables)
+    result.headline[:0] = warned(folder.info, VALUE_WARNINGS)
     places = {f"simulations/{name}": table for name, table in tables.items()}
     write_results(folder, "simulations/cache.json", result=result, tables=places)
     return result

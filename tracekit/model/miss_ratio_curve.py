@@ -26,7 +26,9 @@ Z = 2.97
 COLUMNS = ["device", "sector", "length_bytes", "operation", "role"]
 # Without a table of blocks a device's pages are apart from another's by this many.
 DEVICE_PAGES = 1 << 46
-KINDS = {"read": caches.READ, "write": caches.WRITE}
+UNKNOWN = ""
+# What is not known to be a write counts as a read.
+KINDS = {"read": caches.READ, "write": caches.WRITE, UNKNOWN: caches.READ}
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ class Accesses:
         operations, operation = arrow.texts(column["operation"])
         roles, role = arrow.texts(column["role"])
         # The last entry of each table is that of nulls.
-        kinds = [KINDS.get(name, caches.NEITHER) for name in [*operations, ""]]
+        kinds = [KINDS.get(name, caches.NEITHER) for name in [*operations, UNKNOWN]]
         known = [name if name in ROLES else "unknown" for name in [*roles, "unknown"]]
         codes = [ROLES.index(name) for name in known]
         return caches.AccessColumns(

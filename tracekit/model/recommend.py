@@ -87,6 +87,7 @@ def recommend(
     folder: TraceFolder, options: RecommendOptions, *, on_rows: Callable[[int], None] | None = None
 ) -> Recommendation:
     """Write simulations/placement and recommendation.json; return the latter's content."""
+    folder.require_known(what="recommend")
     trace, base, sample = _charged(folder, options)
     unreported, trace = trace, replace(trace, on_rows=on_rows)
     grid = choice.make_grid(

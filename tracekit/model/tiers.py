@@ -409,6 +409,7 @@ def simulate_tiers(
 
     Tables of an earlier run that this one does not make are removed.
     """
+    folder.require_known(what="simulate tiers")
     what_if = read_what_if(options.what_if, load_profiles(options.profiles))
     names = options.tiers or what_if.tiers or STUDY_TIERS
     check_options(options, names)

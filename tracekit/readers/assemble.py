@@ -17,8 +17,8 @@ from tracekit import query
 from tracekit.arrow import count_names, number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
-from tracekit.readers.text import LARGEST_SUM
-from tracekit.readers.units import SIZE_BYTES, TIME_NS, Columns, Evidence, Units, scaled
+from tracekit.readers.text import LARGEST_SUM, UNKNOWN
+from tracekit.readers.units import TIME_NS, Columns, Evidence, Units, scaled
 from tracekit.store import write_batches
 from tracekit.tables import OPERATIONS, REQUESTS
 
@@ -88,13 +88,24 @@ Codes = NDArray[np.int32]
 SECTOR_SHIFT = 9
 NONE = -1
 FACTS = ("is_preflush", "is_fua", "is_meta", "error", "pid")
-"""Columns of requests that a format may know besides; 0 where it does not."""
+"""Columns of requests that a format may know besides; 0, or null, where it does not."""
 
 
 class Assembler:
     """Makes batches of requests of columns; rows of one batch wait for the next, to be in order."""
 
-    def __init__(self, units: Units, operations: Mapping[str, str], device: str) -> None:
+    def __init__(
+        self,
+        units: Units,
+        operations: Mapping[str, str],
+        device: str,
+        *,
+        rate: float | None = None,
+        operation: str | None = None,
+    ) -> None:
+        """Take what stands for what the format lacks: requests a second, and an operation."""
+        self._rate, self._operation = rate, operation
+        self._has_times = True
         self.evidence = Evidence(units)
         self.operations: Counter[str] = Counter()
         """Requests of each operation."""
@@ -145,7 +156,7 @@ class Assembler:
         """Return what is known of the rows, the same columns for all batches of a trace."""
         units, numbers = self._units, columns.numbers
         device = self._device_codes(columns)
-        place_bytes, length_bytes = SIZE_BYTES[units.offset], SIZE_BYTES[units.length]
+        place_bytes, length_bytes = units.factor("offset"), units.factor("length")
         _reject_large(numbers["offset"], place_bytes, "place")
         _reject_large(numbers["length"], length_bytes, "length")
         places = scaled(numbers["offset"], place_bytes)
@@ -167,12 +178,17 @@ class Assembler:
             found["response"] = np.where(given < 0, NONE, spans)
         if "process" in columns.words:
             found["process"] = _codes(columns.words["process"], self._processes)
+            if UNKNOWN in self._processes:
+                is_unknown = found["process"] == self._processes.index(UNKNOWN)
+                found["process"][is_unknown] = NONE
         return found
 
     def _times(self, columns: Columns) -> Numbers:
         if "time" not in columns.numbers:
+            self._has_times = self._rate is not None
             first = self.evidence.requests - columns.rows
-            return np.arange(first, first + columns.rows, dtype=np.int64) * 1_000
+            numbers = np.arange(first, first + columns.rows, dtype=np.int64)
+            return (numbers * (1e9 / (self._rate or np.inf))).astype(np.int64)
         times = columns.numbers["time"]
         if self._units.time == "filetime" and self._units.is_wall:
             # Of 64-bit ns none is before 1677; an earlier one is wrong, and reported as that.
@@ -182,7 +198,8 @@ class Assembler:
     def _operation_codes(self, columns: Columns) -> tuple[Codes, Codes]:
         """Return the code of each row's operation, and whether it is readahead."""
         if "op" not in columns.words:
-            return np.zeros(columns.rows, np.int32), np.zeros(columns.rows, np.int32)
+            code = NONE if self._operation is None else OPERATIONS.index(self._operation)
+            return np.full(columns.rows, code, np.int32), np.zeros(columns.rows, np.int32)
         words, indices = texts(columns.words["op"])
         known = (word.strip().lower() for word in words)
         names = [self._operations.get(word, word) for word in known]
@@ -209,12 +226,14 @@ class Assembler:
             return None
         times = self._checked_times(rows["time"])
         self.last_ns = max(self.last_ns, int(times[-1]))
-        self.operations += count_names(rows["op"], OPERATIONS)
+        self.operations += count_names(rows["op"][rows["op"] >= 0], OPERATIONS)
         first, self.rows = self.rows, self.rows + count
         known = ("sector", "length_bytes", "is_readahead", *FACTS)
         numbers = {name: rows[name] for name in known if name in rows}
-        numbers |= {"request_id": np.arange(first, self.rows), "queue_ns": times}
-        if "response" in rows:
+        numbers |= {"request_id": np.arange(first, self.rows)}
+        if self._has_times:
+            numbers["queue_ns"] = times
+        if "response" in rows and self._has_times:
             responses = rows["response"]
             ends = np.where(responses >= 0, times + responses, NONE)
             self.responses += int(np.count_nonzero(responses >= 0))
@@ -235,7 +254,8 @@ class Assembler:
                 f" request {self.rows}, over more requests than are put in order as they come"
             )
         self._emitted_ns = int(times[-1])
-        self.evidence.add_times(times)
+        if self._has_times:
+            self.evidence.add_times(times)
         return times - self.first_ns
 
     def _depths(self, device: Codes, times: Numbers, ends: Numbers) -> Numbers:

@@ -66,8 +66,7 @@ class OracleFormat:
             "offset": records["object"].astype(np.int64),
             "length": records["size"].astype(np.int64),
         }
-        op = text_column(np.zeros(len(records), np.int64), ["read"])
-        return Columns(numbers=numbers, words={"op": op}, rows=len(records))
+        return Columns(numbers=numbers, words={}, rows=len(records))
 
 
 V1 = [

@@ -21,6 +21,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.escapes import joined
 from tracekit.readers import text
 from tracekit.readers.units import ImportOptions
+from tracekit.readers.unknown import with_one_operation
 from tracekit.toml_files import Place, load_toml
 
 SUFFIX = ".toml"
@@ -92,6 +93,7 @@ def with_format_file(options: ImportOptions) -> ImportOptions:
 
     Raise UsageError for a format that there is not, and for columns that are given twice.
     """
+    options = with_one_operation(options)
     name = options.form
     if name is None or name in words(ImportFormat):
         return options

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from tracekit import metadata
 from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UnorderedError, UsageError
@@ -49,6 +51,7 @@ from tracekit.readers.units import (
     listed,
     show_example,
 )
+from tracekit.readers.unknown import TIMES, given_of, lacks_of, reject_known
 from tracekit.store import TraceFolder, new_folder, scratch_folder, write_batches, write_info
 from tracekit.tables import REQUESTS
 
@@ -123,11 +126,13 @@ class Reading:
         whole = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1] or start
         form = find_format(start, whole, name=feed.name, options=options)
         self.format: Format = form
-        self.units: Units = form.units.overridden(options.units)
+        self.units: Units = replace(
+            form.units.overridden(options.units), page_bytes=options.page_bytes
+        )
         self.others = others_in_words(whole, form, options=options) if options.explains else ""
         self.preamble = 0
         operations: dict[str, str] = {}
-        is_scaled = False
+        self.is_scaled = False
         if options.operations and not (isinstance(form, TextFormat) and "op" in form.columns):
             message = f"{feed.name}: --op: {form.name} has no words of operations"
             raise UsageError(message, hint="leave --op out")
@@ -135,21 +140,18 @@ class Reading:
             self.format = form = replace(form, units=self.units)
             self.preamble = form.preamble(whole, self.lines)
             operations = dict(form.operations)
-            is_scaled = "time" in form.scaled()
+            self.is_scaled = "time" in form.scaled()
             self._rest = start.split(b"\n", self.lines.lines)[-1]
-        self.assembler = Assembler(self.units, operations, "trace")
-        self.outliers = Outliers(self.units, is_scaled)
+        self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
+        reject_known(options, self.lacks, name=feed.name, form=form.name)
+        self.assembler = Assembler(
+            self.units, operations, "trace", rate=options.rate, operation=options.operation
+        )
+        self.outliers = Outliers(self.units, self.is_scaled)
+        self.unknown = [what for what in self.lacks if what not in self.given]
         self.bounds, self.shifts = again.bounds, again.shifts
         self.restarts = Restarts(is_wall=self.units.is_wall)
-        # Of records: 64-bit numbers of ns and bytes with what follows.
-        factors = {
-            "time": TIME_NS[self.units.time],
-            "offset": SIZE_BYTES[self.units.offset],
-            "length": SIZE_BYTES[self.units.length],
-            "response": 2 * TIME_NS[self.units.response or "ns"],
-        }
-        possible = {name: (0, LARGEST_SUM // factor) for name, factor in factors.items()}
-        self._possible = Bounds(possible)
+        self._possible = _possible(self.units)
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
 
@@ -213,6 +215,17 @@ class Reading:
             self.lines.add(number, f"{text}{reason}")
         self.lines.bad += len(rows) - len(shown)
         return columns.without(rows)
+
+
+def _possible(units: Units) -> Bounds:
+    """Return the numbers that records can have: 64 bits of ns and bytes with what follows."""
+    factors = {
+        "time": TIME_NS[units.time],
+        "offset": units.factor("offset"),
+        "length": units.factor("length"),
+        "response": 2 * TIME_NS[units.response or "ns"],
+    }
+    return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})
 
 
 def event_text(head: bytes, options: ImportOptions) -> EventText | None:
@@ -344,6 +357,7 @@ def import_info(read: Reading, feed: Feed, *, options: ImportOptions) -> TraceIn
             "rounded_places": made.rounded,
         },
         loss=metadata.Loss(has_sequence_numbers=False, unmatched={}),
+        unknown=read.unknown or UNSET,
         inferences=_inferences(read, options),
         warnings=_warnings(read),
     )
@@ -365,29 +379,9 @@ def _time_evidence(read: Reading, options: ImportOptions) -> str:
         return f"{read.format.evidence}; dates without a zone are taken as UTC"
     if isinstance(form, FioLog) and form.version == 2:
         return f"{given}; waits count from fio's start, requests between two share the time"
-    if isinstance(form, TextFormat) and "time" not in form.columns:
-        return f"{NO_TIMES}: a request each microsecond, in its order"
+    if TIMES in read.lacks:
+        return "the format has no times; requests are in its order"
     return given
-
-
-NO_TIMES = "the format has no times"
-
-
-def _assumed(read: Reading) -> list[str]:
-    """Return what the format does not have and was assumed, in words."""
-    form, found = read.format, list[str]()
-    if not isinstance(form, TextFormat):
-        return found
-    if "time" not in form.columns and not isinstance(form, FioLog):
-        found.append(f"{NO_TIMES}: one request each microsecond is assumed")
-    if "pages" in (form.units.offset, form.units.length):
-        found.append(
-            f"the size of its pages is assumed: {SIZE_BYTES['pages']:,} bytes (512 with --unit"
-            " offset=sectors --unit length=sectors)"
-        )
-    if "op" not in form.columns:
-        found.append("it does not say which requests are writes: all are taken for reads")
-    return found
 
 
 def _warnings(read: Reading) -> list[metadata.TraceWarning]:
@@ -396,9 +390,20 @@ def _warnings(read: Reading) -> list[metadata.TraceWarning]:
     doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
     reordered = f"{made.reordered:,} requests stood behind a later one"
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
-    assumed = _assumed(read)
+    assumed = [text for name, text in read.given.items() if name in read.lacks]
+    unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
+    if "page size" in read.unknown:
+        unknown += f"; tables have a block of {SIZE_BYTES['pages']:,} bytes for a page"
+    is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.evidence.ticks
+    coarse = f"times are whole seconds: {made.rows:,} requests share {made.evidence.ticks:,}"
     found = [
-        ("assumed_values", assumed, "; ".join(assumed)),
+        ("coarse_times", is_coarse, coarse),
+        ("unknown_values", read.unknown, unknown),
+        (
+            "assumed_values",
+            assumed,
+            f"assumed, as the format does not say it: {', '.join(assumed)}",
+        ),
         ("no_completions", not made.responses, "no request completes in this trace"),
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
         ("doubtful_units", doubts, "; ".join(doubts)),
@@ -446,16 +451,20 @@ def _take_readable(opened: Sequence[Feed]) -> tuple[list[Feed], bytes]:
 def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
     """Import by what the trace is; return the content of trace.json."""
     if is_blktrace(head):
+        reject_known(run.options, [], name=feeds[0].name, form="a capture of blktrace")
         return _import_capture(feeds, head, run)
     text = event_text(head, run.options)
     if text is None and is_chosen(head, run.options):
+        reject_known(run.options, [], name=feeds[0].name, form="OCTF")
         return import_octf(feeds, run, head=head)
     if len(feeds) > 1:
         message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
+        reject_known(run.options, [], name=feeds[0].name, form="a text of the kernel's events")
         return _import_events(feeds[0], text, run)
     if memory := find_memory_format(head, run.options):
+        reject_known(run.options, [], name=feeds[0].name, form="a trace of memory accesses")
         texts = blocks_of(feeds[0].fd, head, whole=whole_lines)
         return import_memory(feeds[0], form=memory, run=run, texts=texts)
     return _import_text(feeds[0], head, run)

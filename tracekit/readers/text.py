@@ -17,7 +17,6 @@ from tracekit.errors import UsageError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.units import (
     SHOWN_CHARACTERS,
-    SIZE_BYTES,
     TIME_NS,
     Block,
     Columns,
@@ -293,8 +292,7 @@ class TextFormat:
         if name == "pid":
             return LARGEST_PID
         if name in ("offset", "length"):
-            unit = self.units.offset if name == "offset" else self.units.length
-            return LARGEST_SUM // SIZE_BYTES[unit]
+            return LARGEST_SUM // self.units.factor(name)
         if name not in ("time", *RESPONSES):
             return 0
         unit = self._unit(name)
@@ -399,7 +397,7 @@ class PatternFormat(TextFormat):
     """A text format whose lines match `pattern`, in RE2's and Python's common syntax.
 
     `columns` has the pattern's named groups with their kinds, which say how a value is converted;
-    of kind int? a number that is not there is 0.
+    of kind int? a number that is not there is 0, but for that of a process.
     """
 
     pattern: str = ""
@@ -427,7 +425,9 @@ class PatternFormat(TextFormat):
         if columns is None:
             return None
         numbers = {
-            name: np.maximum(values, 0) if self.columns[name] == "int?" else values
+            name: np.maximum(values, 0)
+            if self.columns[name] == "int?" and name != "pid"
+            else values
             for name, values in columns.numbers.items()
         }
         stands = replace(columns.block, text=whole) if columns.block else None

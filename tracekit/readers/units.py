@@ -20,6 +20,7 @@ from tracekit.units import SECTOR_BYTES
 TIME_NS = {"ns": 1, "us": 1_000, "filetime": 100, "ms": 1_000_000, "s": 1_000_000_000, "date": 1}
 """Nanoseconds in a unit of time; filetime is 100 ns since 1601, a date is read as ns of 1970."""
 SIZE_BYTES = {"bytes": 1, "sectors": 512, "pages": 4096}
+"""Bytes in a unit; of a page where its size is not known: then tables number pages as blocks."""
 UNITS_OF = {
     "time": list(TIME_NS),
     "response": [name for name in TIME_NS if name != "date"],
@@ -48,6 +49,8 @@ class Units:
     """Times count from 1970, or for filetime from 1601; else from the capture's start."""
     response: str | None = None
     """Unit of the response time, where the format has one."""
+    page_bytes: int | None = None
+    """Given by the user."""
     settled_time: str | None = None
     """Unit of time that the format's own reader takes, where traces are often read in another."""
 
@@ -57,6 +60,16 @@ class Units:
         time, offset, length, *more = text.split()
         response = next((word for word in more if word != "wall"), None)
         return cls(time, offset, length, is_wall="wall" in more, response=response)
+
+    def factor(self, name: str) -> int:
+        """Return the bytes in the unit of `offset` or `length`."""
+        unit: str = getattr(self, name)
+        return self.page_bytes or SIZE_BYTES[unit] if unit == "pages" else SIZE_BYTES[unit]
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether places or lengths are pages."""
+        return "pages" in (self.offset, self.length)
 
     def overridden(self, given: Iterable[str]) -> Units:
         """Return the units with the user's WHAT=UNIT; raise UsageError for unknown ones."""
@@ -213,7 +226,7 @@ class Evidence:
             self.pairs[unit] += _count((steps == ends) & follows)
         odd = _count(places & (SECTOR_BYTES - 1))
         self.odd += odd
-        in_bytes = scaled(length, SIZE_BYTES[self.units.length])
+        in_bytes = scaled(length, self.units.factor("length"))
         if self.units.offset == "sectors":
             self.byte_pairs += _count((steps == in_bytes[:-1] * SECTOR_BYTES) & follows)
             self.fine += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
@@ -469,9 +482,9 @@ class Outliers:
     def _range(self, name: str, spans: int, least_s: int) -> Range:
         """Return what numbers of the column are usual: times by spans of the others around them."""
         if name == "length":
-            return 0, LARGEST_LENGTH_BYTES // SIZE_BYTES[self.units.length]
+            return 0, LARGEST_LENGTH_BYTES // self.units.factor("length")
         if name == "offset":
-            return 0, LARGEST_PLACE_BYTES // SIZE_BYTES[self.units.offset]
+            return 0, LARGEST_PLACE_BYTES // self.units.factor("offset")
         unit_ns = 1 if self.is_scaled else TIME_NS[self.units.time]
         low, high = self.samples["time"].middle()
         margin = max(spans * max(high - low, 1), least_s * 1_000_000_000 // unit_ns)
@@ -535,7 +548,7 @@ class Outliers:
 
     def _far_place(self) -> int:
         """Return from where on a place is doubted, in the unit of places."""
-        least = LARGEST_LENGTH_BYTES // SIZE_BYTES[self.units.offset]
+        least = LARGEST_LENGTH_BYTES // self.units.factor("offset")
         return VERY_FAR * max(self.samples["offset"].middle()[1], least)
 
     def _see_far_place(self, columns: Columns) -> None:
@@ -574,6 +587,12 @@ class ImportOptions:
     """What to do where the clock of a trace starts again."""
     operations: tuple[str, ...] = ()
     """WORD=OPERATION, of words that the format does not know."""
+    operation: str | None = None
+    """Of all requests, of a format that does not say it."""
+    rate: float | None = None
+    """Requests a second, of a format without times."""
+    page_bytes: int | None = None
+    """Of a format that counts pages."""
     explains: bool = False
     """Also say how other formats fit."""
     named: str = ""

@@ -353,6 +353,8 @@ def _check(folder: TraceFolder, options: ReplayOptions) -> None:
     check_places(folder, targets)
     checked_program()
     folder.require("requests", made_by="parse")
+    times = [] if options.player.schedule.pace == "fast" else ["times"]
+    folder.require_known(*times, "operations", "page size", what="a replay at this --pace")
 
 
 def _certify(

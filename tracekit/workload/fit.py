@@ -514,6 +514,7 @@ def fit(
     Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
+    folder.require_known(what="fit")
     name = f"{folder.path.resolve().name}.toml"
     store.refuse_taken(output, overwrite=options.overwrite, name=name)
     on_stage("fit")

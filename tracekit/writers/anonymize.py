@@ -25,13 +25,22 @@ from numpy.typing import NDArray
 
 from tracekit.arrow import int64_column, ints, read_batches, read_whole, text_column, texts
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import Device, Inference, Loss, Region, TraceInfo, read_requests
+from tracekit.metadata import (
+    VALUE_WARNINGS,
+    Device,
+    Inference,
+    Loss,
+    Region,
+    TraceInfo,
+    read_requests,
+)
 from tracekit.store import TraceFolder, new_folder, write_batches, write_info, write_table
 from tracekit.tables import FILE_EXTENTS, FILE_MAP, REQUESTS
 from tracekit.units import SECTOR_BYTES
 
 BLOCK_SECTORS = 8
 DIGITS = 4
+NONE = -1
 KERNELS_OWN = re.compile(
     r"(swapper|kswapd|kdamond|kworker|ksoftirqd|jbd2|xfsaild|xfs_log|btrfs-\w+|txg_sync|z_wr_\w+"
     r"|loop|dmcrypt_write|kcryptd|md|bcache_\w+|f2fs_\w+|tracekit)\b"
@@ -205,10 +214,12 @@ def _moves(table: Path, layout: list[Region], rng: np.random.Generator) -> dict[
 def _numbers(table: Path, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Return the process numbers of the trace, and others for them; 0 stays the kernel's own."""
     found = np.unique(
-        np.concatenate([ints(batch.column("pid")) for batch in read_batches(table, ["pid"])])
+        np.concatenate(
+            [ints(batch.column("pid"), if_null=NONE) for batch in read_batches(table, ["pid"])]
+        )
     )
     others = rng.permutation(len(found)) + 1
-    return found, np.where(found == 0, 0, others)
+    return found, np.where(found <= 0, found, others)
 
 
 def _batches(
@@ -232,8 +243,8 @@ def _batches(
             known, found = texts(columns[name])
             found = np.where(found < len(known), found, -1)  # of null is the number behind the last
             columns[name] = text_column(found, [hashed(text) for text in known])
-        numbers = pids[1][np.searchsorted(pids[0], ints(columns["pid"]))]
-        columns["pid"] = pa.array(numbers.astype(np.int32))
+        numbers = pids[1][np.searchsorted(pids[0], ints(columns["pid"], if_null=NONE))]
+        columns["pid"] = pa.array(numbers.astype(np.int32), mask=numbers == NONE)
         chosen = [columns[name] for name in REQUESTS.names]
         yield pa.RecordBatch.from_arrays(chosen, schema=REQUESTS)
 
@@ -268,6 +279,8 @@ def _info(info: TraceInfo, devices: dict[str, str]) -> TraceInfo:
     return TraceInfo(
         clock=replace(info.clock, base_ns=0, wall_ns=None),
         counts=info.counts,
+        unknown=info.unknown,
+        warnings=[one for one in info.warnings if one.code in VALUE_WARNINGS],
         inferences=[Inference(what="anonymized", evidence=evidence, stage="anonymize")],
         **made,
     )

@@ -66,7 +66,10 @@ class Requests:
         )
         self.letters = _letters(batch, operations, np.ones(len(batch), np.bool_))
         self.issued_letters = _letters(batch, operations, ~self.drains & ~self.is_flush)
-        self.pid, self.cpu = _texts(_wide(batch.column("pid"))), _wide(batch.column("cpu"))
+        self.pid, self.cpu = (
+            _texts(_wide(batch.column("pid").fill_null(0))),
+            _wide(batch.column("cpu")),
+        )
         self.name = _names(batch.column("process"))
 
     def events(self) -> Iterator[Any]:

@@ -33,8 +33,7 @@ def export(
     something else, `unheld` for each column missing in the format the requests with a value there.
     Raise UsageError for a file that is there, InputError when no request is left.
     """
-    table = folder.require("requests", made_by="parse")
-    chosen = FORMATS[form]
+    chosen, table = FORMATS[form], _known_requests(folder, form)
     files = chosen.files(output)
     for path in files:
         refuse_taken(path, overwrite=overwrite)
@@ -58,6 +57,13 @@ def export(
         "unheld": survey.unheld,
         **outcome.facts,
     }
+
+
+def _known_requests(folder: TraceFolder, form: str) -> Path:
+    """Return the table; raise InputError where the trace lacks what the format cannot leave out."""
+    if form != OracleExport.name:
+        folder.require_known(what=f"export --format {form}")
+    return folder.require("requests", made_by="parse")
 
 
 def _nothing_left(outcome: Outcome, message: str) -> InputError:

@@ -27,6 +27,8 @@ USED = (*TIMES, "device", "sector", "length_bytes", "operation")
 DEFAULTS = {"role": "unknown", "depth": 1, "operation": "read"}
 """What stands in a column without a value; of other numbers 0, of flags false. Without
 operations all are taken for reads."""
+UNKNOWN_AS = "read"
+"""What an operation that is not known is written as."""
 NONE = -1
 Numbers = NDArray[np.int64]
 
@@ -118,7 +120,7 @@ class Source:
                 sector=ints(batch.column("sector")),
                 length_bytes=ints(batch.column("length_bytes")),
                 operation=codes(
-                    batch.column("operation"), lambda name: OPERATIONS.index(name or "other")
+                    batch.column("operation"), lambda name: OPERATIONS.index(name or UNKNOWN_AS)
                 ),
             )
             self._on_rows(batch.num_rows)
