@@ -7,7 +7,6 @@
  * The key of what is open is the bio. A request's own is found from the request, whose first bio it
  * is but for bios that were merged into the request's front. What was merged ends with its merge.
  */
-#include "nested_runs.h"
 #include "open_bios.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -245,17 +244,19 @@ static __always_inline void complete_request(struct request *request, __u32 devi
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(request_completed, struct request *request, int error, unsigned int bytes) {
   __u32 device = disk_of_request(request);
-  if (device) {
-    note_seen(request);
+  if (device)
     complete_request(request, device, error, bytes);
-  }
   return 0;
 }
 
+/* Completions come from interrupts, and the kernel runs no program on a CPU that is in the same
+ * one. So each has two programs, one after the other: what is still open for the second is what the
+ * first was not run for. */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(request_completed_again, struct request *request, int error, unsigned int bytes) {
   __u32 device = disk_of_request(request);
-  if (device && !was_seen(request))
+  __u64 key;
+  if (device && find_request(request, &key))
     complete_request(request, device, error, bytes);
   return 0;
 }
@@ -278,17 +279,15 @@ static __always_inline void complete_bio(struct bio *bio, __u32 device) {
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(bio_completed, struct request_queue *queue, struct bio *bio) {
   __u32 device = disk_of_bio(bio);
-  if (device) {
-    note_seen(bio);
+  if (device)
     complete_bio(bio, device);
-  }
   return 0;
 }
 
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(bio_completed_again, struct request_queue *queue, struct bio *bio) {
   __u32 device = disk_of_bio(bio);
-  if (device && !was_seen(bio))
+  if (device && find_bio(bio))
     complete_bio(bio, device);
   return 0;
 }
