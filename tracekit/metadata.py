@@ -343,6 +343,8 @@ ADVICE = {
     "ended_early": "take counts for those of a part of the time",
     "absent_files": "give these, too: their events are missing; nothing if the CPUs were offline",
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
+    "absent_actions": "of what lies between them nothing is known: give all actions, without -a",
+    "left_out_records": "give the whole text: in one of some actions lost records cannot be seen",
     "no_sequence_numbers": "the source cannot tell lost records; trust the tracer's own loss count",
     "unmatched_events": "expected at both ends of a capture; many of them mean lost records",
     "unseen_completions": "these requests have no completion and no latency: capture with blktrace"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from tests import parsed as traces
 from tests.house.tree import ROOT
 from tests.import_.examples import RECORDED
 from tests.import_.importer import Importer
@@ -98,6 +99,24 @@ def test_other_formats_of_blkparse(
         else:
             assert theirs[name].equals(ours[name]), name
     assert parsed.content["loss"]["unmatched"] == dict.fromkeys(UNMATCHED, 0)
+
+
+@needs_blkparse
+@pytest.mark.parametrize(
+    ("kept", "absent"),
+    [("QC", "D (issued)"), ("DC", "Q (queued)"), ("IDC", "Q (queued)"), ("QD", "C (completed)")],
+)
+def test_a_text_of_some_actions(read: Importer, kept: str, absent: str, tmp_path: Path) -> None:
+    # GIVEN a capture that lost nothing, of which a text has some actions only
+    lines = printed("sysbench", tmp_path).read_text().splitlines()
+    parts = (line.split() for line in lines)
+    chosen = [" ".join(part) for part in parts if len(part) > 6 and part[5] in kept]
+    # WHEN it is imported
+    said = traces.warnings(read("\n".join(chosen) + "\n"))
+    # THEN the actions that it lacks are named, and no larger buffers are advised
+    assert said["absent_actions"] == f"no event is of the action {absent}"
+    assert "those of the actions that are left out" in said["left_out_records"]
+    assert not {"lost_records", "unmatched_events"} & set(said)
 
 
 @pytest.mark.parametrize("name", ["blk_classic", "blk", "ftrace", "perf_ns", "perf"])

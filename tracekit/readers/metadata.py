@@ -245,10 +245,29 @@ def _file_doubts(facts: Facts, layout: Layout) -> list[Doubt]:
     ]
 
 
+STEPS = {"Q": "queued", "D": "issued", "C": "completed"}
+"""Actions that every whole trace of a disk has, by their letters."""
+
+
+def _absent_steps(stats: DecodeStats) -> list[str]:
+    """Return of which of the steps there is no event at all.
+
+    A volume issues nothing: there it is only told where records are missing, too.
+    """
+    counts = _named(decode.ACTIONS, stats.actions)
+    absent = [letter for letter in STEPS if not counts.get(letter)]
+    if absent == ["D"] and not stats.sequence_gaps:
+        return []
+    return [f"{letter} ({STEPS[letter]})" for letter in absent] if stats.records else []
+
+
 def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
     """Return what may be missing."""
+    absent = ", ".join(_absent_steps(stats))
     dropped, repeated = layout.dropped, stats.repeated_records
     unmatched = _named(decode.UNMATCHED, stats.unmatched)
+    counts = dict(zip(decode.ACTIONS, stats.actions, strict=True))
+    completed = f"{counts['C']:,} events of completion, {counts['D']:,} of issue"
     pairs = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
     lost = (
         f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places by their"
@@ -256,12 +275,23 @@ def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
     )
     if isinstance(layout.loss.whole_ns, int):
         lost += f", behind the first {layout.loss.whole_ns / 1e9:,.3f} s, of some CPUs"
+    left_out = (
+        f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places by their"
+        " numbers: those of the actions that are left out, and lost ones, if any"
+    )
+    is_filtered = bool(absent) and not dropped
     unnumbered = "the records carry no numbers: lost ones cannot be seen in them"
     given_up = f"{stats.evicted:,} requests were given up as never completing"
     return [
-        ("lost_records", stats.lost_records + dropped, lost),
+        ("absent_actions", absent, f"no event is of the action {absent}"),
+        ("left_out_records", is_filtered and stats.lost_records, left_out),
+        ("lost_records", not is_filtered and stats.lost_records + dropped, lost),
         ("no_sequence_numbers", stats.numbered_records == 0, unnumbered),
-        ("unmatched_events", unmatched, f"events without their partner: {pairs}"),
+        (
+            "unmatched_events",
+            unmatched and not absent,
+            f"{completed}; without their partner: {pairs}",
+        ),
         ("window_full", stats.evicted, given_up),
         ("repeated_records", repeated, f"{repeated:,} records have a number that was there before"),
     ]
