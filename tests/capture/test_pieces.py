@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tests.decode.records import Event
+from tests.recipes.three_roles import loop_disk
 from tracekit.capture.live import LiveLine, Watch
 from tracekit.readers.blktrace import parse
 
@@ -112,6 +114,41 @@ def test_a_slow_request_asks_for_what_was_before_it(disk: Disk, tmp_path: Path) 
     assert places(disk, tmp_path / "trace1-0001", tmp_path)[0] == 0
 
 
+@pytest.fixture
+def inner(disk: Disk) -> Iterator[str]:
+    """Return a loop device in a file of the disk: it stands still while the disk is frozen."""
+    image = disk.point / "inner"
+    with loop_disk(image, 8 << 20) as device:
+        image.chmod(0o600)
+        yield device
+
+
+def test_a_stall_longer_than_what_is_kept_is_kept_whole(
+    disk: Disk, inner: str, tmp_path: Path
+) -> None:
+    # GIVEN a capture that keeps half a second, and writes of which one takes three times as long
+    write = f"dd if=/dev/zero of={inner} bs=4k count=10 oflag=direct conv=notrunc status=none"
+    freeze = f"fsfreeze -f {disk.point}; (sleep 1.5; fsfreeze -u {disk.point}) &"
+    script = f"{write}; {freeze} {write} seek=10; wait; sleep 0.2"
+    options = ("--last", "500ms", "--slower", "1s")
+    try:
+        machine.run_capture(
+            inner, "-o", tmp_path / "trace", *TRACER, *options, "--", "sh", "-c", script
+        )
+    finally:
+        subprocess.run(["fsfreeze", "-u", disk.point], check=False, capture_output=True)
+    # THEN the piece has it from its beginning, and what was before
+    trace, _ = parse([tmp_path / "trace-0001"], tmp_path / "parsed")
+    rows = traces.requests(trace).sort_by("queue_ns").to_pylist()
+    rows = [row for row in rows if row["operation"] == "write"]
+    slow = [
+        row for row in rows if row["complete_ns"] and row["complete_ns"] - row["queue_ns"] > 1e9
+    ]
+    assert [row["sector"] for row in slow] == [80]
+    before = [row["sector"] for row in rows if row["queue_ns"] < slow[0]["queue_ns"]]
+    assert before == [8 * place for place in range(10)]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -144,6 +181,40 @@ def test_latencies_are_from_an_issue_to_its_completion() -> None:
     assert watch.pair() == 1000
     assert watch.p99_ns() == int(np.percentile([300, 1000], 99))
     assert (watch.pair(), watch.p99_ns()) == (0, None)
+
+
+def test_requests_of_one_place_end_in_their_order() -> None:
+    # GIVEN requests of one place that overlap, one of them requeued, and a completion of none
+    watch = Watch()
+    watch.see(event(8, 50, 8) + event(7, 100, 8) + event(7, 200, 8) + event(8, 300, 8))
+    watch.see(event(7, 350, 8) + event(8, 400, 8) + event(7, 500, 16) + event(6, 600, 16))
+    # THEN only the last is open
+    assert watch.pair() == 200
+    assert watch.oldest_ns == 100
+    assert (watch.pair(), watch.oldest_ns) == (0, 350)
+
+
+def test_a_completion_may_be_seen_before_its_issue_once() -> None:
+    watch = Watch()
+    watch.see(event(8, 150, 8) + event(8, 160, 16))
+    assert (watch.pair(), watch.oldest_ns) == (0, None)
+    watch.see(event(7, 100, 8))
+    assert watch.pair() == 50
+    watch.see(event(7, 155, 16))
+    assert (watch.pair(), watch.oldest_ns) == (0, 155)
+
+
+def test_what_cannot_be_known_to_be_open_is_given_up() -> None:
+    # GIVEN three issues, and that the kernel had one in flight when the last was issued
+    watch = Watch()
+    watch.see(event(7, 100, 8) + event(7, 200, 16) + event(7, 300, 24))
+    assert watch.pair() == 0
+    watch.give_up(1, before_ns=300)
+    assert (watch.pair(), watch.oldest_ns) == (0, 200)
+    # WHEN records are lost
+    watch.see(event(7, 350, 32) + b"CPU:0 [LOST 3 EVENTS]\n" + event(7, 400, 40))
+    # THEN what was issued before may have ended
+    assert (watch.pair(), watch.oldest_ns) == (0, 400)
 
 
 def test_the_line_has_rates_latency_and_losses(disk: Disk) -> None:

@@ -321,7 +321,8 @@ def capture(
 
     `max_size` ends the recording, not the command. `rotate`, a size or a time, writes a capture of
     each piece, OUTPUT-0001 and so on, of which `max_size` keeps the newest. `last` keeps only so
-    much, and writes it at the end, at a SIGUSR1, or when a request takes longer than `slower`.
+    much, and as much before the oldest request in it, and writes it at the end, at a SIGUSR1, or
+    when a request takes longer than `slower`.
 
     `quiet` keeps the command's output off stdout; `untraced` runs it untraced before, to measure
     what tracing costs; `buffer` is the kernel's of each CPU. Needs root, whose rights the command

@@ -31,6 +31,8 @@ PARTS = 8
 """The last minutes are kept in so many parts and one: the oldest goes as a whole."""
 LEAST_PAUSE_S = 1.0
 """Between two dumps of which a slow request is the reason."""
+LATE_NS = 1_000_000
+"""The kernel counts a request as in flight a moment after its issue is recorded."""
 FINISH_S = 600.0
 
 
@@ -62,6 +64,8 @@ class _Segment:
     """Losses until then."""
     began_s: float
     ended_s: float = math.inf
+    oldest_s: float = math.inf
+    """When the oldest request was issued that was open in it, or ended."""
     paths: list[Path] = field(default_factory=list)
 
     @property
@@ -87,7 +91,7 @@ class Pieces:
         self._segments: list[_Segment] = []
         self._dumped_s = -math.inf
         self._writers: list[tuple[Path, subprocess.Popen[str]]] = []
-        self._is_asked = False
+        self._is_asked = self._is_slow = False
         self._current_bytes = 0
         self._number = 0
 
@@ -121,14 +125,27 @@ class Pieces:
                 self._segments = self._segments[-1:]
                 self._drop_pieces()
             return
-        slowest_ns = self._watch.pair() if self._watch else 0
-        is_slow = keeping.slow_ns is not None and slowest_ns >= keeping.slow_ns
-        if self._is_asked or (is_slow and now_s >= self._dumped_s + LEAST_PAUSE_S):
-            self._is_asked, self._dumped_s = False, now_s
+        if self._watch is not None:
+            self._watch_requests(self._watch)
+        if self._is_asked or (self._is_slow and now_s >= self._dumped_s + LEAST_PAUSE_S):
+            self._is_asked, self._is_slow, self._dumped_s = False, False, now_s
             self._write(self._cut())
-        elif age_s >= keeping.last_s / PARTS or self._current_bytes >= keeping.most_bytes / PARTS:
+        elif self._current_bytes and (
+            age_s >= keeping.last_s / PARTS or self._current_bytes >= keeping.most_bytes / PARTS
+        ):
             self._cut()
         self._drop_segments(now_s)
+
+    def _watch_requests(self, watch: Watch) -> None:
+        """Find which requests ended, whether one was slow, and how old the oldest is."""
+        slowest_ns, slow_ns, current = watch.pair(), self._keeping.slow_ns, self._segments[-1]
+        self._is_slow |= slow_ns is not None and slowest_ns >= slow_ns
+        readings = [one.reading for one in current.begin if isinstance(one, CountersRead)]
+        if readings and len(readings) == len(current.begin):
+            before_ns = min(one.before_ns for one in readings) - LATE_NS
+            watch.give_up(sum(one.in_flight for one in readings), before_ns=before_ns)
+        if watch.oldest_ns is not None:
+            current.oldest_s = min(current.oldest_s, watch.oldest_ns / 1e9)
 
     def _cut(self) -> list[CountersRead | str]:
         """End the segment and begin the next; return the disks' counters at its end."""
@@ -142,13 +159,23 @@ class Pieces:
 
     def _drop_segments(self, now_s: float) -> None:
         """Delete what is older than is to be kept, or more."""
-        keeping = self._keeping
-        oldest_s = now_s - (keeping.last_s or math.inf)
+        keeping, first_s = self._keeping, self._kept_from_s(now_s)
         while len(self._segments) > 1 and (
-            self._segments[0].ended_s < oldest_s or self.kept_bytes > keeping.most_bytes
+            self._segments[0].ended_s < first_s or self.kept_bytes > keeping.most_bytes
         ):
             for path in self._segments.pop(0).paths:
                 path.unlink()
+
+    def _kept_from_s(self, now_s: float) -> float:
+        """Return from when on all is kept: requests that are open, or ended just now, whole.
+
+        What was before the oldest of these is kept for as long a time as without them.
+        """
+        if self._is_slow or self._keeping.last_s is None:
+            return -math.inf
+        last_s = self._keeping.last_s
+        recent = (one for one in self._segments if one.ended_s >= now_s - last_s)
+        return min(now_s, *(one.oldest_s for one in recent)) - last_s
 
     def _write(self, end: list[CountersRead | str]) -> None:
         """Make a piece of the segments but the current one, and have it finished."""

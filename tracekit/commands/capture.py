@@ -65,7 +65,8 @@ CLASS = DevicesAndCommand
         metavar="SIZE|TIME",
     ),
     last=option(
-        "Keep only the last 10min, or so; written at the end and at a SIGUSR1, as OUTPUT-0001, ...",
+        "Keep only the last 10min, or so, and that much before the requests in it began; written at"
+        " the end and at a SIGUSR1, as OUTPUT-0001, ... --max-size is the most that is kept.",
         metavar="TIME",
     ),
     slower=option("With --last: write it when a request takes longer.", metavar="TIME"),
