@@ -1,5 +1,6 @@
 """Captures in pieces: each whole in itself, together all; the last minutes; a size not passed."""
 
+import shutil
 import signal
 import subprocess
 import time
@@ -56,6 +57,21 @@ def test_pieces_of_a_capture_are_the_whole(disk: Disk, tmp_path: Path) -> None:
     found = [place for piece in pieces for place in places(disk, piece, tmp_path)]
     assert found == list(range(8 * 60))
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_processes_that_ended_before_their_piece_have_names(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN programs that run for a moment only, some of them just before a cut
+    for turn in range(12):
+        (tmp_path / f"reader{turn}").symlink_to(shutil.which("dd") or "dd")
+    read = f"if={disk.device}p3 of=/dev/null bs=4k count=20 iflag=direct status=none"
+    script = f"for i in $(seq 0 11); do {tmp_path}/reader$i {read}; sleep 0.05; done"
+    options = ("--rotate", "200ms", "--names", "0")
+    disk.capture(tmp_path / "trace", *TRACER, *options, command=("sh", "-c", script))
+    # THEN each is named in its piece
+    found = set[str]()
+    for piece in (*tmp_path.glob("trace-*"), tmp_path / "trace"):
+        found |= {*machine.read_layout(piece)["processes"].values()}
+    assert found >= {f"reader{turn}" for turn in range(12)}
 
 
 def test_the_newest_pieces_are_kept(disk: Disk, tmp_path: Path) -> None:

@@ -99,7 +99,12 @@ class BlkTracer:
         self.cut()
 
     def cut(self) -> list[Path]:
-        """Let what comes next go into new files; return those that are whole."""
+        """Let what comes next go into new files; return those that are whole.
+
+        The names of processes in these are kept by then.
+        """
+        if self._spools:
+            self._note_names()
         self._cuts += 1
         new: dict[int, Spool] = {}
         try:
