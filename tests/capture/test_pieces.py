@@ -74,6 +74,21 @@ def test_processes_that_ended_before_their_piece_have_names(disk: Disk, tmp_path
     assert found >= {f"reader{turn}" for turn in range(12)}
 
 
+def test_the_end_says_what_was_lost_in_all_pieces(disk: Disk, tmp_path: Path) -> None:
+    # GIVEN a capture that stands still in its first piece while more happens than fits
+    read = f"dd if={disk.device}p3 of=/dev/null bs=512 iflag=direct status=none"
+    script = f"kill -STOP $PPID; {read}; {read}; kill -CONT $PPID; sleep 1"
+    options = ("--rotate", "500ms", "--buffer", "1MiB", "--names", "0")
+    done = disk.capture(tmp_path / "trace", *TRACER, *options, command=("sh", "-c", script))
+    # THEN the last line and a note have the loss, which is in the first piece only
+    pieces = [tmp_path / "trace-0001", tmp_path / "trace"]
+    lost, rest = (machine.read_layout(piece)["loss"]["overrun"] for piece in pieces)
+    assert lost > 0
+    assert rest == 0
+    assert f", {lost:,} lost (tracefs-blk)" in done.stderr
+    assert f"{lost:,} records were lost in trace-0001" in done.stderr
+
+
 def test_the_newest_pieces_are_kept(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a folder of somebody with the name that the first piece would have
     mine = tmp_path / "trace-0001" / "mine"

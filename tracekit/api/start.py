@@ -418,6 +418,7 @@ def _captured(captured: Captured, output: Path) -> Capture:
         "overrun": kept.overrun,
         "dropped": kept.dropped,
         "dropped_by_disk": dict(kept.disks_dropped),
+        "lost_in_pieces": kept.lost_in_pieces,
         "foreign_bytes": kept.foreign_bytes,
         "missed_at_most": kept.missed_at_most,
         "duration_ns": round(captured.duration_s * 1e9),

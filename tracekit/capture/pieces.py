@@ -73,6 +73,16 @@ class _Segment:
         return sum(path.stat().st_size for path in self.paths)
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """A piece that another process writes."""
+
+    path: Path
+    lost: int
+    """Records lost while it was recorded."""
+    writer: subprocess.Popen[str]
+
+
 class Pieces:
     """The segments of a recording, and the pieces that were made of them."""
 
@@ -90,7 +100,7 @@ class Pieces:
         self._disks, self._keeping, self._watch = disks, keeping, watch
         self._segments: list[_Segment] = []
         self._dumped_s = -math.inf
-        self._writers: list[tuple[Path, subprocess.Popen[str]]] = []
+        self._pieces: list[_Piece] = []
         self._is_asked = self._is_slow = False
         self._current_bytes = 0
         self._number = 0
@@ -194,7 +204,8 @@ class Pieces:
             for path in (path for one in segments for path in one.paths):
                 path.unlink()
         counters = counters_of(self._disks, begin=segments[0].begin, end=end)
-        manifest = self._manifest_of(name, counters, _between(segments[0].lost, current.lost))
+        lost = _between(segments[0].lost, current.lost)
+        manifest = self._manifest_of(name, counters, lost)
         took_s = current.began_s - segments[0].began_s
         manifest.names_s = min(manifest.names_s, max(LEAST_LOOK_S, took_s / LOOK_PART))
         manifest.save_in(folder)
@@ -202,7 +213,7 @@ class Pieces:
         words, pipe = ("capture", "--recover", str(folder)), subprocess.PIPE
         options = {"stdout": pipe, "stderr": pipe, "text": True, "start_new_session": True}
         writer = start_tracekit(*words, **options)
-        self._writers.append((name, writer))
+        self._pieces.append(_Piece(name, sum(lost.values()), writer))
 
     def _new_piece(self) -> tuple[Path, Path]:
         """Return a name that nothing has yet, and its unfinished folder."""
@@ -235,7 +246,12 @@ class Pieces:
 
     def _finished(self) -> list[Path]:
         """Return the pieces that are written and there: what else has such a name is not ours."""
-        return [name for name, one in self._writers if one.poll() == 0 and name.is_dir()]
+        return [one.path for one in self._pieces if one.writer.poll() == 0 and one.path.is_dir()]
+
+    @property
+    def lost(self) -> int:
+        """Records that were lost in pieces one behind the other, and are not in the rest's."""
+        return 0 if self._keeping.last_s is not None else sum(one.lost for one in self._pieces)
 
     def rest(self, end: list[CountersRead | str]) -> tuple[dict[str, int], list[DiskCounters]]:
         """Return losses and counters of what is left at the end, once the source has stopped."""
@@ -246,10 +262,12 @@ class Pieces:
     def finish(self) -> list[str]:
         """Wait until the pieces are written; return what there is to say about them."""
         notes = []
-        for name, writer in self._writers:
-            _, talk = writer.communicate(timeout=FINISH_S)
-            if writer.returncode:
-                notes.append(f"{name} is not finished: {talk.strip()}")
+        for one in self._pieces:
+            _, talk = one.writer.communicate(timeout=FINISH_S)
+            if one.writer.returncode:
+                notes.append(f"{one.path} is not finished: {talk.strip()}")
+            if one.lost:
+                notes.append(f"{one.lost:,} records were lost in {one.path.name}")
         if self._keeping.last_s is None:
             self._drop_pieces()
         done = [name.name for name in self._finished()]

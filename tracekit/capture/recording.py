@@ -305,6 +305,8 @@ class CaptureFiles:
     """Ids of the control groups in the records."""
     whole_ns: int | None = None
     """From when on, after the first record, records of some CPUs found no space; None: never."""
+    lost_in_pieces: int = 0
+    """Records lost in pieces that were written before, one behind the other."""
     disks_dropped: tuple[tuple[str, int], ...] = ()
     """What `dropped` is made of, disk and count, where the source has a buffer for each disk."""
 

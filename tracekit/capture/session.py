@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -225,7 +225,8 @@ def _written(recorded: Written, run: Run, output: Path) -> CaptureFiles:
     with suppress(OSError):  # a full disk: what was saved at first will do
         run.unfinished.save(run.manifest)
     try:
-        return run.unfinished.finish(recorded, run.manifest, output=output)
+        kept = run.unfinished.finish(recorded, run.manifest, output=output)
+        return replace(kept, lost_in_pieces=run.pieces.lost) if run.pieces else kept
     except (PartialError, NothingRecordedError) as error:
         raise PartialError(
             f"{run.failure or 'recording ended'}; {error}",

@@ -207,7 +207,8 @@ def _print(done: Mapping[str, Any], output: Path, *, as_json: bool, err: bool) -
         return
     options.say(
         f"{output}: {done['records']:,} records in {len(done['files'])} files,"
-        f" {done['duration_ns'] / 1e9:.1f} s, {done['overrun'] + done['dropped']:,} lost"
+        f" {done['duration_ns'] / 1e9:.1f} s,"
+        f" {done['overrun'] + done['dropped'] + done['lost_in_pieces']:,} lost"
         f" ({done['source']})",
         err=err,
     )
