@@ -73,12 +73,21 @@ class CaptureSummary(Record):
     overhead: dict[str, Any] | UnsetType = UNSET
     records: Count = 0
     own_pid: int | UnsetType = UNSET
+    piece: Count | UnsetType = UNSET
+    """Its number among those of a recording, one behind the other, from 1."""
     own_requests: Count = 0
     foreign_bytes: Count = 0
     dropped_by_disk: dict[str, int] | UnsetType = UNSET
     missed_at_most: Count | UnsetType = UNSET
     names: NameSummary | UnsetType = UNSET
     lab: dict[str, Any] | UnsetType = UNSET
+
+
+class Origin(Record):
+    """Of `capture`, what says whether captures are pieces of one recording."""
+
+    own_pid: int | UnsetType = UNSET
+    piece: Count | UnsetType = UNSET
 
 
 class Layout(Record):
@@ -94,6 +103,7 @@ class Layout(Record):
     kernel: str | None = None
     """Release of the kernel that was captured."""
     counters: list[DiskCounters] = msgspec.field(default_factory=list)
+    capture: Origin = msgspec.field(default_factory=Origin)
     doubts: list[str] = msgspec.field(default_factory=list)
     """What whoever made it could not find out, and what to do about it."""
 

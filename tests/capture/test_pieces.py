@@ -57,6 +57,11 @@ def test_pieces_of_a_capture_are_the_whole(disk: Disk, tmp_path: Path) -> None:
     found = [place for piece in pieces for place in places(disk, piece, tmp_path)]
     assert found == list(range(8 * 60))
     assert not list(tmp_path.glob("*.unfinished"))
+    # AND read as one they have what the kernel counted from the first to the last
+    loss = parse(pieces, tmp_path / "parsed")[0].content["loss"]["unseen"]
+    counted = sum(row["counted"] for row in loss["disks"] if row["kind"] == "write")
+    assert (loss["at_least"], loss["not_measured"]) == (0, [])
+    assert counted >= 8 * 60
 
 
 def test_processes_that_ended_before_their_piece_have_names(disk: Disk, tmp_path: Path) -> None:

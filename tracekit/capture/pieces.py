@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from tracekit.capture.blk_tracer import NAMES, BlkTracer
@@ -231,7 +231,14 @@ class Pieces:
     ) -> Manifest:
         layout = self._manifest.layout | {"counters": to_builtins(counters)}
         recorded = {**lost, "clock_to_wall_ns": self._manifest.recorded["clock_to_wall_ns"]}
-        return replace(self._manifest, output=name.name, layout=layout, recorded=recorded)
+        summary = replace(self._manifest.summary, piece=self._piece_number())
+        return replace(
+            self._manifest, output=name.name, layout=layout, recorded=recorded, summary=summary
+        )
+
+    def _piece_number(self) -> int | UnsetType:
+        """Return the number of the next piece; those of `--last` are not one behind the other."""
+        return UNSET if self._keeping.last_s is not None else len(self._pieces) + 1
 
     def _drop_pieces(self) -> None:
         """Delete the oldest finished pieces of more than is to be kept."""
@@ -256,6 +263,7 @@ class Pieces:
     def rest(self, end: list[CountersRead | str]) -> tuple[dict[str, int], list[DiskCounters]]:
         """Return losses and counters of what is left at the end, once the source has stopped."""
         first = self._segments[0]
+        self._manifest.summary.piece = self._piece_number()
         lost = _between(first.lost, self._source.losses())
         return lost, counters_of(self._disks, begin=first.begin, end=end)
 

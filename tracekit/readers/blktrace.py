@@ -148,7 +148,8 @@ def parse(
                 feeds, layout, table=folder / "requests.parquet", options=options, on_bytes=on_bytes
             )
         info = _info(facts, tally, layout, options)
-        if file := file_beside(inputs, MAP_NAME):
+        # Of pieces, which all know the beginning, the last one looked last.
+        if file := file_beside(inputs[::-1], MAP_NAME):
             table = with_trace_times(read_map(file, info.devices), info.clock.wall_ns)
             write_table(folder / MAP_NAME, table)
         write_info(folder, info)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tracekit.errors import InputError
 from tracekit.layout import Layout, read_layout
+from tracekit.readers.joined_layouts import joined
 from tracekit.safe_open import check_inside
 
 STANDARD_INPUT = Path("-")
@@ -91,9 +92,13 @@ def _reject_same(files: Sequence[Path]) -> None:
 
 
 def layout_of(inputs: Sequence[Path], given: Path | None) -> Layout:
-    """Return the layout in the given file, else in the one beside the inputs, else an empty one."""
-    file = given or file_beside(inputs, LAYOUT_NAME)
-    return read_layout(file) if file else Layout()
+    """Return the layout in the given file, else what those beside the inputs say together."""
+    if given is not None:
+        return read_layout(given)
+    named = [path for path in inputs if path != STANDARD_INPUT]
+    folders = {(path if path.is_dir() else path.parent).resolve(): path for path in named}
+    files = [_file_with(path, LAYOUT_NAME) for path in folders.values()]
+    return joined([read_layout(file) if file else Layout() for file in files] or [Layout()])
 
 
 def file_beside(inputs: Sequence[Path], name: str) -> Path | None:
