@@ -1,4 +1,6 @@
 /* Completion, whole and in part, and the end of rows that never complete. */
+#include <errno.h>
+
 #include "read/event.h"
 
 /* All sectors of the row's request have been transferred. */
@@ -13,6 +15,14 @@ static void finish_part(struct pairing *pairing, const struct event *event, uint
   end_request_of_row(pairing, request->row, index);
 }
 
+/* An I/O that failed before it had a request, as one that must not wait does where all requests are
+ * taken: the device did not get it, and the kernel does not count it. */
+static bool had_no_request(const struct pairing *pairing, const struct event *event,
+                           const struct open_request *request) {
+  return event->record->error && request->state == REQUEST_QUEUED &&
+         pairing->devices[event->device].has_requests;
+}
+
 /* The whole request is transferred: ends it and all that was merged into it. */
 static void finish(struct pairing *pairing, const struct event *event, uint32_t index) {
   uint32_t child = requests_at(&pairing->requests, index)->first_child;
@@ -23,7 +33,7 @@ static void finish(struct pairing *pairing, const struct event *event, uint32_t 
   }
   struct open_request *request = requests_at(&pairing->requests, index);
   request->first_child = request->last_child = NO_REQUEST;
-  if (!request->has_closing_flush)
+  if (!request->has_closing_flush && !had_no_request(pairing, event, request))
     count_request(pairing, event);
   if (request->has_closing_flush && request->row != NO_ROW) {
     struct row *row = rows_at(&pairing->rows, request->row);
@@ -72,10 +82,10 @@ static int finish_prefix(struct pairing *pairing, const struct event *event, uin
 
 /* Finds what a completion of `event->sectors` at its place completes: an issued request of just
  * that length, a longer one in part; or one that was never issued, as on devices without requests
- * (dm, md) or if the issue was lost. */
+ * (dm, md) or if the issue was lost. What had to wait and must not had no request. */
 static uint32_t find(struct pairing *pairing, const struct event *event) {
-  static const uint8_t states[] = {REQUEST_ISSUED, REQUEST_WAITING};
-  for (unsigned i = 0; i < sizeof(states); i++) {
+  static const uint8_t states[] = {REQUEST_QUEUED, REQUEST_ISSUED, REQUEST_WAITING};
+  for (unsigned i = error_of(event->record) != -EAGAIN; i < sizeof(states); i++) {
     struct request_key key = event_key(event, states[i]);
     uint32_t index = requests_find(&pairing->requests, &key);
     if (index != NO_REQUEST)

@@ -42,6 +42,7 @@ int getrq_event(struct pairing *pairing, const struct event *event) {
     return -ENOMEM;
   struct open_request *request = requests_at(&pairing->requests, index);
   struct row *row = row_of(pairing, request);
+  pairing->devices[event->device].has_requests = true;
   request->state = REQUEST_ALLOCATED;
   if (row)
     event_stamp(&row->getrq_ns, event->time_ns);
@@ -162,6 +163,7 @@ int issue_event(struct pairing *pairing, const struct event *event) {
     return -ENOMEM;
   struct open_request *request = requests_at(&pairing->requests, index);
   struct row *row = row_of(pairing, request);
+  pairing->devices[event->device].has_requests = true;
   request->state = REQUEST_ISSUED;
   request->has_closing_flush = row && has_closing_flush(row, event->record);
 

@@ -1,5 +1,4 @@
-/* Pairs the events of a capture into one row for each queued I/O. The rule: docs/design.md, "One
- * row a request". */
+/* Pairs events into one row for each queued I/O: docs/design.md, "One row a request". */
 #ifndef TRACEKIT_READ_PAIR_H
 #define TRACEKIT_READ_PAIR_H
 
@@ -64,6 +63,7 @@ struct device {
   uint32_t number;                  /* major << 20 | minor */
   int32_t name;                     /* index into device_names */
   int32_t open;                     /* queued and not complete */
+  bool has_requests;                /* I/Os become requests: not of dm, md and such */
   uint32_t first_flush, last_flush; /* open empty flushes, oldest first; NO_REQUEST when none */
   int64_t completed[COUNTED_END];   /* requests, see struct watch */
   int64_t at_edge[COUNTED_END];     /* that may be or not be between the readings */

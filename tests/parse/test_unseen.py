@@ -175,6 +175,30 @@ def test_requests_that_were_under_way_when_recording_began_count(tmp_path: Path)
     assert (found["write"]["at_least"], found["write"]["at_most"]) == (0, 0)
 
 
+REFUSED = "400000000 Q R 8+8\n400002000 C R 8+8 error=-11\n"
+UNDER_WAY = """
+    399000000 Q R 8+8
+    399000100 G R 8+8
+    399000200 D R 8+8
+    401000000 C R 8+8
+"""
+"""Another read of the same place."""
+WITHOUT_REQUESTS = "410000000 Q R 8+8\n410002000 C R 8+8\n"
+
+
+@pytest.mark.parametrize(("lines", "counted"), [(READS, 2), (UNDER_WAY, 1), (WITHOUT_REQUESTS, 2)])
+def test_an_io_that_failed_before_it_had_a_request_is_not_counted(
+    tmp_path: Path, lines: str, counted: int
+) -> None:
+    # GIVEN a read that was not to wait for a request; of a device without requests all end so
+    folder = parsed(tmp_path, lines + REFUSED, counters({"read": counted}))
+    # THEN it has its row, and the record has as many as the kernel counted
+    rows = traces.requests(folder).to_pylist()
+    assert [row["issue_ns"] for row in rows if row["error"] == -11] == [None]
+    (row,) = unseen_of(folder)["disks"]
+    assert (row["recorded"], row["at_least"], row["at_most"]) == (counted, 0, 0)
+
+
 def test_each_disk_has_its_own(tmp_path: Path) -> None:
     # GIVEN two disks, of which the second has no event in the record at all
     entries = counters({"read": 2}), counters({"read": 7, "write": 5}, "loop1")
