@@ -28,7 +28,7 @@ int file_recorder_take(struct file_recorder *recorder, int wait_ms);
 bool file_recorder_is_over(const struct file_recorder *recorder);
 
 /* Ends recording; writes what is left, and what was lost, as the last of it if the recording is
- * whole. Returns 0 or -errno. */
+ * whole, that is, to the end of all threads. Returns 0 or -errno. */
 int file_recorder_end(struct file_recorder *recorder, bool is_whole);
 
 /* NULL is fine. */

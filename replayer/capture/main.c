@@ -100,14 +100,16 @@ static int record_files_until_end(struct file_recorder *recorder, unsigned long 
     return failed("the BPF programs cannot be attached", status);
   if (puts("recording") < 0 || fflush(stdout))
     return failed("the start cannot be answered", -errno);
-  bool is_over = false;
-  while (status == 0 && !is_asked_to_end && !is_over) {
+  bool is_over = false, is_left = false;
+  while (status == 0 && !is_asked_to_end && !is_over && !is_left) {
     status = file_recorder_take(recorder, POLL_MS);
-    is_over = has_ended(STDIN_FILENO) || file_recorder_is_over(recorder);
+    is_left = has_ended(STDIN_FILENO);
+    is_over = file_recorder_is_over(recorder);
   }
+  /* Where the capture left before its command, nobody knows what that did afterwards. */
   int ended = file_recorder_end(recorder, is_over);
   status = status ? status : ended;
-  status = status || is_over ? status : -EINTR;
+  status = status || is_over || is_left ? status : -EINTR;
   return status ? failed("what the kernel recorded cannot be written", status) : EXIT_SUCCESS;
 }
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from tracekit.capture import bpf
 from tracekit.capture.command import Ran, Stop, failure_of, run, signals_held
 from tracekit.capture.file_source import FileSource, Job, Recorded, space_left, why_full
 from tracekit.capture.programs import PROBE_S, Program, probe_failure
+from tracekit.capture.unfinished import LOG_NAME
 from tracekit.helper_programs import run_helper
 from tracekit.invoking_user import popen_options
 
@@ -92,9 +92,9 @@ class Recorder:
     def __init__(self, raw: Path) -> None:
         """Prepare to record this process's next child into the file `raw`, not made yet."""
         self._raw = raw
-        self._folder = tempfile.TemporaryDirectory(prefix="tracekit-bpf-")
-        log = Path(self._folder.name) / "bpf.log"
-        self._program = Program(bpf.PROGRAM, log, remedy=bpf.REMEDY, noise=bpf.NOISE)
+        self._program = Program(
+            bpf.PROGRAM, raw.with_name(LOG_NAME), remedy=bpf.REMEDY, noise=bpf.NOISE
+        )
         self._failure: str | None = None
 
     def start(self) -> None:
@@ -123,4 +123,3 @@ class Recorder:
     def close(self) -> None:
         """End it, whatever state it is in."""
         self._program.close()
-        self._folder.cleanup()

@@ -306,6 +306,12 @@ class FileCapture:
         """Return how the command ended, negative for a signal; None where nobody saw it."""
         return self.done.ran.exit_status if self.done.ran else None
 
+    @property
+    def stopped_by(self) -> str | None:
+        """Return what ended the recording before the command."""
+        was_killed = self.done.ran is None and self.decoded.stats["endless"]
+        return WHY_KILLED if was_killed else self.done.stopped_by
+
 
 def lost_calls(stats: Mapping[str, Any]) -> str:
     """Say how many calls were lost, by the counts of a decoder."""
@@ -368,6 +374,7 @@ class FileSummary(Record, kw_only=True):
     exit_status: int | None
     """None: the capture was killed, and nobody saw the end of the command."""
     stopped_by: str | None
+    """The signal that ended it early, or that the capture was killed before its command ended."""
     overhead: Overhead
 
 
@@ -387,7 +394,7 @@ def _summary(found: FileCapture, options: FileOptions) -> FileSummary:
         below=None if hides or options.below is None else str(options.below),
         hashed_names=hides,
         exit_status=found.exit_status,
-        stopped_by=found.done.stopped_by,
+        stopped_by=found.stopped_by,
         overhead=overhead,
     )
 

@@ -32,8 +32,9 @@ from tracekit.store import left_behind, new_folder, write_json
 
 SUFFIX = ".unfinished"
 MANIFEST = "capture.json"
-RAW_NAME, START_NAME = "calls.raw", "start.json"
-"""Of file operations: what a source writes, and what was known before the command began."""
+RAW_NAME, START_NAME, LOG_NAME = "calls.raw", "start.json", "source.log"
+"""Of file operations: what a source writes, what was known before, and what its program says."""
+OF_FILES = (RAW_NAME, START_NAME, LOG_NAME)
 FILES_MANIFEST = "file-capture.json"
 """Of file operations: versions that do not know these leave the folder as it is."""
 INDEX = Path("/var/lib/tracekit/unfinished")
@@ -212,7 +213,7 @@ def remove_blank(path: Path) -> bool:
         return False
     found = _locked(path)
     try:
-        for part in (*left_behind(path / FILES_MANIFEST), path / RAW_NAME, path / START_NAME):
+        for part in (*left_behind(path / FILES_MANIFEST), *(path / name for name in OF_FILES)):
             part.unlink(missing_ok=True)
         path.rmdir()
     except OSError:
