@@ -35,8 +35,8 @@ Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
     "blkparse", "blk", "perf", "ftrace", "octf", "vscsi1", "vscsi2", "oracleGeneral", "blkreplay",
     "msr", "spc", "alibaba", "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3",
-    "biosnoop", "iosnoop", "lackey", "perf-mem", "perf-mem-report", "gem5-packets", "gem5",
-    "ramulator", "ramulator-cpu",
+    "biosnoop", "iosnoop", "xperf", "dtrace-iosnoop", "lackey", "perf-mem", "perf-mem-report",
+    "gem5-packets", "gem5", "ramulator", "ramulator-cpu",
 ]  # fmt: skip
 Join = Literal["refuse", "sequence", "overlay"]
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,10 @@ from tracekit.readers.text import (
     OPERATIONS,
     READ_OR_WRITE,
     BadLines,
-    PatternFormat,
     TextFormat,
     column_kinds,
 )
+from tracekit.readers.tool_texts import BIOSNOOP, DTRACE, IOSNOOP, XPERF, dtrace_iosnoop
 from tracekit.readers.units import Columns, ImportOptions, Units
 
 
@@ -101,90 +100,6 @@ BLKREPLAY = _text(
     "s sectors sectors",
     LETTERS,
     delimiter=";",
-)
-
-KINDS = {"d": "discard", "de": "discard", "r": "read", "w": "write", "f": "flush", "n": "other"}
-BIOSNOOP_FLAGS = ["".join(flags) for flags in product(("", "f"), ("", "a"), ("", "s"), ("", "m"))]
-BIOSNOOP_OPERATIONS = {
-    before + kind + flags: "readahead" if kind == "r" and "a" in flags else name
-    for before in ("", "f")
-    for kind, name in KINDS.items()
-    for flags in BIOSNOOP_FLAGS
-} | {f"fn{flags}": "flush" for flags in BIOSNOOP_FLAGS}
-"""R and W of older versions, and the kernel's rwbs letters of newer ones."""
-
-
-@dataclass(frozen=True)
-class Biosnoop(PatternFormat):
-    """Lines of biosnoop, of which the header names the columns."""
-
-    def is_request(self, line: str) -> bool:
-        """Say whether a line that is no good one begins with a time."""
-        return bool(re.match(r"\s*[0-9]+\.[0-9]+\s", line))
-
-    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
-        """Decode whole lines; times become those at which the requests began."""
-        columns = super().decode(block, lines)
-        if columns is None:
-            return None
-        numbers = dict(columns.numbers)
-        waited = numbers.pop("queue")
-        spans = numbers["response"] + np.maximum(waited, 0)
-        numbers["response"] = spans
-        numbers["time"] = numbers["time"] - spans
-        return replace(columns, numbers=numbers)
-
-
-BIOSNOOP = Biosnoop(
-    "biosnoop",
-    column_kinds(
-        "time:point process:word pid device:word op offset:int? length queue:decimal?"
-        " response:decimal"
-    ),
-    Units.of("s sectors bytes ms"),
-    BIOSNOOP_OPERATIONS,
-    delimiter=text.SEPARATOR,
-    passed=r"^(?:\s*TIME\(s\)|\^C|Tracing )",
-    pattern=r"^(?P<time>[0-9]{1,18}\.[0-9]{1,9})\s+(?P<process>[^\s].*?)\s+(?P<pid>[0-9]{1,18})\s+"
-    r"(?:(?P<device>[^\s]+)\s+)?(?P<op>(?i:f?(?:[rwfn]|de?)f?a?s?m?))\s+"
-    r"(?:-1|18446744073709551615|(?P<offset>[0-9]{1,18}))\s+(?P<length>[0-9]{1,18})(?:\s*[SR?])?"
-    r"(?:\s+(?:-1\.0+|(?P<queue>[0-9]{1,9}\.[0-9]{1,9})))?"
-    r"\s+(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
-)
-
-
-@dataclass(frozen=True)
-class Iosnoop(PatternFormat):
-    """Lines of perf-tools' iosnoop, whose header begins with `first`: which of its times it has."""
-
-    first: str = "STARTs"
-
-    def matches(self, head: bytes, *, least: float = text.NEARLY_ALL) -> bool:
-        """Say whether the head has the header with these times, and lines of them."""
-        has_header = re.search(rf"^{self.first}\s.*\sLATms\s*$".encode(), head, re.MULTILINE)
-        return has_header is not None and super().matches(head, least=least)
-
-    def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
-        """Decode whole lines; times become those at which the requests were issued."""
-        columns = super().decode(block, lines)
-        if columns is None or self.first != "ENDs":
-            return columns
-        numbers = dict(columns.numbers)
-        numbers["time"] = numbers["time"] - numbers["response"]
-        return replace(columns, numbers=numbers)
-
-
-IOSNOOP = Iosnoop(
-    "iosnoop",
-    column_kinds("time:point process:word pid op device:word offset length response:decimal"),
-    Units.of("s sectors bytes ms"),
-    BIOSNOOP_OPERATIONS,
-    delimiter=text.SEPARATOR,
-    passed=r"^(?:COMM |STARTs |ENDs |\^C|Tracing |Ending )",
-    pattern=r"^(?P<time>[0-9]{1,18}\.[0-9]{1,9})\s+(?:[0-9]{1,18}\.[0-9]{1,9}\s+)?"
-    r"(?P<process>[^\s].*?)\s+(?P<pid>[0-9]{1,18})\s+(?P<op>(?i:f?(?:[rwfn]|de?)f?a?s?m?))\s+"
-    r"(?P<device>[0-9]{1,4},[0-9]{1,7})\s+(?P<offset>[0-9]{1,18})\s+(?P<length>[0-9]{1,18})\s+"
-    r"(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
 )
 
 FIO_ACTIONS = {"read": "read", "write": "write", "trim": "discard"}
@@ -287,7 +202,7 @@ Format = TextFormat | RecordFormat
 TEXTS = (
     BLKREPLAY, MSR, SPC, ALIBABA, TENCENT, SYSTOR,
     FIU, MQSIM, DISKSIM, ARC, FIO_2, FIO_3,
-    BIOSNOOP, IOSNOOP,
+    BIOSNOOP, IOSNOOP, XPERF, DTRACE,
 )  # fmt: skip
 FORMATS: dict[str, Format] = {
     known.name: known for known in (VscsiFormat(1), VscsiFormat(2), OracleFormat(), *TEXTS)
@@ -354,6 +269,8 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         evidence = f"the format file {options.named}"
         return replace(own, name=options.named, evidence=evidence) if options.named else own
     headed = None
+    if options.form in (None, DTRACE.name) and (printed := dtrace_iosnoop(head)):
+        return printed
     if options.form is None:
         _reject_by_name(head, name)
     try:
