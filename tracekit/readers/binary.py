@@ -1,7 +1,8 @@
-"""Binary formats of fixed records: oracleGeneral of cache simulators and vscsi of VMware."""
+"""Binary formats of fixed records: those of libCacheSim and vscsi of VMware."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tracekit.readers.units import Columns, Units
 
 NEVER = (-1, (1 << 63) - 1)
 ORACLE_CHECKED_RECORDS = 1000
+OBJECT_UNITS = Units("s", "sectors", "bytes")
 LARGEST_SIZE_BYTES = 1 << 30
 LARGEST_NEXT = 1 << 40
 LARGEST_PLACE = (1 << 63) - 1
@@ -20,22 +22,54 @@ MOST_OUTLIERS_RATIO = 0.01
 """Of the records of a block: fewer objects too large for a place are wrong records."""
 
 
-class OracleFormat:
-    """Little-endian records: u32 s, u64 object, u32 bytes, i64 number of its next access."""
+ORACLE_OP_NS = np.dtype(
+    [("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("op", "i1"), ("space", "<i2"),
+     ("next", "<i8")]
+)  # fmt: skip
+CACHE_OPERATIONS = {
+    **dict.fromkeys((1, 2, 12), "read"),
+    **dict.fromkeys((*range(3, 9), 10, 11, 13, 14), "write"),
+    9: "discard",
+}
+"""libCacheSim's numbers (enum req_op_e): gets and reads; sets, changes and writes; deletes."""
+CACHE_KINDS = ["read", "write", "discard", "other"]
+CACHE_CODES = np.full(256, CACHE_KINDS.index("other"), np.int64)
+CACHE_CODES[list(CACHE_OPERATIONS)] = [CACHE_KINDS.index(one) for one in CACHE_OPERATIONS.values()]
 
-    name = "oracleGeneral"
-    record_bytes = 24
-    evidence = "the first records"
-    units = Units("s", "sectors", "bytes")
+
+@dataclass(frozen=True)
+class OracleFormat:
+    """Little-endian records of libCacheSim: seconds, object, bytes, number of its next access.
+
+    With an operation in some. Of `lcs` a header says where each is.
+    """
+
+    name: str = "oracleGeneral"
+    record: np.dtype[Any] = ORACLE_RECORD
+    header_bytes: int = 0
+    evidence: str = "the first records"
+    units: Units = OBJECT_UNITS
+
+    @property
+    def record_bytes(self) -> int:
+        """The bytes of a record."""
+        return int(self.record.itemsize)
+
+    @property
+    def has_operations(self) -> bool:
+        """Whether a record says what it is."""
+        return "op" in (self.record.names or ())
 
     def matches(self, head: bytes) -> bool:
         """Say whether the first records agree: times in order, next accesses that lie ahead.
 
         Where a next access lies within the head, it must be of the same object; the numbering
-        starts from 0 or from 1.
+        starts from 0 or from 1. An lcs is known by its header.
         """
+        if self.name == LCS:
+            return self.header_bytes > 0
         count = min(len(head) // self.record_bytes, ORACLE_CHECKED_RECORDS)
-        records = np.frombuffer(head, ORACLE_RECORD, count)
+        records = np.frombuffer(head, self.record, count)
         if count < 2 or (np.diff(records["time"].astype(np.int64)) < 0).any():
             return False
         following, place = records["next"], np.arange(count)
@@ -54,7 +88,7 @@ class OracleFormat:
 
     def decode(self, block: bytes | memoryview) -> Columns:
         """Decode whole records; raise InputError for objects that cannot be places."""
-        records = np.frombuffer(block, ORACLE_RECORD)
+        records = np.frombuffer(block, self.record)
         largest = int(records["object"].max())
         if (records["object"] > LARGEST_PLACE // 512).sum() > MOST_OUTLIERS_RATIO * len(records):
             raise InputError(
@@ -66,7 +100,48 @@ class OracleFormat:
             "offset": records["object"].astype(np.int64),
             "length": records["size"].astype(np.int64),
         }
-        return Columns(numbers=numbers, words={}, rows=len(records))
+        words = {}
+        if self.has_operations:
+            codes = CACHE_CODES[records["op"].astype(np.int64) & 255]
+            words["op"] = text_column(codes, CACHE_KINDS)
+        return Columns(numbers=numbers, words=words, rows=len(records))
+
+
+LCS = "lcs"
+LCS_MAGIC = 0x123456789ABCDEF0
+LCS_HEADER = np.dtype(
+    [("magic", "<u8"), ("format", "S240"), ("fields", "u1", 9), ("reserved", "u1", 231),
+     ("counts", "<i8", 64), ("count", "<u4"), ("item_bytes", "<u4"), ("version", "<u8"),
+     ("end_magic", "<u8")]
+)  # fmt: skip
+LCS_KINDS = {"c": "i1", "b": "i1", "B": "u1", "h": "<i2", "H": "<u2", "i": "<i4", "I": "<u4",
+             "l": "<i4", "L": "<u4", "q": "<i8", "Q": "<u8", "f": "<f4", "d": "<f8"}  # fmt: skip
+LCS_FIELDS = {"object": 0, "size": 1, "time": 2, "next": 4, "op": 5}
+"""Where the header has the number of each field, from 1; 0 where there is none."""
+
+
+def lcs_format(head: bytes) -> OracleFormat | None:
+    """Return the format that the header of an lcs trace of libCacheSim describes, if it is one.
+
+    Raise InputError for a header that contradicts itself, or has no object, size or time.
+    """
+    if len(head) < LCS_HEADER.itemsize:
+        return None
+    header = np.frombuffer(head, LCS_HEADER, 1)[0]
+    if header["magic"] != LCS_MAGIC or header["end_magic"] != LCS_MAGIC:
+        return None
+    kinds = header["format"].decode("ascii", "replace").removeprefix("<")
+    names = {int(header["fields"][at]): name for name, at in LCS_FIELDS.items()}
+    known = [(names.get(n, f"_{n}"), LCS_KINDS.get(kind, "")) for n, kind in enumerate(kinds, 1)]
+    found = {name for name, _ in known}
+    is_whole = all(kind for _, kind in known) and {"object", "size", "time"} <= found
+    if not is_whole or np.dtype(known).itemsize != header["item_bytes"]:
+        raise InputError(
+            f"the header of this lcs trace is wrong: fields {kinds!r} of"
+            f" {header['item_bytes']} bytes",
+            hint="check the file, or write it again with libCacheSim",
+        )
+    return OracleFormat(LCS, np.dtype(known), LCS_HEADER.itemsize, "its header")
 
 
 V1 = [
@@ -94,6 +169,8 @@ class VscsiFormat:
     """One of the two versions; length is in bytes, place in sectors of 512 bytes, time in us."""
 
     evidence = "the first records"
+    header_bytes = 0
+    has_operations = True
 
     def __init__(self, version: int) -> None:
         self.name = f"vscsi{version}"

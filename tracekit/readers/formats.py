@@ -12,7 +12,7 @@ import numpy as np
 from tracekit.arrow import texts
 from tracekit.errors import InputError, UsageError
 from tracekit.readers import text
-from tracekit.readers.binary import OracleFormat, VscsiFormat
+from tracekit.readers.binary import LCS, ORACLE_OP_NS, OracleFormat, VscsiFormat, lcs_format
 from tracekit.readers.text import (
     OPERATIONS,
     READ_OR_WRITE,
@@ -204,8 +204,13 @@ TEXTS = (
     FIU, MQSIM, DISKSIM, ARC, FIO_2, FIO_3,
     BIOSNOOP, IOSNOOP, XPERF, DTRACE,
 )  # fmt: skip
+OBJECTS = (
+    OracleFormat(),
+    OracleFormat("oracleGeneralOpNS", ORACLE_OP_NS),
+    OracleFormat(LCS),
+)
 FORMATS: dict[str, Format] = {
-    known.name: known for known in (VscsiFormat(1), VscsiFormat(2), OracleFormat(), *TEXTS)
+    known.name: known for known in (VscsiFormat(1), VscsiFormat(2), *OBJECTS, *TEXTS)
 }
 
 
@@ -269,6 +274,8 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         evidence = f"the format file {options.named}"
         return replace(own, name=options.named, evidence=evidence) if options.named else own
     headed = None
+    if options.form in (None, LCS) and (described := lcs_format(head)):
+        return described
     if options.form in (None, DTRACE.name) and (printed := dtrace_iosnoop(head)):
         return printed
     if options.form is None:

@@ -142,6 +142,8 @@ class Reading:
             operations = dict(form.operations)
             self.is_scaled = "time" in form.scaled()
             self._rest = start.split(b"\n", self.lines.lines)[-1]
+        else:
+            self._rest = start[form.header_bytes :]
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
         reject_known(options, self.lacks, name=feed.name, form=form.name)
         self.assembler = Assembler(

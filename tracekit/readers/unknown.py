@@ -19,7 +19,9 @@ def lacks_of(form: Format, units: Units) -> list[str]:
     """Return which of the values that answers need a format does not have."""
     columns = form.columns if isinstance(form, TextFormat) else None
     has_times = columns is None or "time" in columns or isinstance(form, FioLog)
-    has_operations = form.name != "oracleGeneral" if columns is None else "op" in columns
+    has_operations = (
+        form.has_operations if not isinstance(form, TextFormat) else "op" in form.columns
+    )
     lacks = {
         TIMES: not has_times,
         KINDS: not has_operations,
