@@ -163,9 +163,12 @@ SCRIPT_FOLDERS = [f"{place}/tracekit-remote.*" for place in ("run", "dev/shm", "
 
 
 class Settings:
-    """Kernel settings changed by one capture; `restore` gives them back in reverse order."""
+    """Kernel settings changed by one capture; `restore` gives them back in reverse order.
 
-    def __init__(self, state: Path) -> None:
+    Without a state file nothing may be changed, and nothing is written down.
+    """
+
+    def __init__(self, state: Path | None) -> None:
         self._state = state
         self._changed: list[tuple[Path, str]] = []
         self._held: list[tuple[str, str]] = []
@@ -226,9 +229,14 @@ class Settings:
             self._changed = failed
             self._write_state()
             raise TracekitError("; ".join(complaints), hint="the next capture tries it again")
-        self._state.unlink(missing_ok=True)
+        if self._state is not None:
+            self._state.unlink(missing_ok=True)
 
     def _write_state(self) -> None:
+        if self._state is None:
+            if self._changed or self._held:
+                raise ValueError("a capture without the lock changes nothing in the kernel")
+            return
         state = {
             "changed": [(str(path), value) for path, value in self._changed],
             "held": self._held,
@@ -326,6 +334,10 @@ def _write_own(path: Path, text: str) -> None:
         file.write(text)
 
 
+class TracerInUseError(TracekitError):
+    """Another capture with the kernel's tracer is running."""
+
+
 @contextmanager
 def tracer_lock(tracefs: Path, state_folder: Path) -> Iterator[Path]:
     """Hold the capture lock; yield the file for the state of this capture, or of a killed one.
@@ -340,8 +352,11 @@ def tracer_lock(tracefs: Path, state_folder: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pid = f" (pid {holder.read_text()})" if holder.exists() else ""
-            hint = "the kernel's tracer is one for the whole machine: wait for it, or stop it"
-            raise TracekitError(f"another capture is running{pid}", hint=hint) from None
+            raise TracerInUseError(
+                f"another capture is running{pid}",
+                hint="the kernel's tracer is one for the whole machine: wait for it, or stop it, or"
+                " give --source bpf, which goes without",
+            ) from None
         _write_own(holder, str(os.getpid()))
         try:
             yield state_folder / "state.json"

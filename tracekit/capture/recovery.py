@@ -15,7 +15,13 @@ from msgspec import to_builtins
 from tracekit.capture import blk_tracer, blktrace, bpf, programs
 from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
 from tracekit.capture.files import finish_files
-from tracekit.capture.kernel_state import STATE_FOLDER, Settings, dead_scripts, tracer_lock
+from tracekit.capture.kernel_state import (
+    STATE_FOLDER,
+    Settings,
+    TracerInUseError,
+    dead_scripts,
+    tracer_lock,
+)
 from tracekit.capture.names import look_after
 from tracekit.capture.recording import NothingRecordedError
 from tracekit.capture.tracefs import mounted_folder
@@ -94,10 +100,25 @@ def only_capture(
             settings.restore()
 
 
+@contextmanager
+def beside_captures(tracefs: Path, output: Path) -> Iterator[tuple[Settings, list[str]]]:
+    """Yield settings that none may be changed of, and what was done about killed captures.
+
+    Others may run: without the kernel's tracer they do not disturb each other.
+    """
+    found: list[str] = []
+    with (
+        suppress(TracerInUseError),
+        only_capture(tracefs, STATE_FOLDER, output=output) as (_, notes),
+    ):
+        found = notes
+    yield Settings(None), found + salvage(output)
+
+
 def _clean_up(state: Path, output: Path | None) -> list[str]:
     """Salvage what a killed capture left; return what there is to say about it."""
-    notes, folder = _release(state)
-    if folder is not None:
+    notes, left = _release(state)
+    for folder in dict.fromkeys([*([left] if left is not None else []), *_killed_beside()]):
         try:
             done = finish(folder, taken=output)
             notes += [str(done), *done.notes]
@@ -106,6 +127,18 @@ def _clean_up(state: Path, output: Path | None) -> list[str]:
         except (OSError, TracekitError) as error:
             notes.append(f"its records are kept in {folder}: {error}")
     return notes
+
+
+def _killed_beside() -> list[Path]:
+    """Return what captures left that no state file names, killed before they had ended."""
+    return [
+        folder
+        for folder, manifest in left_over()
+        if manifest.summary.source == bpf.Bpf.name
+        and manifest.files is None
+        and manifest.is_of_this_boot
+        and "counters" not in manifest.layout
+    ]
 
 
 def _release(state: Path) -> tuple[list[str], Path | None]:

@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from tracekit.capture.live import LiveLine, Watch
 from tracekit.capture.names import look_after, look_before
 from tracekit.capture.pieces import Keeping, Pieces
 from tracekit.capture.recording import CaptureFiles, NothingRecordedError
-from tracekit.capture.recovery import only_capture, recorded_in
+from tracekit.capture.recovery import beside_captures, only_capture, recorded_in
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.capture.unfinished import (
     Manifest,
@@ -176,11 +176,11 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     _reject_output(output, disks)
     tracefs = tracefs_folder()
     with (
-        only_capture(tracefs, STATE_FOLDER, output=output) as (settings, notes),
+        _turn(tracefs, output, options) as (settings, notes),
         new_unfinished(output) as unfinished,
     ):
         settings.leave(unfinished.path)
-        with settings.holding(*held_by_probes([f"/dev/{disk.name}" for disk in disks])):
+        with settings.holding(*_held(disks, options)):
             choice = choose(_asked_source(options), tracefs=tracefs, disks=disks)
         untraced_s = _untraced_s(options)
         source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
@@ -203,6 +203,25 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     ended = (ran.exit_status if ran else None, stop.name)
     failure, runs_on = str(run.failure) if run.failure else None, ran.runs_on if ran else None
     return Captured(kept, run.duration_s, *ended, said, source.name, overhead, failure, runs_on)
+
+
+def _goes_beside(options: CaptureOptions) -> bool:
+    """Whether the source that is asked for changes nothing in the kernel that others see."""
+    return _asked_source(options) == bpf.Bpf.name
+
+
+def _held(disks: Sequence[Path], options: CaptureOptions) -> list[tuple[str, str]]:
+    """Return what the look for a source holds in the kernel."""
+    return [] if _goes_beside(options) else held_by_probes([f"/dev/{disk.name}" for disk in disks])
+
+
+def _turn(
+    tracefs: Path, output: Path, options: CaptureOptions
+) -> AbstractContextManager[tuple[Settings, list[str]]]:
+    """Return what waits for no other capture, or the lock that all with the tracer need."""
+    if _goes_beside(options):
+        return beside_captures(tracefs, output)
+    return only_capture(tracefs, STATE_FOLDER, output=output)
 
 
 def _complete(

@@ -135,7 +135,7 @@ class Unfinished:
             self.forget()
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
-            _write_index([path for path in listed() if path != self.path])
+            _change_index(lambda paths: [path for path in paths if path != self.path])
 
     def finish(self, recorded: Written, manifest: Manifest, *, output: Path) -> CaptureFiles:
         """Write the capture's files into the new folder `output`, and remove this one.
@@ -273,14 +273,19 @@ def left_over() -> list[tuple[Path, Manifest]]:
 
 def add_to_index(path: Path) -> None:
     """Note a folder for `listed`; raise OSError where this machine has no place for that."""
-    _write_index([*(one for one in listed() if one.exists()), path])
+    _change_index(lambda paths: [*(one for one in paths if one.exists()), path])
 
 
-def _write_index(paths: list[Path]) -> None:
+def _change_index(change: Callable[[list[Path]], list[Path]]) -> None:
     INDEX.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    part = INDEX.with_suffix(f".{os.getpid()}")
-    part.write_text("".join(f"{path}\n" for path in paths))
-    part.replace(INDEX)
+    lock = os.open(INDEX.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        part = INDEX.with_suffix(f".{os.getpid()}")
+        part.write_text("".join(f"{path}\n" for path in change(listed())))
+        part.replace(INDEX)
+    finally:
+        os.close(lock)
 
 
 def free_name(output: Path, *, taken: Path | None = None) -> Path:
