@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,10 +149,20 @@ def on_a_terminal(words: list[str], script: list[tuple[str, str]]) -> str:
                 shown = shown.partition(wanted)[2] if wanted else shown
                 os.write(terminal, typed.encode())
             running.wait(machine.TIMEOUT_S)
+            with suppress(OSError):  # nobody writes to it any more
+                while part := os.read(terminal, 4096):
+                    shown += part.decode(errors="replace")
         finally:
             running.kill()
             os.close(terminal)
     return shown
+
+
+def test_the_live_line_is_of_captures_without_a_command(disk: Disk, tmp_path: Path) -> None:
+    for name, rest in (("timed", ["--duration", "2s"]), ("command", ["--", "sleep", "2"])):
+        words = [*machine.CAPTURE, disk.device, *TRACER, "-o", str(tmp_path / name), *rest]
+        shown = on_a_terminal([*words], [("", "exit\n")])
+        assert ("requests/s" in shown) == (name == "timed"), shown
 
 
 @pytest.mark.parametrize("kind", ["disk", "files"])

@@ -51,7 +51,11 @@ CLASS = DevicesAndCommand
     tk.capture_files,
     output="New folder, on a disk that is not traced.",
     user=options.USER,
-    duration=option("Capture for so long: 90s, 500ms, 5min.", metavar="TIME"),
+    duration=option(
+        "Capture for so long: 90s, 500ms, 5min. Without a command, a terminal shows rates, latency"
+        " and losses meanwhile; a command has the terminal for itself.",
+        metavar="TIME",
+    ),
     source="How to record; bpf is a BPF program, tracefs-blk the kernel's tracer; of perf the text"
     " is kept. With --files: strace, or bpf, which needs root, and x86-64, and costs the command"
     " less."
