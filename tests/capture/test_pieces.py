@@ -139,6 +139,31 @@ def test_the_last_seconds_are_kept_until_they_are_asked_for(disk: Disk, tmp_path
     assert set(places(disk, output, tmp_path)) <= {*range(12 * 60)}
 
 
+@pytest.mark.parametrize("words", [("--max-size", "2MiB"), ()], ids=["size", "disk"])
+def test_less_is_kept_where_there_is_no_room(
+    disk: Disk, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    # GIVEN a flight recorder with little room: its own limit, or a small disk
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16M", "tmpfs", small], check=True)
+    read = f"dd if={disk.device} of=/dev/null bs=512 count=16000 iflag=direct status=none"
+    options = (*TRACER, "--buffer", "1MiB", "--last", "10min", *words)
+    try:
+        # WHEN it records more than there is room for
+        command = ("sh", "-c", f"for i in 1 2 3 4 5; do {read}; done")
+        done = machine.run_capture(disk.device, *options, "-o", small / "trace", "--", *command)
+        # THEN it goes on to the end, says what it kept, and has the newest
+        assert "there was room for the last" in done.stderr
+        assert "nearly full" not in done.stderr
+        folder, _ = parse([small / "trace"], tmp_path / "parsed")
+        sectors = [row["sector"] for row in traces.requests(folder).to_pylist()]
+        assert 100 < len(sectors) < 5 * 16_000
+        assert sectors[-1] == 15_999
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
 def test_a_slow_request_asks_for_what_was_before_it(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a threshold that no request passes, and one that each passes
     for slower, pieces in (("10min", 0), ("1ns", 1)):

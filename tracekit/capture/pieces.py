@@ -29,6 +29,8 @@ from tracekit.layout import DiskCounters
 
 PARTS = 8
 """The last minutes are kept in so many parts and one: the oldest goes as a whole."""
+SPACE_PARTS = 4
+"""Of the free space so much of it at most is for what is kept, as its files need space, too."""
 LEAST_PAUSE_S = 1.0
 """Between two dumps of which a slow request is the reason."""
 LATE_NS = 1_000_000
@@ -104,6 +106,8 @@ class Pieces:
         self._is_asked = self._is_slow = False
         self._current_bytes = 0
         self._number = 0
+        self._shortest_s = math.inf
+        """What was kept at least, where space left room for less than was to be kept."""
 
     def ask(self, *_signal: object) -> None:
         """Ask for what is kept, as the handler of a signal."""
@@ -141,10 +145,16 @@ class Pieces:
             self._is_asked, self._is_slow, self._dumped_s = False, False, now_s
             self._write(self._cut())
         elif self._current_bytes and (
-            age_s >= keeping.last_s / PARTS or self._current_bytes >= keeping.most_bytes / PARTS
+            age_s >= keeping.last_s / PARTS or self._current_bytes >= self._most_bytes() / PARTS
         ):
             self._cut()
         self._drop_segments(now_s)
+
+    def _most_bytes(self) -> float:
+        """Return how much can be kept: also of a disk with little space some parts are to stay."""
+        disk = os.statvfs(self._output.parent)
+        space = disk.f_bavail * disk.f_frsize / SPACE_PARTS
+        return min(self._keeping.most_bytes, space + self.kept_bytes / 2)
 
     def _watch_requests(self, watch: Watch) -> None:
         """Find which requests ended, whether one was slow, and how old the oldest is."""
@@ -170,11 +180,24 @@ class Pieces:
     def _drop_segments(self, now_s: float) -> None:
         """Delete what is older than is to be kept, or more."""
         keeping, first_s = self._keeping, self._kept_from_s(now_s)
-        while len(self._segments) > 1 and (
-            self._segments[0].ended_s < first_s or self.kept_bytes > keeping.most_bytes
-        ):
-            for path in self._segments.pop(0).paths:
-                path.unlink()
+        while len(self._segments) > 1 and self._segments[0].ended_s < first_s:
+            self._drop_first()
+        # One part stays: it may have been cut just now, and nothing is recorded since.
+        while self.kept_bytes > keeping.most_bytes and self._segments[2:]:
+            self.drop_oldest()
+
+    def drop_oldest(self) -> bool:
+        """Delete the oldest part of what is kept for a while; return whether there was one."""
+        if self._keeping.last_s is None or not self._segments[:-1]:
+            return False
+        self._drop_first()
+        kept_s = time.monotonic() - self._segments[0].began_s
+        self._shortest_s = min(self._shortest_s, kept_s)
+        return True
+
+    def _drop_first(self) -> None:
+        for path in self._segments.pop(0).paths:
+            path.unlink()
 
     def _kept_from_s(self, now_s: float) -> float:
         """Return from when on all is kept: requests that are open, or ended just now, whole.
@@ -270,6 +293,8 @@ class Pieces:
     def finish(self) -> list[str]:
         """Wait until the pieces are written; return what there is to say about them."""
         notes = []
+        if self._shortest_s < (self._keeping.last_s or 0):
+            notes.append(f"there was room for the last {self._shortest_s:,.1f} s only, at times")
         for one in self._pieces:
             _, talk = one.writer.communicate(timeout=FINISH_S)
             if one.writer.returncode:

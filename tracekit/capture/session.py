@@ -497,12 +497,11 @@ class Run:
         keeping, kept_bytes = self.options.keeping, self._total_bytes
         if self.pieces is not None:
             self.pieces.look(moved)
-            kept_bytes = self.pieces.kept_bytes
         elif self._watch is not None:
             self._watch.pair()
         if self._line is not None and self.options.on_line and (text := self._line.text()):
             self.options.on_line(text)
-        self._has_space(kept_bytes)
+        self._need_space(lambda: self.pieces.kept_bytes if self.pieces else kept_bytes)
         if self.pieces is None and kept_bytes >= keeping.most_bytes:
             self.notes.append(f"recording ended at --max-size, after {kept_bytes:,} bytes")
             self._end()
@@ -510,7 +509,18 @@ class Run:
 
     def _check_space(self, allocated_bytes: int) -> None:
         """Raise TracekitError where there is no space for the files of what is being taken."""
-        self._has_space(allocated_bytes + (self.pieces.whole_bytes if self.pieces else 0))
+        self._need_space(lambda: allocated_bytes + (self.pieces.whole_bytes if self.pieces else 0))
+
+    def _need_space(self, wanted_bytes: Callable[[], int]) -> None:
+        """Raise TracekitError without space; what is kept for a while goes first, oldest first."""
+        while True:
+            try:
+                self._has_space(wanted_bytes())
+            except TracekitError:
+                if self.pieces is None or not self.pieces.drop_oldest():
+                    raise
+            else:
+                return
 
     def _end(self) -> Written:
         """Stop recording, once; return what is recorded."""
