@@ -94,6 +94,29 @@ def test_the_end_says_what_was_lost_in_all_pieces(disk: Disk, tmp_path: Path) ->
     assert f"{lost:,} records were lost in trace-0001" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--rotate", "--last"])
+def test_what_a_kill_leaves_of_pieces_is_counted_from_its_own_begin(
+    disk: Disk, tmp_path: Path, option: str
+) -> None:
+    # GIVEN a capture in pieces that is killed, of which the first are written or dropped
+    script = f"{bursts(disk, 10)}; kill -9 $PPID; {bursts(disk, 1)}"
+    disk.capture(
+        tmp_path / "trace", *TRACER, option, "300ms", command=("sh", "-c", script), code=-9
+    )
+    machine.wait_for(lambda: len([*tmp_path.glob("trace-*.unfinished")]) == 0)
+    # WHEN it is recovered
+    done = machine.run_capture("--recover")
+    # THEN nothing of what is not in it is lost in it
+    assert f" 0 lost: {tmp_path}/trace" in done.stdout
+    pieces = [*sorted(tmp_path.glob("trace-*")), tmp_path / "trace"]
+    assert (len(pieces) > 2) == (option == "--rotate")
+    for number, given in enumerate((pieces, pieces[-1:])):
+        trace, _ = parse(given, tmp_path / f"parsed{number}")
+        loss = trace.content["loss"]
+        assert (loss["dropped"], loss["unseen"]["at_least"]) == (0, 0)
+        assert loss["unseen"]["not_measured"] == []
+
+
 def test_the_newest_pieces_are_kept(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a folder of somebody with the name that the first piece would have
     mine = tmp_path / "trace-0001" / "mine"

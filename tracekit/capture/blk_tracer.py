@@ -71,7 +71,8 @@ class BlkTracer:
         self._files = ExitStack()
         self._pipes: dict[int, int] = {}
         self._spools: dict[int, Spool] = {}
-        self._cuts = self._unasked_bytes = 0
+        self.cuts = self._unasked_bytes = 0
+        """The number of the files that are written to."""
         self._before: dict[str, int] = {}
         self.facts: dict[str, Any] = {}
         """What is to be known of the records beside them."""
@@ -84,7 +85,7 @@ class BlkTracer:
             values[root / f"per_cpu/cpu{cpu}/buffer_size_kb"] = str(self._buffer_kib)
         self._settings.change(values)
         self._settings.change({root / "current_tracer": "blk"})
-        self._before = self._counters()
+        self._before = self.counters()
         self._open(online_cpus())
         self._settings.change({disk / "trace/enable": "1" for disk in self._disks})
         self.facts = {"before": self._before, "clock_to_wall_ns": _clock_to_wall_ns()}
@@ -105,11 +106,11 @@ class BlkTracer:
         """
         if self._spools:
             self._note_names()
-        self._cuts += 1
+        self.cuts += 1
         new: dict[int, Spool] = {}
         try:
             for cpu in self._pipes:
-                path = self._folder / f"cpu{cpu}.{self._cuts:06}"
+                path = self._folder / f"cpu{cpu}.{self.cuts:06}"
                 new[cpu] = Spool(path, self._check_space)
         except OSError:
             for spool in new.values():
@@ -182,7 +183,7 @@ class BlkTracer:
         self.facts |= self.losses()
         # What stays in the kernel's buffers has no place in the record.
         left = {cpu: buffer_counters(self._tracefs, cpu).get("entries", 0) for cpu in self._spools}
-        self.facts["dropped"] += max(0, self._counters()["entries"])
+        self.facts["dropped"] += max(0, self.counters()["entries"])
         self.facts["cut"] = sorted(cpu for cpu, entries in left.items() if entries > 0)
         self.facts["taken"] = self._since()["read events"]
         return recorded_in(self._folder, self.facts, is_live=True)
@@ -206,13 +207,14 @@ class BlkTracer:
         return {"overrun": overrun, "dropped": since["dropped events"]}
 
     def _since(self) -> dict[str, int]:
-        return {name: now - self._before.get(name, 0) for name, now in self._counters().items()}
+        return {name: now - self._before.get(name, 0) for name, now in self.counters().items()}
 
     def close(self) -> None:
         """Close the pipes: the kernel keeps its tracer while one is open."""
         self._files.close()
 
-    def _counters(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
+        """Return what the kernel counts of its buffers, all CPUs' together."""
         found = [buffer_counters(self._tracefs, cpu) for cpu in online_cpus()]
         return {name: sum(one.get(name, 0) for one in found) for name in _COUNTERS}
 
@@ -226,9 +228,7 @@ class BlkTracer:
         """
         ours = cls(disks, folder, settings=settings, buffer_kib=0)
         files = spools_in(folder)
-        ours._cuts = max(
-            (int(path.suffix[1:]) for paths in files.values() for path in paths), default=0
-        )
+        ours.cuts = max(cuts_in(folder), default=0)
         ours._before, ours.facts = facts["before"], facts
         try:
             ours._open(files)
@@ -244,6 +244,11 @@ def spools_in(folder: Path) -> dict[int, list[Path]]:
     for path in sorted(folder.glob("cpu*.*")):
         found.setdefault(int(path.stem.removeprefix("cpu")), []).append(path)
     return found
+
+
+def cuts_in(folder: Path) -> set[int]:
+    """Return the numbers that the files of records in a folder have, of each CPU one."""
+    return {int(path.suffix[1:]) for paths in spools_in(folder).values() for path in paths}
 
 
 def recorded_in(folder: Path, facts: Mapping[str, Any], *, is_live: bool) -> Recording:

@@ -16,21 +16,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from msgspec import UNSET, UnsetType, to_builtins
 from msgspec.structs import replace
 
-from tracekit.capture.blk_tracer import NAMES, BlkTracer
+from tracekit.capture.blk_tracer import NAMES, BlkTracer, cuts_in
 from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
 from tracekit.capture.live import Watch
 from tracekit.capture.names import LEAST_LOOK_S, LOOK_PART, SEEN_NAME
 from tracekit.capture.unfinished import Manifest, add_to_index, name_for
 from tracekit.helper_programs import start_tracekit
 from tracekit.layout import DiskCounters
+from tracekit.metadata import Record
 
 PARTS = 8
 """The last minutes are kept in so many parts and one: the oldest goes as a whole."""
 SPACE_PARTS = 4
 """Of the free space so much of it at most is for what is kept, as its files need space, too."""
+CUTS = "cuts"
+"""In a folder of records: a line for each time at which files began."""
 LEAST_PAUSE_S = 1.0
 """Between two dumps of which a slow request is the reason."""
 LATE_NS = 1_000_000
@@ -60,6 +64,8 @@ class Keeping:
 class _Segment:
     """Files that were recorded at one time."""
 
+    cut: int
+    """Its number, from 1."""
     begin: list[CountersRead | str]
     """What the disks' counters were then."""
     lost: dict[str, int]
@@ -73,6 +79,27 @@ class _Segment:
     @property
     def size_bytes(self) -> int:
         return sum(path.stat().st_size for path in self.paths)
+
+
+class _Begun(Record):
+    """A line of the file CUTS."""
+
+    cut: int
+    before: dict[str, int]
+    """What the kernel counted of its buffers."""
+    begin: list[CountersRead | str]
+    piece: int | UnsetType = UNSET
+
+
+def begin_of_rest(folder: Path, manifest: Manifest) -> None:
+    """Let a manifest of a killed capture know when what is left in its folder began."""
+    first = min(cuts_in(folder), default=0)
+    with suppress(OSError, msgspec.MsgspecError):
+        for line in (folder / CUTS).read_bytes().splitlines():
+            found = msgspec.json.decode(line, type=_Begun)
+            if found.cut == first:
+                manifest.recorded |= {"before": found.before, "begin": to_builtins(found.begin)}
+                manifest.summary.piece = found.piece
 
 
 @dataclass(frozen=True)
@@ -114,9 +141,13 @@ class Pieces:
         self._is_asked = True
 
     def begin(self) -> None:
-        """Begin the first segment."""
+        """Begin a segment, of which a recovery is to know what this knows."""
         begin, lost = read_all(self._disks), self._source.losses()
-        self._segments.append(_Segment(begin, lost, time.monotonic()))
+        segment = _Segment(self._source.cuts, begin, lost, time.monotonic())
+        self._segments.append(segment)
+        known = _Begun(segment.cut, self._source.counters(), begin, self._piece_number(segment))
+        with suppress(OSError), (name_for(self._output) / CUTS).open("ab") as file:
+            file.write(msgspec.json.encode(known) + b"\n")
 
     @property
     def kept_bytes(self) -> int:
@@ -254,14 +285,14 @@ class Pieces:
     ) -> Manifest:
         layout = self._manifest.layout | {"counters": to_builtins(counters)}
         recorded = {**lost, "clock_to_wall_ns": self._manifest.recorded["clock_to_wall_ns"]}
-        summary = replace(self._manifest.summary, piece=self._piece_number())
+        summary = replace(self._manifest.summary, piece=self._piece_number(self._segments[0]))
         return replace(
             self._manifest, output=name.name, layout=layout, recorded=recorded, summary=summary
         )
 
-    def _piece_number(self) -> int | UnsetType:
-        """Return the number of the next piece; those of `--last` are not one behind the other."""
-        return UNSET if self._keeping.last_s is not None else len(self._pieces) + 1
+    def _piece_number(self, segment: _Segment) -> int | UnsetType:
+        """Return the number of a piece of one segment; those of `--last` are not in a row."""
+        return UNSET if self._keeping.last_s is not None else segment.cut
 
     def _drop_pieces(self) -> None:
         """Delete the oldest finished pieces of more than is to be kept."""
@@ -286,7 +317,7 @@ class Pieces:
     def rest(self, end: list[CountersRead | str]) -> tuple[dict[str, int], list[DiskCounters]]:
         """Return losses and counters of what is left at the end, once the source has stopped."""
         first = self._segments[0]
-        self._manifest.summary.piece = self._piece_number()
+        self._manifest.summary.piece = self._piece_number(first)
         lost = _between(first.lost, self._source.losses())
         return lost, counters_of(self._disks, begin=first.begin, end=end)
 

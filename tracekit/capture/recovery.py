@@ -23,6 +23,7 @@ from tracekit.capture.kernel_state import (
     tracer_lock,
 )
 from tracekit.capture.names import look_after
+from tracekit.capture.pieces import begin_of_rest
 from tracekit.capture.recording import NothingRecordedError
 from tracekit.capture.tracefs import mounted_folder
 from tracekit.capture.unfinished import (
@@ -194,6 +195,7 @@ def _take_rest(left: Unfinished, dead: Settings) -> None:
     disks = [Path("/sys/block") / name for name in manifest.disks]
     counters = [DiskCounters(device=disk.name, why_not=WHY_KILLED) for disk in disks]
     if manifest.summary.source == blk_tracer.BlkTracer.name and manifest.is_of_this_boot:
+        begin_of_rest(left.path, manifest)
         begin = msgspec.convert(manifest.recorded.pop("begin", []), list[CountersRead | str])
         facts = blk_tracer.BlkTracer.rest_of(
             left.path, facts=manifest.recorded, disks=disks, settings=dead
