@@ -76,6 +76,15 @@ def disorder(kind: str) -> list[float]:
         times[1500] = 0.0
     elif kind == "a few early lines":
         times[1000:1020] = climb(20)
+    elif kind == "a wrong time":
+        times[1000] += 2000
+    elif kind == "swapped lines":
+        times[300:303], times[1700:1703] = times[1700:1703], times[300:303]
+    elif kind == "late lines":
+        times[1000:1020] = climb(20, first=900)
+    elif kind == "buffers":
+        for at in range(1000, 2000, 100):
+            times[at : at + 100] = times[at : at + 100 : 2] + times[at + 1 : at + 100 : 2]
     elif kind == "seconds":
         times = [float(int(time)) for time in times]
     return times
@@ -84,13 +93,63 @@ def disorder(kind: str) -> list[float]:
 @pytest.mark.usefixtures("_blocks")
 @pytest.mark.parametrize(
     "kind",
-    ["shuffled", "reversed", "completions", "an early line", "a few early lines", "seconds"],
+    [
+        "shuffled",
+        "reversed",
+        "completions",
+        "an early line",
+        "a few early lines",
+        "a wrong time",
+        "swapped lines",
+        "late lines",
+        "buffers",
+        "seconds",
+    ],
 )
 def test_disorder_is_no_other_clock(read: Importer, kind: str) -> None:
     times = disorder(kind)
     first_ns = round(min(times) * 1e9)
-    found = [row[0] for row in traces.rows(read(text_of(times), columns=COLUMNS))]
-    assert found == sorted(round(time * 1e9) - first_ns for time in times)
+    for join in ("refuse", "sequence"):
+        found = [row[0] for row in traces.rows(read(text_of(times), columns=COLUMNS, join=join))]
+        assert found == sorted(round(time * 1e9) - first_ns for time in times)
+
+
+@pytest.mark.usefixtures("_blocks")
+@pytest.mark.parametrize("share", [0.9, 0.6, 0.4])
+def test_a_piece_that_lies_over_the_end(read: Importer, share: float) -> None:
+    # GIVEN a trace and one behind it that begins before it has ended
+    before = climb(2000)
+    after = climb(2000, first=share * before[-1], seed=2)
+    # WHEN it is imported THEN the line is named
+    text = text_of(before, after)
+    message = read.rejects(text, "starts again once", hint="--join overlay", columns=COLUMNS)
+    assert "at line 2001: " in message
+    # AND as of one time, all that stand behind a later one are counted
+    count = sum(time < before[-1] for time in after)
+    said = traces.warnings(read(text, columns=COLUMNS, join="overlay"))["reordered_records"]
+    assert said == f"{count:,} requests stood behind a later one"
+    # AND one after the other none does
+    made = read(text, columns=COLUMNS, join="sequence")
+    assert "reordered_records" not in traces.warnings(made)
+
+
+@pytest.mark.usefixtures("_blocks")
+@pytest.mark.parametrize(("kind", "lines"), [("a wrong time", [1001]), ("an early line", [1501])])
+def test_a_wrong_time_is_shown(read: Importer, kind: str, lines: list[int]) -> None:
+    said = traces.warnings(read(text_of(disorder(kind)), columns=COLUMNS))["reordered_records"]
+    assert said.startswith("1 requests stood behind a later one or before an earlier: line ")
+    assert [f"line {line}: " in said for line in lines] == [True]
+
+
+def test_a_wrong_time_makes_no_pause_between_parts(read: Importer) -> None:
+    # GIVEN two traces, the first with a time far behind its end
+    before, after = climb(500), climb(500, seed=2)
+    before[300] += 5000
+    # WHEN they are put one after the other
+    made = read(text_of(before, after), columns=COLUMNS, join="sequence")
+    # THEN the second begins where the others of the first end
+    first = [row[0] for row in traces.rows(made)][499]
+    assert first == round(before[-1] * 1e9)
 
 
 def test_whole_seconds_that_start_again(read: Importer) -> None:

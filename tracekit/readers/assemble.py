@@ -110,7 +110,7 @@ class Assembler:
         self.operations: Counter[str] = Counter()
         """Requests of each operation."""
         self.devices: list[str] = []
-        self.rows = self.reordered = self.responses = self.rounded = 0
+        self.rows = self.responses = self.rounded = 0
         self.first_ns = self.last_ns = 0
         self._units, self._operations, self._device = units, operations, device
         self._held: Rows = {}
@@ -132,9 +132,7 @@ class Assembler:
             rows = sorting.in_order(self._decoded(columns) for columns in blocks)
             batches = (self._batch(found) for found in rows)
         yield from (batch for batch in batches if batch is not None)
-        if sorting is not None:
-            self.reordered = sorting.behind
-        elif self._held and (batch := self._batch(self._held)) is not None:
+        if sorting is None and self._held and (batch := self._batch(self._held)) is not None:
             yield batch
 
     def _add(self, columns: Columns) -> Any:
@@ -146,7 +144,6 @@ class Assembler:
             return self._batch(held) if held else None
         if held:
             found = {name: np.concatenate((held[name], found[name])) for name in found}
-        self.reordered += int((np.diff(found["time"][len(held.get("time", ())) :]) < 0).sum())
         order = np.argsort(found["time"], kind="stable")
         due, kept = np.split(order, [len(order) - columns.rows])
         self._held = {name: values[kept] for name, values in found.items()}
@@ -324,11 +321,8 @@ class Sorting:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.behind = 0
-        """Rows that stood behind a later one."""
         self._file = folder / "arrivals.parquet"
         self._rows = 0
-        self._latest = np.iinfo(np.int64).min
 
     def in_order(self, blocks: Iterable[Rows]) -> Iterator[Rows]:
         """Yield the rows of all blocks, which have `time` and the same columns, by time.
@@ -350,9 +344,6 @@ class Sorting:
     def _placed(self, rows: Rows) -> Any:
         others = dict(rows)
         times = others.pop("time")
-        latest = np.maximum.accumulate(np.concatenate(([self._latest], times)))
-        self.behind += int((times < latest[:-1]).sum())
-        self._latest = latest[-1]
         first, self._rows = self._rows, self._rows + len(times)
         places = np.arange(first, self._rows)
         return pa.RecordBatch.from_pydict({TIME: times, PLACE: places, **others})

@@ -19,6 +19,7 @@ from tracekit.prefetch import ahead
 from tracekit.readers import metadata as events
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
+from tracekit.readers.disorder import Disorder
 from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
 from tracekit.readers.format_files import with_format_file
 from tracekit.readers.formats import (
@@ -152,7 +153,7 @@ class Reading:
         self.outliers = Outliers(self.units, self.is_scaled)
         self.unknown = [what for what in self.lacks if what not in self.given]
         self.bounds, self.shifts = again.bounds, again.shifts
-        self.restarts = Restarts(is_wall=self.units.is_wall)
+        self.restarts, self.disorder = Restarts(is_wall=self.units.is_wall), Disorder()
         self._possible = _possible(self.units)
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
@@ -190,9 +191,11 @@ class Reading:
         first, self._rows = self._rows, self._rows + columns.rows
         if self.shifts is None:
             self.restarts.see(columns, row=first)
-            return columns
-        times = self.shifts.shifted(columns.numbers["time"], row=first)
-        return replace(columns, numbers={**columns.numbers, "time": times})
+        else:
+            times = self.shifts.shifted(columns.numbers["time"], row=first)
+            columns = replace(columns, numbers={**columns.numbers, "time": times})
+        self.disorder.see(columns)
+        return columns
 
     def _records_of(self, block: memoryview, form: RecordFormat) -> Columns | None:
         """Decode whole records; a cut one at the end and impossible ones are wrong lines."""
@@ -390,7 +393,6 @@ def _warnings(read: Reading) -> list[metadata.TraceWarning]:
     made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
     far = read.outliers.far_places()
     doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
-    reordered = f"{made.reordered:,} requests stood behind a later one"
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
     assumed = [text for name, text in read.given.items() if name in read.lacks]
     unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
@@ -411,7 +413,7 @@ def _warnings(read: Reading) -> list[metadata.TraceWarning]:
         ("doubtful_units", doubts, "; ".join(doubts)),
         ("lone_times", lone, "; ".join(lone)),
         ("lone_places", far, "; ".join(far)),
-        ("reordered_records", made.reordered, reordered),
+        ("reordered_records", read.disorder.count, read.disorder.in_words()),
         ("rounded_places", made.rounded, rounded),
     ]
     return metadata.warnings_of(found)
