@@ -14,7 +14,7 @@ from tests.import_.examples import oracle, vscsi
 from tests.import_.importer import Importer
 from tracekit.errors import TracekitError
 from tracekit.readers import importing
-from tracekit.readers.units import SAMPLED, Sample
+from tracekit.readers.outliers import SAMPLED, Sample
 from tracekit.store import TraceFolder
 
 REGEX = r"^at (?P<time>[0-9.]+): +(?P<op>\w+) (?P<length>[0-9]+)@(?P<offset>[0-9]+)$"

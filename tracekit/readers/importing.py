@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,13 @@ from typing import Any
 from msgspec import UNSET
 
 from tracekit import metadata
-from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
-from tracekit.readers import metadata as events
 from tracekit.readers.assemble import Assembler, Sorting
-from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.disorder import Disorder
-from tracekit.readers.files import find_files, is_blktrace, layout_of, readable_head
+from tracekit.readers.events import event_text, import_capture, import_events
+from tracekit.readers.files import find_files, is_blktrace, readable_head
 from tracekit.readers.format_files import with_format_file
 from tracekit.readers.formats import (
     FioLog,
@@ -31,8 +29,9 @@ from tracekit.readers.formats import (
     same_waits,
 )
 from tracekit.readers.memory import find_memory_format, import_memory
-from tracekit.readers.metadata import EVENT_TEXTS, line_counts
+from tracekit.readers.metadata import line_counts
 from tracekit.readers.octf import import_octf, is_chosen
+from tracekit.readers.outliers import Bounds, OutlierError, Outliers
 from tracekit.readers.restarts import RestartError, Restarts, Shifts
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
@@ -41,13 +40,10 @@ from tracekit.readers.units import (
     SIZE_BYTES,
     TIME_NS,
     Block,
-    Bounds,
     Columns,
     Import,
     ImportOptions,
     OnBytes,
-    OutlierError,
-    Outliers,
     Units,
     listed,
     show_example,
@@ -233,83 +229,6 @@ def _possible(units: Units) -> Bounds:
     return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})
 
 
-def event_text(head: bytes, options: ImportOptions) -> EventText | None:
-    """Return the text of events that a file with this head is, or None when it is another file.
-
-    Raise UsageError when the user chose what does not go together.
-    """
-    is_user_format = options.columns or options.regex
-    if options.blkparse_format is not None:
-        if is_user_format or options.form not in (None, "blkparse"):
-            message = "--blkparse-format names the columns, as --format, --columns and --regex do"
-            raise UsageError(message, hint="give one of them")
-        return EventText(Text.FORM, head, options.blkparse_format)
-    kind = Text.NONE
-    if not is_user_format and (options.form is None or options.form in EVENT_TEXTS):
-        kind = EVENT_TEXTS.get(options.form or "", Text.NONE) or detect_text(head)
-    if kind != Text.NONE:
-        return EventText(kind, head)
-    if options.form in EVENT_TEXTS:
-        message = f"--format {options.form}: the first lines are not of it"
-        raise InputError(message, hint="leave --format out: formats are known by their content")
-    if options.layout_file is not None:
-        message = "--layout belongs to texts of events, which this file is not"
-        raise UsageError(message, hint="name roles with: tracekit classify --layout")
-    return None
-
-
-def _import_events(feed: Feed, text: EventText, run: Import) -> TraceInfo:
-    """Decode the text into the table of requests; return the content of trace.json.
-
-    Raise InputError when too many lines are wrong or there is no event.
-    """
-    options = run.options
-    if options.units:
-        message = "--unit: events of the kernel are always nanoseconds and sectors"
-        raise UsageError(message, hint="leave --unit out")
-    if options.operations:
-        message = "--op: operations of the kernel's events are known"
-        raise UsageError(message, hint="leave --op out")
-    layout = layout_of([feed.path], options.layout_file)
-    facts, tally = decode_feeds(
-        [feed], layout, table=run.table, options=ParseOptions(text=text), on_bytes=run.on_bytes
-    )
-    name = events.format_name(text.kind, facts.stats)
-    events.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
-    if not options.forces_units:
-        events.reject_disorder(facts, feed.name)
-    return events.text_info(facts, tally.rows, layout=layout, name=name)
-
-
-def _import_capture(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
-    """Decode captures of blktrace as `parse` does; return the content of trace.json.
-
-    Files are read from their beginning again; a pipe goes on behind its head.
-    """
-    options = run.options
-    pipes = [feed for feed in feeds if feed.total_bytes is None]
-    if pipes and len(feeds) > 1:
-        message = f"{pipes[0].name}: a pipe among several files of blktrace"
-        raise InputError(message, hint="run in place of import: tracekit parse")
-    if options.form or options.units or options.columns or options.regex:
-        message = f"{run.files[0]}: a capture of blktrace, whose columns and units are known"
-        raise UsageError(message, hint="leave --format, --unit, --columns and --regex out")
-    if not pipes:
-        stop_feeds(feeds)
-    layout = layout_of(run.files, options.layout_file)
-    with nullcontext(pipes) if pipes else open_feeds(run.files) as opened:
-        facts, tally = decode_feeds(
-            opened,
-            layout,
-            table=run.table,
-            options=ParseOptions(head=head if pipes else b""),
-            on_bytes=run.on_bytes,
-        )
-    info = events.trace_info(facts, layout)
-    info.counts = {**info.counts, **events.text_counts(facts, tally.rows)}
-    return info
-
-
 def contradictions(read: Reading) -> list[str]:
     """Return what cannot be under the units of a trace that was read, in words."""
     made = read.assembler
@@ -456,7 +375,7 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
     """Import by what the trace is; return the content of trace.json."""
     if is_blktrace(head):
         reject_known(run.options, [], name=feeds[0].name, form="a capture of blktrace")
-        return _import_capture(feeds, head, run)
+        return import_capture(feeds, head, run=run)
     text = event_text(head, run.options)
     if text is None and is_chosen(head, run.options):
         reject_known(run.options, [], name=feeds[0].name, form="OCTF")
@@ -466,7 +385,7 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
         reject_known(run.options, [], name=feeds[0].name, form="a text of the kernel's events")
-        return _import_events(feeds[0], text, run)
+        return import_events(feeds[0], text, run=run)
     if memory := find_memory_format(head, run.options):
         reject_known(run.options, [], name=feeds[0].name, form="a trace of memory accesses")
         texts = blocks_of(feeds[0].fd, head, whole=whole_lines)

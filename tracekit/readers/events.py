@@ -1,0 +1,93 @@
+"""Imports captures of blktrace and texts of the kernel's events, by the decoder of `parse`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from tracekit._native.decode import Text, detect_text
+from tracekit.errors import InputError, UsageError
+from tracekit.metadata import TraceInfo
+from tracekit.readers import metadata
+from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
+from tracekit.readers.files import layout_of
+from tracekit.readers.metadata import EVENT_TEXTS
+from tracekit.readers.stream import Feed, open_feeds, stop_feeds
+from tracekit.readers.units import Import, ImportOptions
+
+
+def event_text(head: bytes, options: ImportOptions) -> EventText | None:
+    """Return the text of events that a file with this head is, or None when it is another file.
+
+    Raise UsageError when the user chose what does not go together.
+    """
+    is_user_format = options.columns or options.regex
+    if options.blkparse_format is not None:
+        if is_user_format or options.form not in (None, "blkparse"):
+            message = "--blkparse-format names the columns, as --format, --columns and --regex do"
+            raise UsageError(message, hint="give one of them")
+        return EventText(Text.FORM, head, options.blkparse_format)
+    kind = Text.NONE
+    if not is_user_format and (options.form is None or options.form in EVENT_TEXTS):
+        kind = EVENT_TEXTS.get(options.form or "", Text.NONE) or detect_text(head)
+    if kind != Text.NONE:
+        return EventText(kind, head)
+    if options.form in EVENT_TEXTS:
+        message = f"--format {options.form}: the first lines are not of it"
+        raise InputError(message, hint="leave --format out: formats are known by their content")
+    if options.layout_file is not None:
+        message = "--layout belongs to texts of events, which this file is not"
+        raise UsageError(message, hint="name roles with: tracekit classify --layout")
+    return None
+
+
+def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
+    """Decode the text into the table of requests; return the content of trace.json.
+
+    Raise InputError when too many lines are wrong or there is no event.
+    """
+    options = run.options
+    if options.units:
+        message = "--unit: events of the kernel are always nanoseconds and sectors"
+        raise UsageError(message, hint="leave --unit out")
+    if options.operations:
+        message = "--op: operations of the kernel's events are known"
+        raise UsageError(message, hint="leave --op out")
+    layout = layout_of([feed.path], options.layout_file)
+    facts, tally = decode_feeds(
+        [feed], layout, table=run.table, options=ParseOptions(text=text), on_bytes=run.on_bytes
+    )
+    name = metadata.format_name(text.kind, facts.stats)
+    metadata.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
+    if not options.forces_units:
+        metadata.reject_disorder(facts, feed.name)
+    return metadata.text_info(facts, tally.rows, layout=layout, name=name)
+
+
+def import_capture(feeds: Sequence[Feed], head: bytes, *, run: Import) -> TraceInfo:
+    """Decode captures of blktrace as `parse` does; return the content of trace.json.
+
+    Files are read from their beginning again; a pipe goes on behind its head.
+    """
+    options = run.options
+    pipes = [feed for feed in feeds if feed.total_bytes is None]
+    if pipes and len(feeds) > 1:
+        message = f"{pipes[0].name}: a pipe among several files of blktrace"
+        raise InputError(message, hint="run in place of import: tracekit parse")
+    if options.form or options.units or options.columns or options.regex:
+        message = f"{run.files[0]}: a capture of blktrace, whose columns and units are known"
+        raise UsageError(message, hint="leave --format, --unit, --columns and --regex out")
+    if not pipes:
+        stop_feeds(feeds)
+    layout = layout_of(run.files, options.layout_file)
+    with nullcontext(pipes) if pipes else open_feeds(run.files) as opened:
+        facts, tally = decode_feeds(
+            opened,
+            layout,
+            table=run.table,
+            options=ParseOptions(head=head if pipes else b""),
+            on_bytes=run.on_bytes,
+        )
+    info = metadata.trace_info(facts, layout)
+    info.counts = {**info.counts, **metadata.text_counts(facts, tally.rows)}
+    return info
