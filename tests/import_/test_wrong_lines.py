@@ -295,3 +295,57 @@ def test_outliers_of_a_disordered_trace(read: Importer, monkeypatch: pytest.Monk
     made = read("\n".join(text))
     assert sectors(made) == [16 * number for number in range(COUNT) if number != AT]
     assert made.content["counts"]["bad_lines"] == 1
+
+
+LAST = {
+    "as long as others": (alibaba(COUNT), False),
+    "a shorter last number": (alibaba(COUNT)[:-3], True),
+    "a column less": (alibaba(COUNT)[:14], True),
+    "half a column": (fiu(COUNT)[:-2], True),
+}
+
+
+@pytest.mark.parametrize("block_bytes", [4096, importing.CHUNK_BYTES])
+@pytest.mark.parametrize("name", LAST)
+def test_a_last_line_without_newline(
+    read: Importer, name: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "CHUNK_BYTES", block_bytes)
+    # GIVEN lines of which the last has no newline
+    line, is_left_out = LAST[name]
+    good = LINES["fiu" if name == "half a column" else "alibaba"]
+    made = read("\n".join([*good, line]))
+    # THEN it is shown; it is left out where it is shorter than each of those before
+    said = traces.warnings(made)["open_end"]
+    assert f"line {COUNT + 1}: {line.strip()}" in said
+    assert ("left out" in said) == is_left_out
+    assert len(sectors(made)) == COUNT + 1 - is_left_out
+    assert wrong(made) == [(COUNT + 1, line)] * is_left_out
+    # AND with a newline nothing is said of it
+    assert "open_end" not in traces.warnings(read("\n".join(good) + "\n"))
+
+
+def test_a_wrong_last_line_without_newline_is_not_taken(read: Importer) -> None:
+    said = traces.warnings(read("\n".join([*GOOD, "419,W,8192,16384,what is this line?"])))["open_end"]
+    assert "is wrong: it was left out: line 401: 419,W" in said
+
+
+@pytest.mark.parametrize("block_bytes", [4096, importing.CHUNK_BYTES])
+def test_bytes_of_wrong_lines_are_reported(
+    read: Importer, block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "CHUNK_BYTES", block_bytes)
+    # GIVEN 20,000 zeros in the place of as many bytes in the middle
+    text = ("\n".join(alibaba(number) for number in range(4000)) + "\n").encode()
+    at = 50_000
+    text = text[:at] + bytes(20_000) + text[at + 20_000 :]
+    begin = text.rfind(b"\n", 0, at) + 1
+    end = text.index(b"\n", at)
+    line = text.count(b"\n", 0, at) + 1
+    # WHEN it is imported THEN the warning has their place and what they are
+    said = traces.warnings(read(text))["bad_lines"]
+    assert f"1 lines were wrong and left out: {end - begin:,} bytes from byte {begin:,}" in said
+    assert f"(line {line:,}), 20,000 of them zero; about " in said
+    gone = 4000 - len(text.splitlines()) + 1
+    told = int(said.split("about ")[1].split(" lines")[0].replace(",", ""))
+    assert abs(told - gone) < gone * 0.05

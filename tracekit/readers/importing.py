@@ -16,6 +16,7 @@ from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler, Sorting
+from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
 from tracekit.readers.disorder import Disorder
 from tracekit.readers.events import event_text, import_capture, import_events
 from tracekit.readers.files import find_files, is_blktrace, readable_head
@@ -141,6 +142,9 @@ class Reading:
             self._rest = start.split(b"\n", self.lines.lines)[-1]
         else:
             self._rest = start[form.header_bytes :]
+        self.damage, self.last_line = Damage(), ""
+        self._before, self._bytes = b"", len(start) - len(self._rest)
+        """The end of the block before, and how many bytes are read."""
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
         reject_known(options, self.lacks, name=feed.name, form=form.name)
         self.assembler = Assembler(
@@ -169,8 +173,7 @@ class Reading:
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
         for block in blocks_of(self._feed.fd, self._rest, whole=whole):
             if isinstance(form, TextFormat):
-                is_ended = block[-1] == ord("\n")
-                columns = form.decode(block if is_ended else bytes(block) + b"\n", self.lines)
+                columns = self._text_of(block, form)
             else:
                 columns = self._records_of(block, form)
             self._on_bytes(self._feed.done_bytes, self._feed.total_bytes)
@@ -181,6 +184,31 @@ class Reading:
                 self.outliers.see(columns)
                 if columns.rows:
                     yield replace(columns, block=None)
+
+    def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
+        """Decode lines, of which the last of the file may have no newline."""
+        first, byte, lines = self.lines.lines + 1, self._bytes, self.lines
+        self._bytes += len(block)
+        end = len(block) if block[-1] == NEWLINE else bytes(block).rfind(b"\n") + 1
+        before, self._before = self._before + bytes(block[:end][-TAIL_BYTES:]), b""
+        line = bytes(block[end:])
+        why_not = "shorter than those before it" if line and is_cut(line, before, form=form) else ""
+        text: bytes | memoryview = block[:end]
+        if line and not why_not:
+            text = bytes(block) + b"\n"
+        columns = form.decode(text, lines) if len(text) else None
+        if len(text) and lines.wrong:
+            self.damage.see(text, lines.wrong, line=first, byte=byte)
+        if why_not:
+            lines.lines += 1
+            lines.add(lines.lines, line.decode("utf-8", "replace"))
+        elif len(text) and lines.wrong[-1:] == [lines.lines - first]:
+            why_not = "wrong"
+        if line.strip():
+            self.last_line = last_line(lines.lines, line, why_not=why_not)
+        else:
+            self._before = before[-TAIL_BYTES:]
+        return columns
 
     def _of_one_clock(self, columns: Columns) -> Columns:
         """Look where the clock starts again; where that is known, let the times go on."""
@@ -328,7 +356,8 @@ def _warnings(read: Reading) -> list[metadata.TraceWarning]:
             f"assumed, as the format does not say it: {', '.join(assumed)}",
         ),
         ("no_completions", not made.responses, "no request completes in this trace"),
-        ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
+        ("bad_lines", bad, f"{bad:,} lines were wrong and left out{read.damage.in_words(bad)}"),
+        ("open_end", read.last_line, read.last_line),
         ("doubtful_units", doubts, "; ".join(doubts)),
         ("lone_times", lone, "; ".join(lone)),
         ("lone_places", far, "; ".join(far)),

@@ -77,6 +77,8 @@ class BadLines:
     first_time: int = 0
     times: int = 0
     """Of such a format: the first of these times, and how many there are."""
+    wrong: list[int] = field(default_factory=list)
+    """Which lines of the last block are wrong, from 0."""
     reader: ColumnReader | None = None
     """What reads the lines, and knows the words that they had."""
 
@@ -304,11 +306,13 @@ class TextFormat:
     def _count(self, wrong: Sequence[tuple[int, bytes]], lines: BadLines, *, of: int) -> None:
         """Count a block `of` so many lines, and tell those that are no requests from wrong ones."""
         known = re.compile(self.passed.encode()) if self.passed else None
+        lines.wrong = []
         for number, text in wrong:
             is_known = known is not None and known.match(text)
             if is_known or COMMENT.match(text) or text.rstrip(b"\r") in lines.header:
                 lines.passed += 1
             else:
+                lines.wrong.append(number)
                 lines.add(lines.lines + number + 1, text.decode("utf-8", "replace"))
         lines.lines += of
 
