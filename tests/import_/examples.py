@@ -1,5 +1,6 @@
 """Traces in the formats that import knows, written out by hand, with the rows that they are."""
 
+import random
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -101,3 +102,13 @@ def vscsi(records: Iterable[tuple[int, int, int, int]], *, version: int = 1) -> 
 def oracle(accesses: Iterable[tuple[int, int, int, int]]) -> bytes:
     """Return the file of oracleGeneral with these seconds, objects, bytes and next accesses."""
     return b"".join(struct.pack("<IQIq", *access) for access in accesses)
+
+
+def lines_of(form: str, count: int = 300, **unlike: int) -> str:
+    """Return lines with bytes where they do not belong."""
+    choose, found = random.Random(3), list[str]()  # noqa: S311 - test data
+    for number in range(count):
+        place, length = choose.randrange(10**6) * 4096, choose.choice([4096, 8192, 65536])
+        sector, sectors = unlike.get("place", place), unlike.get("length", length)
+        found.append(form.format(number=number, place=sector, length=sectors, seconds=number / 10))
+    return "".join(found)

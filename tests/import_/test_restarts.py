@@ -1,4 +1,4 @@
-"""A clock that starts again, columns that are not what they seem, and values that are assumed."""
+"""A clock that starts again, words of operations, and places far from the others."""
 
 import os
 import random
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests import parsed as traces
+from tests.import_.examples import lines_of
 from tests.import_.importer import Importer
 from tracekit.errors import UsageError
 from tracekit.readers import importing
@@ -215,44 +216,6 @@ def test_a_meaning_that_is_none(read: Importer, given: str) -> None:
         columns=COLUMNS,
         operations=(given,),
     )
-
-
-def lines_of(form: str, count: int = 300, **unlike: int) -> str:
-    """Return lines with bytes where they do not belong."""
-    choose, found = random.Random(3), list[str]()  # noqa: S311 - test data
-    for number in range(count):
-        place, length = choose.randrange(10**6) * 4096, choose.choice([4096, 8192, 65536])
-        sector, sectors = unlike.get("place", place), unlike.get("length", length)
-        found.append(form.format(number=number, place=sector, length=sectors, seconds=number / 10))
-    return "".join(found)
-
-
-MQSIM = "{number}000000 0 {place} {length} 1\n"
-
-
-def test_bytes_as_sectors(read: Importer) -> None:
-    # GIVEN bytes in a format of sectors THEN both are named, and one that is left
-    both = "--unit offset=bytes --unit length=bytes"
-    assert both in read.rejects(lines_of(MQSIM), "units contradict", form="mqsim")
-    first = ("offset=bytes",)
-    message = read.rejects(lines_of(MQSIM), "units contradict", form="mqsim", units=first)
-    assert "--unit length=bytes" in message
-    units = (*first, "length=bytes")
-    found = traces.requests(read(lines_of(MQSIM), form="mqsim", units=units)).to_pydict()
-    assert set(found["length_bytes"]) == {4096, 8192, 65536}
-
-
-def test_large_requests_that_follow_each_other_are_of_sectors(read: Importer) -> None:
-    # GIVEN a stream of 256 KiB each, from a place that is no multiple of its length
-    lines = [MQSIM.format(number=n, place=2049 + 512 * n, length=512) for n in range(300)]
-    found = traces.requests(read("".join(lines), form="mqsim")).to_pydict()
-    assert set(found["length_bytes"]) == {512 * 512}
-
-
-def test_exchanged_columns_are_refused(read: Importer) -> None:
-    choose = random.Random(3)  # noqa: S311 - test data
-    lines = "".join(f"0,8,{choose.randrange(10**5) * 512},r,{n / 10}\n" for n in range(300))
-    assert "exchanged" in read.rejects(lines, "units contradict", form="spc")
 
 
 def test_a_place_far_from_all_others_is_reported(read: Importer) -> None:

@@ -326,7 +326,9 @@ def test_a_last_line_without_newline(
 
 
 def test_a_wrong_last_line_without_newline_is_not_taken(read: Importer) -> None:
-    said = traces.warnings(read("\n".join([*GOOD, "419,W,8192,16384,what is this line?"])))["open_end"]
+    said = traces.warnings(read("\n".join([*GOOD, "419,W,8192,16384,what is this line?"])))[
+        "open_end"
+    ]
     assert "is wrong: it was left out: line 401: 419,W" in said
 
 

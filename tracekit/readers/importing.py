@@ -259,9 +259,15 @@ def _possible(units: Units) -> Bounds:
 
 def contradictions(read: Reading) -> list[str]:
     """Return what cannot be under the units of a trace that was read, in words."""
+    if exchanged := read.outliers.exchanges():
+        return exchanged
     made = read.assembler
-    found = made.evidence.contradictions(span_ns=made.last_ns, first_ns=made.first_ns)
-    return found + read.outliers.exchanges() + same_waits(read.lines)
+    found = made.evidence.contradictions(
+        span_ns=made.last_ns,
+        first_ns=made.first_ns,
+        usual_length=read.outliers.samples["length"].median(),
+    )
+    return found + same_waits(read.lines)
 
 
 def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference]:
@@ -515,7 +521,9 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
         return
     found = contradictions(read)
     shown = listed([*found, *read.outliers.shown()])
-    bounds = read.outliers.bounds(is_contradicted=bool(found)) if read.bounds is None else None
+    bounds = None
+    if read.bounds is None and not read.outliers.exchanges():
+        bounds = read.outliers.bounds(is_contradicted=bool(found))
     if bounds:
         message = f"{name}: some lines lie far from all others"
         hint = "take these lines out, or give it as a file: a few such lines are left out then"

@@ -37,6 +37,9 @@ LONG_S = 365 * 86_400
 """No trace pauses for a year, and for a thousand times as long as it lasts."""
 KEPT = 5
 FEW_RATIO = 0.001
+FEW_PLACES = 0.05
+"""Of the different lengths: no trace has so few different places."""
+USUAL_LENGTH = 16 << 20
 
 Range = tuple[int, int]
 
@@ -109,6 +112,10 @@ class Sample:
         ends = [TAIL_PERCENT, 100 - TAIL_PERCENT]
         low, high = np.percentile(self._kept, ends, method="nearest")
         return int(low), int(high)
+
+    def median(self) -> int:
+        """Return the value that half of them do not exceed; 0 of none."""
+        return int(np.percentile(self._kept, 50, method="lower")) if len(self._kept) else 0
 
     @property
     def rows(self) -> int:
@@ -219,7 +226,13 @@ class Outliers:
         if not {"offset", "length"} <= set(self.extremes) or self.requests < FEWEST_REQUESTS:
             return []
         places, lengths = (self.samples[name].different() for name in ("offset", "length"))
-        if lengths < MOSTLY * min(self.requests, SAMPLED) or places > lengths * SMALL_RATIO:
+        far, long = (self.extremes[name][1] for name in ("offset", "length"))
+        are_all = (
+            lengths >= MOSTLY * min(self.requests, SAMPLED) and places <= lengths * SMALL_RATIO
+        )
+        # Of a small disk places return; what stands for them is then as small as lengths are.
+        are_few = lengths >= FEWEST_REQUESTS and places <= lengths * FEW_PLACES
+        if not are_all and not (are_few and far <= USUAL_LENGTH and far < long):
             return []
         return [
             f"of {self.samples['length'].rows:,} requests {lengths:,} lengths and {places:,} places"

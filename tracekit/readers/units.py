@@ -157,6 +157,13 @@ EPOCH_S = (631_152_000, 4_102_444_800)
 """1990 to 2100."""
 SMALL_RATIO = 0.01
 MOSTLY = 0.5
+FEW_UNLIKE = 0.05
+"""Of the numbers: so many may be unlike the others."""
+LARGE_BYTES = 2 << 20
+"""Half of the requests of a disk are not so large."""
+MOST_BYTES_PER_S = 1e10
+FAR_BYTES = 1 << 44
+"""Beyond most disks."""
 FINE = ("ms", "us")
 FEWEST_TICKS = 60
 FULL_RATIO = 0.9
@@ -188,7 +195,7 @@ class Evidence:
     fine: int = 0
     """Of places in sectors: those that could be no bytes, as no sector begins there."""
     fine_lengths: int = 0
-    """Of lengths in sectors: those that could be no bytes, as they are no whole sectors."""
+    """Lengths that are no whole sectors, were they bytes."""
     unlike: int = 0
     """Places that are no multiples of 512 sectors."""
     largest_length_bytes: int = 0
@@ -220,34 +227,27 @@ class Evidence:
         if self.units.offset == "sectors":
             self.byte_pairs += _count((steps == in_bytes[:-1] * SECTOR_BYTES) & follows)
             self.fine += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
+        self.fine_lengths += _count(length & (SECTOR_BYTES - 1))
         if self.units.length == "sectors":
-            self.fine_lengths += _count(length & (SECTOR_BYTES - 1))
             self.unlike += _count(places & (SECTOR_BYTES * SECTOR_BYTES - 1))
         self.largest_length_bytes = max(self.largest_length_bytes, int(in_bytes.max()))
         self.largest_end_bytes = max(self.largest_end_bytes, int((places + in_bytes).max()))
         return odd
 
-    def contradictions(self, *, span_ns: int, first_ns: int) -> list[str]:
-        """Return what cannot be under these units, in words; none if all is possible."""
-        units, other = self.units, "sectors" if self.units.length == "bytes" else "bytes"
-        mine, theirs = self.pairs.get(units.length, self.requests), self.pairs[other]
-        least = max(FEWEST_PAIRS, PAIRS_FACTOR * mine)
-        lengths = f"lengths look like {other}, not {units.length}"
-        against = f"requests begin where the one before ends, against {mine:,}"
+    def contradictions(self, *, span_ns: int, first_ns: int, usual_length: int) -> list[str]:
+        """Return what cannot be under these units, in words; none if all is possible.
+
+        `usual_length` is the median as it stands in the file.
+        """
+        units = self.units
         rate = self.requests / (span_ns / 1e9) if span_ns else 0.0
         # Whole seconds say nothing about a rate within one of them.
         has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0
         checks = [
-            (theirs >= least, f"{lengths}: {theirs:,} {against}: --unit length={other}"),
             (
                 self.odd > SMALL_RATIO * self.requests,
                 f"places cannot be {units.offset}: {self.odd:,} of {self.requests:,} are no whole"
                 " sectors: --unit offset=sectors",
-            ),
-            (
-                self.byte_pairs >= least,
-                f"places look like bytes, not sectors: {self.byte_pairs:,} {against}:"
-                " --unit offset=bytes",
             ),
             (
                 self.largest_length_bytes > LARGEST_LENGTH_BYTES,
@@ -264,26 +264,68 @@ class Evidence:
                 f" times cannot be {units.time}, give --unit time=...",
             ),
         ]
-        found = [text for is_wrong, text in checks if is_wrong]
-        return found + self._bytes_as_sectors() + self._wrong_clocks(first_ns)
+        found = self._followers() + [text for is_wrong, text in checks if is_wrong]
+        if self.requests >= FEWEST_REQUESTS and units.length == "sectors":
+            found += self._bytes_as_sectors(usual_length * SECTOR_BYTES, span_ns)
+        elif self.requests >= FEWEST_REQUESTS and units.length == "bytes":
+            found += self._sectors_as_bytes(usual_length)
+        return found + self._wrong_clocks(first_ns)
 
-    def _bytes_as_sectors(self) -> list[str]:
-        """Return that lengths in sectors are whole sectors in bytes, as are places or are not."""
-        is_counted = self.units.length == "sectors" and self.requests >= FEWEST_REQUESTS
-        if not is_counted or self.fine_lengths or not self.largest_length_bytes:
-            return []
+    def _followers(self) -> list[str]:
+        """Return which unit the requests speak for that begin where the one before ends."""
+        units, other = self.units, "sectors" if self.units.length == "bytes" else "bytes"
+        mine, theirs = self.pairs.get(units.length, self.requests), self.pairs[other]
+        least = max(FEWEST_PAIRS, PAIRS_FACTOR * mine)
+        against = f"requests begin where the one before ends, against {mine:,}"
+        # Of places in sectors and lengths in bytes either can be what the other is.
+        are_bytes = units.length == "bytes" and not self._is_share(self.fine_lengths)
+        found = []
+        if theirs >= least and not (self.byte_pairs >= least and are_bytes):
+            lengths = f"lengths look like {other}, not {units.length}"
+            found.append(f"{lengths}: {theirs:,} {against}: --unit length={other}")
+        if self.byte_pairs >= least and (are_bytes or units.length != "bytes"):
+            places = "places look like bytes, not sectors"
+            found.append(f"{places}: {self.byte_pairs:,} {against}: --unit offset=bytes")
+        return found
+
+    def _is_share(self, count: int) -> bool:
+        """Say whether so many requests are more than a few."""
+        return count > FEW_UNLIKE * self.requests
+
+    def _bytes_as_sectors(self, usual_bytes: int, span_ns: int) -> list[str]:
+        """Return what speaks for bytes where lengths are taken for sectors, and places perhaps."""
+        rate = self.requests * usual_bytes / (span_ns / 1e9) if span_ns else 0.0
+        is_large = usual_bytes >= LARGE_BYTES or rate > MOST_BYTES_PER_S
+        size = f"half of the requests would have {usual_bytes:,} bytes and more"
+        if span_ns:
+            size += f", {rate:,.3g} bytes a second"
+        size += f", and places go up to byte {self.largest_end_bytes:,}"
+        whole = f"{self.requests - self.fine_lengths:,} of {self.requests:,} lengths"
+        are_lengths = self.largest_length_bytes > 0 and not self._is_share(self.fine_lengths)
+        are_places = self.units.offset == "sectors" and not self._is_share(self.fine)
+        both = "bytes, --unit offset=bytes --unit length=bytes"
         # In sectors they may end where the next ones begin.
-        if self.unlike > MOSTLY * self.requests and self.pairs["sectors"] < FEWEST_PAIRS:
-            return [
-                f"each of {self.requests:,} lengths is a multiple of 512 sectors, and the places"
-                " are not: bytes, --unit length=bytes"
-            ]
-        if self.units.offset == "sectors" and not self.fine and self.largest_end_bytes > GIB:
-            return [
-                f"each of {self.requests:,} places and lengths is a multiple of 512 sectors: bytes,"
-                " --unit offset=bytes --unit length=bytes"
-            ]
+        is_apart = self.unlike > MOSTLY * self.requests and self.pairs["sectors"] < FEWEST_PAIRS
+        if are_lengths and is_apart and (is_large or not self.fine_lengths):
+            what = f"{whole} are multiples of 512 sectors, and the places are not"
+            return [f"{what}: bytes, --unit length=bytes"]
+        is_each = not self.fine_lengths and not self.fine
+        if are_lengths and are_places and self.largest_end_bytes > GIB and (is_large or is_each):
+            places = f"{self.requests - self.fine:,} places"
+            return [f"{whole} and {places} are multiples of 512 sectors; {size}: {both}"]
+        if usual_bytes >= LARGE_BYTES and rate > MOST_BYTES_PER_S:
+            is_far = self.units.offset == "sectors" and self.largest_end_bytes > FAR_BYTES
+            return [f"{size}: {both if is_far else 'bytes, --unit length=bytes'}"]
         return []
+
+    def _sectors_as_bytes(self, usual_bytes: int) -> list[str]:
+        """Return that most lengths in bytes are less than a sector and no whole ones."""
+        if not 0 < usual_bytes < SECTOR_BYTES or self.fine_lengths <= MOSTLY * self.requests:
+            return []
+        return [
+            f"lengths cannot be bytes: {self.fine_lengths:,} of {self.requests:,} are no whole"
+            f" sectors, and half are {usual_bytes:,} or less: --unit length=sectors"
+        ]
 
     def _wrong_clocks(self, first_ns: int) -> list[str]:
         unit, settled = self.units.time, self.units.settled_time
@@ -303,6 +345,9 @@ class Evidence:
         A clock that is read in ms or finer has gaps; one of whole seconds has requests at each.
         """
         found = []
+        is_part = self.units.length == "bytes" and self.fine_lengths > MOSTLY * self.requests
+        if is_part and self.requests >= FEWEST_REQUESTS:
+            found.append(f"{self.fine_lengths:,} of {self.requests:,} lengths are no whole sectors")
         is_counted = self.units.offset == "sectors" and self.requests >= FEWEST_REQUESTS
         if is_counted and self.fine == 0 and self.largest_end_bytes > LARGEST_LENGTH_BYTES:
             found.append(

@@ -1,0 +1,118 @@
+"""Units and columns that are not what they seem, by the numbers of the whole trace."""
+
+import random
+
+import pytest
+
+from tests import parsed as traces
+from tests.import_.examples import lines_of
+from tests.import_.importer import Importer
+
+MQSIM = "{number}000000 0 {place} {length} 1\n"
+
+
+def test_bytes_as_sectors(read: Importer) -> None:
+    # GIVEN bytes in a format of sectors THEN both are named, and one that is left
+    both = "--unit offset=bytes --unit length=bytes"
+    assert both in read.rejects(lines_of(MQSIM), "units contradict", form="mqsim")
+    first = ("offset=bytes",)
+    message = read.rejects(lines_of(MQSIM), "units contradict", form="mqsim", units=first)
+    assert "--unit length=bytes" in message
+    units = (*first, "length=bytes")
+    found = traces.requests(read(lines_of(MQSIM), form="mqsim", units=units)).to_pydict()
+    assert set(found["length_bytes"]) == {4096, 8192, 65536}
+
+
+def test_large_requests_that_follow_each_other_are_of_sectors(read: Importer) -> None:
+    # GIVEN a stream of 256 KiB each, from a place that is no multiple of its length
+    lines = [MQSIM.format(number=n, place=2049 + 512 * n, length=512) for n in range(300)]
+    found = traces.requests(read("".join(lines), form="mqsim")).to_pydict()
+    assert set(found["length_bytes"]) == {512 * 512}
+
+
+def test_exchanged_columns_are_refused(read: Importer) -> None:
+    choose = random.Random(3)  # noqa: S311 - test data
+    lines = "".join(f"0,8,{choose.randrange(10**5) * 512},r,{n / 10}\n" for n in range(300))
+    assert "exchanged" in read.rejects(lines, "units contradict", form="spc")
+
+
+BOTH = "--unit offset=bytes --unit length=bytes"
+
+
+@pytest.mark.parametrize(
+    ("odd_places", "odd_lengths"), [(2, 0), (0, 2), (12, 12), (1000, 0), (1000, 1000)]
+)
+def test_a_few_odd_numbers_do_not_hide_bytes(
+    read: Importer, odd_places: int, odd_lengths: int
+) -> None:
+    # GIVEN bytes where sectors are expected, some of which are no whole sectors
+    choose, lines = random.Random(5), list[str]()  # noqa: S311 - test data
+    for number in range(1000):
+        place = choose.randrange(2 * 10**7) * 4096 + (17 if number < odd_places else 0)
+        length = choose.choice([4096, 8192, 65536]) + (5 if number < odd_lengths else 0)
+        lines.append(f"{number / 10:.6f} 0 {place} {length} {number % 2}\n")
+    # WHEN it is imported THEN the units are asked for; places alone can be sectors
+    message = read.rejects("".join(lines), "units contradict", form="disksim")
+    assert (BOTH if odd_places < 1000 or odd_lengths else "--unit length=bytes") in message
+
+
+def test_large_requests_of_sectors_are_read(read: Importer) -> None:
+    # GIVEN requests of 256 KiB to 1 MiB at any place, nearly all of which are multiples of 512
+    choose = random.Random(5)  # noqa: S311 - test data
+    lines = "".join(
+        MQSIM.format(
+            number=number,
+            place=choose.randrange(10**6) * 512 + (number % 50 == 0),
+            length=choose.choice([512, 1024, 2048]) - (number % 50 == 0),
+        )
+        for number in range(300)
+    )
+    assert len(traces.rows(read(lines, form="mqsim"))) == 300
+
+
+def test_lengths_in_bytes_beside_places_in_bytes(read: Importer) -> None:
+    # GIVEN bytes in a format of sectors, of requests that follow each other
+    place, lines = 0, list[str]()
+    for number in range(300):
+        lines.append(MQSIM.format(number=number, place=place, length=4096))
+        place += 4096 if number % 2 else 1 << 20
+    # WHEN one unit is given THEN the other is asked for, and not the first taken back
+    given = ("length=bytes",)
+    message = read.rejects("".join(lines), "units contradict", form="mqsim", units=given)
+    assert "--unit offset=bytes" in message
+    assert "--unit length=sectors" not in message
+
+
+def test_sectors_as_bytes(read: Importer) -> None:
+    # GIVEN lengths of 8 and 16 in a format of bytes, of requests that do not follow each other
+    choose = random.Random(5)  # noqa: S311 - test data
+    lines = "".join(
+        f"0,{choose.randrange(10**8)},{choose.choice([8, 16])},R,{number / 10}\n"
+        for number in range(300)
+    )
+    # WHEN it is imported THEN they cannot be bytes, and the unit that fits is named
+    message = read.rejects(lines, "lengths cannot be bytes: 300 of 300", form="spc")
+    assert "--unit length=sectors" in message
+    made = read(lines, form="spc", units=("length=sectors",))
+    assert set(traces.requests(made)["length_bytes"].to_pylist()) == {4096, 8192}
+
+
+def test_lengths_that_are_no_whole_sectors_are_doubted(read: Importer) -> None:
+    lines = "".join(f"0,{n * 100},{4000 + n},R,{n / 10}\n" for n in range(300))
+    said = traces.warnings(read(lines, form="spc"))["doubtful_units"]
+    assert "299 of 300 lengths are no whole sectors" in said
+
+
+@pytest.mark.parametrize("form", ["0,{length},{place},r,{seconds}\n", MQSIM])
+def test_exchanged_columns_of_a_small_disk(read: Importer, form: str) -> None:
+    # GIVEN four lengths where places stand, and 300 places of a small disk where lengths do
+    choose, lines = random.Random(3), list[str]()  # noqa: S311 - test data
+    places = [choose.randrange(10**6) * 8 for _ in range(300)]
+    for number in range(2000):
+        values = {"place": choose.choice(places), "length": choose.choice([8, 16, 32, 128])}
+        if form == MQSIM:
+            values = {"place": values["length"], "length": values["place"]}
+        lines.append(form.format(number=number, seconds=number / 10, **values))
+    message = read.rejects("".join(lines), "units contradict")
+    assert "are the two columns exchanged?" in message
+    assert "--unit" not in message
