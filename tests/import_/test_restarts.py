@@ -196,11 +196,23 @@ def test_words_of_operations_can_be_given(read: Importer) -> None:
     assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
 
 
+def test_words_that_do_not_make_a_line_a_request_are_not_asked_for(read: Importer) -> None:
+    # GIVEN a trace behind one of another format, in whose second column a host stands
+    alibaba = "".join(f"1,R,{n * 4096},4096,{1577808144000000 + n}\n" for n in range(90))
+    msr = "".join(f"128166372003061629,hm,{n},Read,512,512,1\n" for n in range(90))
+    read.rejects(alibaba + msr, "90 of 180 lines are wrong", hint="choose another --format")
+
+
 def test_words_of_a_known_format_can_be_given(read: Importer) -> None:
     lines = "".join(
         f"{128166372003061629 + n * 10**5},host,0,{word},{n * 4096},4096,1\n"
         for n, word in enumerate(["Lesen", "Schreiben"] * 100)
     )
+    # GIVEN words that a format does not know THEN each is asked for, also those that are left
+    message = read.rejects(lines, "is msr but for its words", hint="--op schreiben=OPERATION")
+    assert "lesen, schreiben" in message
+    hint = "--op schreiben=OPERATION, such as"
+    read.rejects(lines, "100 of 200 lines are wrong", hint=hint, operations=("lesen=read",))
     made = read(lines, operations=("lesen=read", "schreiben=write"))
     assert made.content["source"]["format"] == "msr"
     assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
@@ -232,3 +244,12 @@ def test_decimal_commas_are_refused(read: Importer) -> None:
     read.rejects(commas, "a comma for a point: 0,", hint="with a point", form="spc")
     read.rejects(commas, "a comma for a point: 0,", hint="with a point")
     assert len(traces.rows(read(commas, form="spc", forces_units=True))) == 300
+    # AND with one more column, or in some of the lines
+    more = commas.replace("\n", ",extra\n")
+    read.rejects(more, "a comma for a point: 0,", hint="with a point")
+    pairs = zip(lines.splitlines(), commas.splitlines(), strict=True)
+    some = "".join(f"{pair[number % 3 == 0]}\n" for number, pair in enumerate(pairs))
+    read.rejects(some, "a comma for a point: 0,", hint="with a point")
+    # AND behind semicolons, which no format has
+    semicolons = lines.replace(",", ";").replace(".", ",")
+    read.rejects(semicolons, "no known format", hint="with a point")

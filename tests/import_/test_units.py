@@ -116,3 +116,26 @@ def test_exchanged_columns_of_a_small_disk(read: Importer, form: str) -> None:
     message = read.rejects("".join(lines), "units contradict")
     assert "are the two columns exchanged?" in message
     assert "--unit" not in message
+
+
+IOSNOOP = (
+    "STIME(us)     TIME(us)      DELTA(us)   UID   PID D    BLOCK   SIZE       COMM PATHNAME\n"
+)
+
+
+def dtrace(number: int) -> str:
+    times = f"{number * 900} {number * 900 + 80} 80"
+    return f"{times} 100 {1000 + number} R {1795425520 + 8 * number} {8192 + number} bash /bin/ls\n"
+
+
+def test_a_header_that_names_other_columns_is_refused(read: Importer) -> None:
+    # GIVEN the output of DTrace's iosnoop, whose lines have FIU's kinds of columns
+    lines = "".join(map(dtrace, range(300)))
+    read.rejects(IOSNOOP + lines, "look like fiu, and its header names other columns: STIME")
+    # AND without its header every request has its own device
+    read.rejects(lines, "300 requests are of 300 devices: its column is another one")
+
+
+def test_devices_of_a_few_requests_each_are_read(read: Importer) -> None:
+    lines = "".join(f"{n // 3},W,{n * 4096},4096,{1577808144000000 + n}\n" for n in range(300))
+    assert len(read(lines).content["devices"]) == 100

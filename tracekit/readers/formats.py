@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from tracekit.readers.text import (
     column_kinds,
 )
 from tracekit.readers.tool_texts import BIOSNOOP, DTRACE, IOSNOOP, XPERF, dtrace_iosnoop
-from tracekit.readers.units import Columns, ImportOptions, Units
+from tracekit.readers.units import SHOWN_CHARACTERS, Columns, ImportOptions, Units
 
 
 def _text(
@@ -291,6 +291,8 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         _reject_commas(whole, name, options)
     if options.form is None and isinstance(found, TextFormat) and text.contradicts(head, found):
         headed = text.header_format(head, units=options.units)
+    if options.form is None and headed is None and isinstance(found, TextFormat):
+        _reject_names(head, found, name)
     return found if headed is None else headed.with_words(words)
 
 
@@ -309,13 +311,23 @@ def others_in_words(head: bytes, chosen: Format, *, options: ImportOptions) -> s
     return ", ".join(found) or "none has a good line"
 
 
-COMMAS = re.compile(rb"^(?:[^,\n]*,){4}[0-9]+,[0-9]+\r?$", re.MULTILINE)
+def _reject_names(head: bytes, form: TextFormat, name: str) -> None:
+    """Raise InputError for a header that names other columns than the format has."""
+    if header := text.names_others(head, form):
+        message = f"{name}: its lines look like {form.name}, and its header names other columns"
+        hint = "name the columns with --columns or --regex, or the format with --format if it is so"
+        raise InputError(f"{message}: {header[:SHOWN_CHARACTERS]}", hint=hint)
+
+
+COMMAS = re.compile(rb"^(?:[^,\n]*,){4}[0-9]+,[0-9]+(?:,[^\n]*|\r)?$", re.MULTILINE)
+POINTS = re.compile(rb"^(?:[^,\n]*,){4}[0-9]+\.[0-9]", re.MULTILINE)
 
 
 def _reject_commas(head: bytes, name: str, options: ImportOptions) -> None:
-    """Raise InputError for SPC whose times have a comma for a point: their fractions would go."""
-    found = COMMAS.findall(head)
-    if not found or options.forces_units or len(found) < text.NEARLY_ALL * head.count(b"\n"):
+    """Raise InputError for SPC with commas for points in its times: their fractions would go."""
+    found = [line[0] for line in COMMAS.finditer(head)]
+    is_each = len(found) >= text.NEARLY_ALL * head.count(b"\n")
+    if not found or options.forces_units or not (is_each or POINTS.search(head)):
         return
     shown = found[-1].decode().strip()
     raise InputError(
@@ -401,5 +413,30 @@ def _choose(
     if found:
         names = ", ".join(form.name for form in found)
         raise InputError(f"{name}: its content may be {names}", hint="choose one with --format")
+    _reject_words(head, name, [*known, *variants, *blanked])
     hint = "name the columns of a text with --columns or --regex; blktrace captures: tracekit parse"
+    if DECIMAL_COMMAS.search(head):
+        hint += "; write decimals with a point"
     raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)
+
+
+MOST_WORDS = 10
+DECIMAL_COMMAS = re.compile(rb";\s*[0-9]+,[0-9]+\s*(?:;|\r?$)", re.MULTILINE)
+
+
+def _reject_words(head: bytes, name: str, forms: Sequence[Format]) -> None:
+    """Raise InputError where only the words of operations make a text no known format."""
+    lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
+    for form in (form for form in forms if isinstance(form, TextFormat)):
+        words = form.unknown_words(lines)
+        if not 0 < len(words) <= MOST_WORDS:
+            continue
+        if form.with_words(dict.fromkeys(words, "read")).matches(head):
+            message = f"{name}: the content is {form.name} but for its words of operations"
+            raise InputError(f"{message}: {', '.join(words)}", hint=hint_of_words(words))
+
+
+def hint_of_words(words: Sequence[str]) -> str:
+    """Return how to say what these words mean."""
+    says = " ".join(f"--op {word}=OPERATION" for word in words)
+    return f"if {', '.join(words)} is an operation, say which: {says}, such as {words[0]}=read"

@@ -26,6 +26,7 @@ from tracekit.readers.formats import (
     Format,
     RecordFormat,
     find_format,
+    hint_of_words,
     others_in_words,
     same_waits,
 )
@@ -38,6 +39,8 @@ from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, 
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.units import (
     DEFAULTS,
+    FEWEST_REQUESTS,
+    MOSTLY,
     SIZE_BYTES,
     TIME_NS,
     Block,
@@ -259,15 +262,25 @@ def _possible(units: Units) -> Bounds:
 
 def contradictions(read: Reading) -> list[str]:
     """Return what cannot be under the units of a trace that was read, in words."""
-    if exchanged := read.outliers.exchanges():
-        return exchanged
     made = read.assembler
+    if others := _many_devices(made) + read.outliers.exchanges():
+        return others
     found = made.evidence.contradictions(
         span_ns=made.last_ns,
         first_ns=made.first_ns,
         usual_length=read.outliers.samples["length"].median(),
     )
     return found + same_waits(read.lines)
+
+
+def _many_devices(made: Assembler) -> list[str]:
+    """Return in words that most requests have a device of their own, if they do."""
+    if made.rows < FEWEST_REQUESTS or len(made.devices) <= MOSTLY * made.rows:
+        return []
+    return [
+        f"{made.rows:,} requests are of {len(made.devices):,} devices: its column is another one;"
+        " name them with --columns"
+    ]
 
 
 def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference]:
@@ -475,8 +488,7 @@ def _hint_of(read: Reading) -> str:
     """Return what to do about the wrong lines."""
     form, lines = read.format, [text for _, text in read.lines.examples]
     if isinstance(form, TextFormat) and (found := form.unknown_words(lines)):
-        says = " ".join(f"--op {word}=OPERATION" for word in found)
-        return f"if {', '.join(found)} is an operation, say which: {says}, such as read or write"
+        return hint_of_words(found)
     return "choose another --format or --unit, or allow more with --max-bad PERCENT"
 
 

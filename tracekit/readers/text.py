@@ -156,14 +156,15 @@ class TextFormat:
         return replace(self, operations={**self.operations, **given}) if has_words else self
 
     def unknown_words(self, lines: Sequence[str]) -> list[str]:
-        """Return the words of operations that the format does not know, in wrong lines."""
+        """Return the words of operations that the format does not know, in lines wrong by them."""
         if "op" not in self.columns:
             return []
         found, place = list[str](), list(self.columns).index("op")
         for line in lines:
             words = line.split() if self.delimiter == " " else line.split(self.delimiter)
             word = words[place].strip(' \t\r"').lower() if place < len(words) else ""
-            if word.isalpha() and word not in (*self.operations, *found):
+            is_new = word.isalpha() and word not in (*self.operations, *found)
+            if is_new and self.with_words({word: "read"}).are_good([line])[0]:
                 found.append(word)
         return found
 
@@ -558,6 +559,17 @@ def contradicts(head: bytes, form: TextFormat) -> bool:
     named = (one.split("=") for one in units_named)
     is_other = any(units.get(name, unit) != unit for name, unit in named)
     return is_other or any(ours not in ("-", own) for ours, own in pairs)
+
+
+def names_others(head: bytes, form: TextFormat) -> str:
+    """Return the first line if it is a header that names other columns than the format has."""
+    first, _, columns, _ = _header(head)
+    known = ["device" if name == "volume" else name for name in form.columns]
+    if isinstance(form, PatternFormat) or len(columns) < len(known):
+        return ""
+    pairs = zip(columns, known, strict=False)
+    others = [name for name, own in pairs if name not in ("-", own) and not own.startswith("_")]
+    return first if len(others) > 1 else ""
 
 
 def _split(line: str, delimiter: str) -> list[str]:
