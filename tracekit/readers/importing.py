@@ -131,9 +131,8 @@ class Reading:
             form.units.overridden(options.units), page_bytes=options.page_bytes
         )
         self.others = others_in_words(whole, form, options=options) if options.explains else ""
-        self.preamble = 0
+        self.preamble, self.is_scaled = 0, False
         operations: dict[str, str] = {}
-        self.is_scaled = False
         if options.operations and not (isinstance(form, TextFormat) and "op" in form.columns):
             message = f"{feed.name}: --op: {form.name} has no words of operations"
             raise UsageError(message, hint="leave --op out")
