@@ -342,6 +342,7 @@ STAGE = "parse"
 ADVICE = {
     "ended_early": "take counts for those of a part of the time",
     "absent_files": "give these, too: their events are missing; nothing if the CPUs were offline",
+    "unread_files": "give these, too, or their folder: their events are missing",
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
     "absent_actions": "of what lies between them nothing is known: give all actions, without -a",
     "left_out_records": "give the whole text: in one of some actions lost records cannot be seen",

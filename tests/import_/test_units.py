@@ -1,12 +1,15 @@
-"""Units and columns that are not what they seem, by the numbers of the whole trace."""
+"""Units, columns and files that are not what they seem, and what is said of the judgement."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from tests import parsed as traces
+from tests.decode.records import pack
 from tests.import_.examples import lines_of
 from tests.import_.importer import Importer
+from tracekit.readers.importing import import_trace
 
 MQSIM = "{number}000000 0 {place} {length} 1\n"
 
@@ -131,7 +134,8 @@ def dtrace(number: int) -> str:
 def test_a_header_that_names_other_columns_is_refused(read: Importer) -> None:
     # GIVEN the output of a program like DTrace's iosnoop: its lines have FIU's kinds of columns
     lines = "".join(map(dtrace, range(300)))
-    read.rejects(IOSNOOP.replace("UID", "USER") + lines, "look like fiu, and its header names other columns: STIME")
+    head = IOSNOOP.replace("UID", "USER")
+    read.rejects(head + lines, "look like fiu, and its header names other columns: STIME")
     # AND without its header every request has its own device
     read.rejects(lines, "300 requests are of 300 devices: its column is another one")
 
@@ -139,3 +143,28 @@ def test_a_header_that_names_other_columns_is_refused(read: Importer) -> None:
 def test_devices_of_a_few_requests_each_are_read(read: Importer) -> None:
     lines = "".join(f"{n // 3},W,{n * 4096},4096,{1577808144000000 + n}\n" for n in range(300))
     assert len(read(lines).content["devices"]) == 100
+
+
+def test_what_was_judged_is_explained_where_the_import_stops(read: Importer) -> None:
+    # GIVEN bytes in a format of sectors, a clock that starts again, and a text of no format
+    sectors = lines_of("{number} 0 {place} {length} 1\n")
+    clock = "".join(f"{n % 200}000000 0 {8 * n} 8 1\n" for n in range(400))
+    explained = "(?s)\n  format: mqsim .*\n  other formats: .*good lines of the first"
+    for text in (sectors, clock):
+        read.rejects(text, explained, form="mqsim", explains=True)
+        assert "other formats" not in read.rejects(text, "x", form="mqsim")
+    text = "0;a;0;8;put\n" * 20
+    read.rejects(text, "known format: .*\n  good lines of formats", explains=True)
+
+
+def test_files_of_other_cpus_beside_the_given_one(tmp_path: Path) -> None:
+    # GIVEN a capture of two CPUs, and another beside it
+    for name, cpu in (("c.blktrace.0", 0), ("c.blktrace.1", 1), ("d.blktrace.7", 7)):
+        (tmp_path / name).write_bytes(pack(f"100 Q W 3048+8 cpu={cpu}\n200 C W 3048+8 cpu={cpu}"))
+    # WHEN one file is imported THEN the other CPU's is named
+    made = import_trace(tmp_path / "c.blktrace.0", tmp_path / "one")
+    said = traces.warnings(made)["unread_files"]
+    assert said == "c.blktrace.1 lies beside what was given"
+    # AND of both nothing is said
+    both = [tmp_path / "c.blktrace.0", tmp_path / "c.blktrace.1"]
+    assert "unread_files" not in traces.warnings(import_trace(both, tmp_path / "both"))

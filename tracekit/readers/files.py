@@ -73,6 +73,22 @@ def absent_cpus(names: Iterable[str]) -> list[str]:
     ]
 
 
+def unread_cpus(files: Sequence[Path]) -> list[str]:
+    """Return the files of other CPUs that lie beside those of a trace and are not among them."""
+    given: dict[tuple[Path, str], set[str]] = {}
+    for path in files:
+        if match := TRACE_NAME.fullmatch(path.name):
+            given.setdefault((path.parent, match["stem"]), set()).add(match["cpu"])
+    return [
+        path.name
+        for (folder, stem), cpus in given.items()
+        for path in _by_cpu(folder, TRACE_NAME)
+        if (match := TRACE_NAME.fullmatch(path.name))
+        and match["stem"] == stem
+        and match["cpu"] not in cpus
+    ]
+
+
 def _reject_same(files: Sequence[Path]) -> None:
     seen: dict[tuple[int, int], Path] = {}
     for path in files:

@@ -21,7 +21,7 @@ from tracekit.readers.text import (
     column_kinds,
 )
 from tracekit.readers.tool_texts import BIOSNOOP, DTRACE, IOSNOOP, XPERF, dtrace_iosnoop
-from tracekit.readers.units import SHOWN_CHARACTERS, Columns, ImportOptions, Units
+from tracekit.readers.units import SHOWN_CHARACTERS, Columns, ImportOptions, Units, listed
 
 
 def _text(
@@ -285,7 +285,7 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     except InputError:
         headed = text.header_format(head, units=options.units)
         if headed is None:
-            return _choose(head, name, given=options.form, words=words, is_lenient=True)
+            return _choose_of_most(head, name, options, words)
         return headed.with_words(words)
     if found.name == SPC.name:
         _reject_commas(whole, name, options)
@@ -296,14 +296,28 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     return found if headed is None else headed.with_words(words)
 
 
+def _choose_of_most(
+    head: bytes, name: str, options: ImportOptions, words: Mapping[str, str]
+) -> Format:
+    """Return the format of most lines; the error says how others fit if the user asks for it."""
+    try:
+        return _choose(head, name, given=options.form, words=words, is_lenient=True)
+    except InputError as error:
+        if not options.explains:
+            raise
+        fit = others_in_words(head, "", options=options)
+        said = f"good lines of formats in the first 64 KiB: {fit}"
+        raise InputError(str(error), *listed([said]), hint=error.hint) from None
+
+
 MOST_SHOWN = 3
 
 
-def others_in_words(head: bytes, chosen: Format, *, options: ImportOptions) -> str:
-    """Return which other formats have good lines in the head, and what share of them."""
+def others_in_words(head: bytes, chosen: str, *, options: ImportOptions) -> str:
+    """Return which formats but `chosen` have good lines in the head, and what share of them."""
     words, ratios = text.user_words(options.operations), dict[str, float]()
     for form in (*TEXTS, *_variants(), *_blanked()):
-        if form.name != chosen.name:
+        if form.name != chosen:
             ratio = form.with_words(words).good_ratio(head)
             ratios[form.name] = max(ratio, ratios.get(form.name, 0.0))
     ranked = sorted(((ratio, name) for name, ratio in ratios.items() if ratio), reverse=True)

@@ -130,7 +130,7 @@ class Reading:
         self.units: Units = replace(
             form.units.overridden(options.units), page_bytes=options.page_bytes
         )
-        self.others = others_in_words(whole, form, options=options) if options.explains else ""
+        self.others = others_in_words(whole, form.name, options=options) if options.explains else ""
         self.preamble, self.is_scaled = 0, False
         operations: dict[str, str] = {}
         if options.operations and not (isinstance(form, TextFormat) and "op" in form.columns):
@@ -478,9 +478,23 @@ def _import_requests(
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds([feed]))) as batches:
         write_batches(run.table, batches, schema=REQUESTS)
     finish_feeds([feed])
-    _reject(read, feed.name, run.options)
-    _reject_restarts(read, feed.name, run.options)
+    try:
+        _reject(read, feed.name, run.options)
+        _reject_restarts(read, feed.name, run.options)
+    except (OutlierError, RestartError):
+        raise
+    except InputError as error:
+        raise _explained(error, read, run.options) from None
     return import_info(read, feed, options=run.options)
+
+
+def _explained(error: InputError, read: Reading, options: ImportOptions) -> InputError:
+    """Return the error, and how format and units were judged if the user asks for it."""
+    if not options.explains:
+        return error
+    found = [one for one in _inferences(read, options) if one.what != "clock"]
+    said = (f"{one.what}: {one.value} ({one.evidence})" for one in found)
+    return InputError(*str(error).split("\n"), *listed(said), hint=error.hint)
 
 
 def _hint_of(read: Reading) -> str:
