@@ -1,5 +1,6 @@
 """`tracekit export --format blkparse`: by hand, and read back by import."""
 
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,30 @@ def test_a_trace_without_events_in_between(tmp_path: Path) -> None:
     again = import_trace(tmp_path / "t.txt", tmp_path / "again")
     for name in ("queue_ns", "complete_ns", "sector", "length_bytes", "operation", "device"):
         assert requests(again)[name].equals(requests(made)[name]), name
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_completions_of_one_place_that_are_exchanged_are_counted(tmp_path: Path, seed: int) -> None:
+    # GIVEN requests of a few places, many in flight together, all of them issued or none, of which
+    # some never complete
+    choose, time, rows = random.Random(seed), 0, list[dict[str, Any]]()  # noqa: S311 - test data
+    for _ in range(400):
+        time += choose.randrange(1, 40)
+        issue = time + choose.randrange(1, 30)
+        row: dict[str, Any] = {"queue_ns": time, "sector": 8 * choose.randrange(3)}
+        row |= {"operation": choose.choice(["read", "write"]), "pid": choose.randrange(2)}
+        row["length_bytes"] = choose.choice([4096, 8192])
+        if seed % 3 == 0:
+            row["issue_ns"] = issue
+        if seed % 2 == 0 or choose.random() < 0.95:
+            row["complete_ns"] = issue + choose.randrange(1, 200)
+        rows.append(row)
+    made = trace(tmp_path / "trace", rows, row_group_rows=37)
+    # WHEN they are exported and imported
+    result = export(made, "blkparse", output=tmp_path / "t.txt")
+    again = requests(import_trace(tmp_path / "t.txt", tmp_path / "again"))
+    # THEN those that come back with another completion are counted
+    ours, theirs = (table["complete_ns"].to_pylist() for table in (requests(made), again))
+    count = sum(one != other for one, other in zip(ours, theirs, strict=True))
+    assert count > 0
+    assert result["changed"].get("exchanged_ends", 0) == count

@@ -20,6 +20,7 @@ from tracekit.tables import OPERATIONS
 from tracekit.units import SECTOR_BYTES
 from tracekit.writers import rows as writing
 from tracekit.writers.rows import ExportFormat, MergeTargets, Outcome, Source, Survey
+from tracekit.writers.same_place import SamePlace
 
 NONE = -1
 MOMENTS = ("queue", "getrq", "insert", "merge", "issue", "transfer", "complete")
@@ -71,6 +72,24 @@ class Requests:
             _wide(batch.column("cpu")),
         )
         self.name = _names(batch.column("process"))
+
+    def of_places(self) -> dict[str, NDArray[np.int64]]:
+        """Return the requests that have completions of their own, as SamePlace takes them."""
+        moments, batch = self.times, self.batch
+        end = np.where(moments["transfer"] != NONE, moments["transfer"], moments["complete"])
+        is_one = ~self.is_merged & ~self.is_flush & (_first_ns(batch) != NONE)
+        operation = codes(batch.column("operation"), lambda text: ord(LETTERS.get(text or "", "N")))
+        found = {
+            "device": self.device,
+            "letter": operation.astype(np.int64),
+            "begin": self.all_begin,
+            "sectors": self.all_sectors,
+            "queue": _first_ns(batch),
+            "issue": moments["issue"],
+            "end": end,
+            "pid": _wide(batch.column("pid").fill_null(0)),
+        }
+        return {name: values[is_one] for name, values in found.items()}
 
     def events(self) -> Iterator[Any]:
         """Yield batches of EVENTS, action by action."""
@@ -198,16 +217,19 @@ class BlkparseExport(ExportFormat):
         outcome.changes("joint_ends", targets.apart)
         (part,) = parts.values()
         with part.open("wb") as out:
-            lines = _Lines(out, names)
+            lines, places = _Lines(out, names), SamePlace()
             for batch, device in source.whole_batches():
                 kept = _fitting(batch, outcome)
                 if kept.any():
                     rows = Requests(batch.filter(pa.array(kept)), device[kept], targets)
-                    lines.add(rows.events(), begin_ns=int(_first_ns(rows.batch).min()))
+                    begin_ns = int(_first_ns(rows.batch).min())
+                    lines.add(rows.events(), begin_ns=begin_ns)
+                    places.add(rows.of_places(), begin_ns=begin_ns)
                     lengths = ints(rows.batch.column("length_bytes"))
                     rounded = int(np.count_nonzero(lengths % SECTOR_BYTES))
                     outcome.changes("rounded_lengths", rounded)
             lines.finish()
+            outcome.changes("exchanged_ends", places.finish())
         return outcome
 
 

@@ -74,6 +74,8 @@ def _nothing_left(outcome: Outcome, message: str) -> InputError:
 
 
 CHANGES = {
+    "exchanged_ends": "requests that import back with the completion of another one, of the same"
+    " place and size and in flight with them",
     "guessed_times": "requests without a queue time, or behind a later one: of the event before",
     "joint_ends": "merged requests that completed in parts: they complete with their merge target",
     "no_completion": "requests that never complete: with a response time of 0",
