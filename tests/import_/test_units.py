@@ -9,6 +9,7 @@ from tests import parsed as traces
 from tests.decode.records import pack
 from tests.import_.examples import lines_of
 from tests.import_.importer import Importer
+from tracekit.readers.blktrace import parse
 from tracekit.readers.importing import import_trace
 
 MQSIM = "{number}000000 0 {place} {length} 1\n"
@@ -168,3 +169,6 @@ def test_files_of_other_cpus_beside_the_given_one(tmp_path: Path) -> None:
     # AND of both nothing is said
     both = [tmp_path / "c.blktrace.0", tmp_path / "c.blktrace.1"]
     assert "unread_files" not in traces.warnings(import_trace(both, tmp_path / "both"))
+    # AND parse says the same
+    parsed, _ = parse(both[:1], tmp_path / "parsed")
+    assert traces.warnings(parsed)["unread_files"] == said

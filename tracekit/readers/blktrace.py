@@ -20,7 +20,7 @@ from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers import metadata
-from tracekit.readers.files import TEXT_NAME, file_beside, find_files, layout_of
+from tracekit.readers.files import TEXT_NAME, file_beside, find_files, layout_of, unread_cpus
 from tracekit.readers.metadata import Facts
 from tracekit.readers.stream import Feed, open_feeds, progress_of, stop_feeds
 from tracekit.readers.units import OnBytes, listed, show_example
@@ -148,6 +148,7 @@ def parse(
                 feeds, layout, table=folder / "requests.parquet", options=options, on_bytes=on_bytes
             )
         info = _info(facts, tally, layout, options)
+        info.warnings += metadata.unread_files(unread_cpus(files))
         # Of pieces, which all know the beginning, the last one looked last.
         if file := file_beside(inputs[::-1], MAP_NAME):
             table = with_trace_times(read_map(file, info.devices), info.clock.wall_ns)

@@ -7,11 +7,11 @@ from contextlib import nullcontext
 
 from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import TraceInfo, warnings_of
+from tracekit.metadata import TraceInfo
 from tracekit.readers import metadata
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.files import layout_of, unread_cpus
-from tracekit.readers.metadata import EVENT_TEXTS, SHOWN_FILES
+from tracekit.readers.metadata import EVENT_TEXTS
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds
 from tracekit.readers.units import Import, ImportOptions
 
@@ -90,8 +90,5 @@ def import_capture(feeds: Sequence[Feed], head: bytes, *, run: Import) -> TraceI
         )
     info = metadata.trace_info(facts, layout)
     info.counts = {**info.counts, **metadata.text_counts(facts, tally.rows)}
-    others = unread_cpus(run.files)
-    shown = ", ".join(others[:SHOWN_FILES]) + (", ..." if others[SHOWN_FILES:] else "")
-    lie = "lies" if len(others) == 1 else "lie"
-    info.warnings += warnings_of([("unread_files", others, f"{shown} {lie} beside what was given")])
+    info.warnings += metadata.unread_files(unread_cpus(run.files))
     return info

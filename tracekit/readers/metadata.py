@@ -14,7 +14,14 @@ from tracekit._native import decode
 from tracekit._native.decode import Completed, DecodeStats, Text
 from tracekit.errors import InputError, span
 from tracekit.layout import DiskCounters, Layout
-from tracekit.metadata import Device, MissingCompletions, MissingOfDisk, Region, TraceInfo
+from tracekit.metadata import (
+    Device,
+    MissingCompletions,
+    MissingOfDisk,
+    Region,
+    TraceInfo,
+    TraceWarning,
+)
 from tracekit.readers.files import absent_cpus
 from tracekit.readers.units import Example, listed, show_example
 
@@ -243,6 +250,14 @@ def _file_doubts(facts: Facts, layout: Layout) -> list[Doubt]:
         ("absent_files", absent, f"{shown} {lies}, and files of later CPUs are"),
         ("open_layout", layout.doubts, f"the layout leaves open: {'; '.join(layout.doubts)}"),
     ]
+
+
+def unread_files(others: Sequence[str]) -> list[TraceWarning]:
+    """Return the warning of files of other CPUs beside those of the trace, if there are any."""
+    shown = ", ".join(others[:SHOWN_FILES]) + (", ..." if others[SHOWN_FILES:] else "")
+    lie = "lies" if len(others) == 1 else "lie"
+    found = [("unread_files", others, f"{shown} {lie} beside what was given")]
+    return metadata.warnings_of(found)
 
 
 STEPS = {"Q": "queued", "D": "issued", "C": "completed"}
