@@ -103,9 +103,9 @@ def test_what_a_kill_leaves_of_pieces_is_counted_from_its_own_begin(
     disk.capture(
         tmp_path / "trace", *TRACER, option, "300ms", command=("sh", "-c", script), code=-9
     )
-    machine.wait_for(lambda: len([*tmp_path.glob("trace-*.unfinished")]) == 0)
-    # WHEN it is recovered
+    # WHEN it is recovered, with a piece of which nobody had begun to write the files
     done = machine.run_capture("--recover")
+    machine.wait_for(lambda: len([*tmp_path.glob("trace-*.unfinished")]) == 0)
     # THEN nothing of what is not in it is lost in it
     assert f" 0 lost: {tmp_path}/trace" in done.stdout
     pieces = [*sorted(tmp_path.glob("trace-*")), tmp_path / "trace"]
