@@ -69,4 +69,5 @@ def test_a_wrong_header_of_lcs(
     read: Importer, kinds: str, fields: dict[str, int], item_bytes: int
 ) -> None:
     content = lcs(kinds, fields, bytes(160), item_bytes=item_bytes)
-    read.rejects(content, "the header of this lcs trace is wrong", hint="check the file")
+    read.rejects(content, "x: the header of this lcs trace is wrong", hint="check the file")
+    read.rejects(content[:700], "x: an lcs trace that ends within its header, at byte 700")

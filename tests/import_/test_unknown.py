@@ -70,7 +70,7 @@ def test_locality_and_caches_go_on_without(lacking: Path, tmp_path: Path) -> Non
     # GIVEN 300 accesses of 1 to 8 pages, WHEN they are analysed, THEN each is counted
     done = succeed("analyze", lacking)
     pages = sum(n % 8 + 1 for n in range(300))
-    assert f"{pages / 256:.1f} MiB of which is not known if read or written" in done.stdout
+    assert f"{pages / 256:.1f} MiB of requests whose operation is not known" in done.stdout
     assert "warning: checks" not in done.stderr
     streams = pq.read_table(lacking / "findings/sequentiality.parquet").to_pylist()
     assert {row["operation"] for row in streams} == {"unknown"}

@@ -91,7 +91,7 @@ def _print(trace: Path, result: Mapping[str, Any]) -> None:
         )
         if row["unknown_bytes"]:
             unknown = row["unknown_bytes"] / MIB
-            options.say(f"{unknown:>31,.1f} MiB of which is not known if read or written")
+            options.say(f"{unknown:>31,.1f} MiB of requests whose operation is not known")
     latency = [row for row in result["latency"] if row["step"] == "wait"]
     if latency:
         options.say("", "queued to completed         requests      p50 us      p99 us      max us")

@@ -120,27 +120,27 @@ LCS_FIELDS = {"object": 0, "size": 1, "time": 2, "next": 4, "op": 5}
 """Where the header has the number of each field, from 1; 0 where there is none."""
 
 
-def lcs_format(head: bytes) -> OracleFormat | None:
+def lcs_format(head: bytes, *, name: str) -> OracleFormat | None:
     """Return the format that the header of an lcs trace of libCacheSim describes, if it is one.
 
-    Raise InputError for a header that contradicts itself, or has no object, size or time.
+    Raise InputError for a header that is cut, contradicts itself, or has no object, size or time.
     """
+    hint = "check the file, or write it again with libCacheSim"
+    if not head.startswith(LCS_MAGIC.to_bytes(8, "little")):
+        return None
     if len(head) < LCS_HEADER.itemsize:
-        return None
+        message = f"{name}: an lcs trace that ends within its header, at byte {len(head):,}"
+        raise InputError(message, hint=hint)
     header = np.frombuffer(head, LCS_HEADER, 1)[0]
-    if header["magic"] != LCS_MAGIC or header["end_magic"] != LCS_MAGIC:
-        return None
     kinds = header["format"].decode("ascii", "replace").removeprefix("<")
     names = {int(header["fields"][at]): name for name, at in LCS_FIELDS.items()}
     known = [(names.get(n, f"_{n}"), LCS_KINDS.get(kind, "")) for n, kind in enumerate(kinds, 1)]
     found = {name for name, _ in known}
     is_whole = all(kind for _, kind in known) and {"object", "size", "time"} <= found
+    is_whole &= header["end_magic"] == LCS_MAGIC
     if not is_whole or np.dtype(known).itemsize != header["item_bytes"]:
-        raise InputError(
-            f"the header of this lcs trace is wrong: fields {kinds!r} of"
-            f" {header['item_bytes']} bytes",
-            hint="check the file, or write it again with libCacheSim",
-        )
+        fields = f"fields {kinds!r} of {header['item_bytes']} bytes"
+        raise InputError(f"{name}: the header of this lcs trace is wrong: {fields}", hint=hint)
     return OracleFormat(LCS, np.dtype(known), LCS_HEADER.itemsize, "its header")
 
 

@@ -274,7 +274,7 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         evidence = f"the format file {options.named}"
         return replace(own, name=options.named, evidence=evidence) if options.named else own
     headed = None
-    if options.form in (None, LCS) and (described := lcs_format(head)):
+    if options.form in (None, LCS) and (described := lcs_format(head, name=name)):
         return described
     if options.form in (None, DTRACE.name) and (printed := dtrace_iosnoop(head)):
         return printed

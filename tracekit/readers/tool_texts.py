@@ -79,11 +79,7 @@ class Iosnoop(PatternFormat):
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; times become those at which the requests were issued."""
         columns = super().decode(block, lines)
-        if columns is None or self.first != "ENDs":
-            return columns
-        numbers = dict(columns.numbers)
-        numbers["time"] = numbers["time"] - numbers["response"]
-        return replace(columns, numbers=numbers)
+        return _begun(columns) if self.first == "ENDs" else columns
 
 
 IOSNOOP = Iosnoop(
