@@ -36,8 +36,6 @@ struct w_tinylfu {
   struct page_ring lists[PLACES];
   struct page_state *pages;
   struct line *lines;
-  uint32_t *numbers;       /* of the pages in the order of their first uses, from 1; 0: none yet */
-  uint32_t numbered;       /* pages */
   uint32_t line_mask;      /* their number, a power of two, less 1 */
   uint32_t window_most;    /* pages */
   uint32_t main_most;      /* pages of probation and protected together */
@@ -53,7 +51,6 @@ static void free_w_tinylfu(void *state) {
   for (int place = WINDOW; place < PLACES; place++)
     page_ring_free(&cache->lists[place]);
   free(cache->lines);
-  free(cache->numbers);
   free(cache);
 }
 
@@ -74,8 +71,7 @@ static int make(struct page_state *pages, uint32_t count, uint32_t capacity, voi
   cache->protected_most = (uint32_t)((uint64_t)cache->main_most * PROTECTED_TENTHS / 10);
   cache->uses_most = (uint64_t)SAMPLE_PAGES * capacity;
   cache->lines = large_pages_zeroed(lines * sizeof *cache->lines);
-  cache->numbers = calloc(count, sizeof *cache->numbers);
-  if (cache->lines == NULL || cache->numbers == NULL)
+  if (cache->lines == NULL)
     error = -ENOMEM;
   /* A list has one page more until the first of it has moved on. */
   const uint32_t most = capacity < count ? capacity + 1 : count;
@@ -96,12 +92,7 @@ static uint8_t *counters_of(const struct w_tinylfu *cache, uint64_t hash, uint32
   return &cache->lines[hash & cache->line_mask].counters[row][place / 2];
 }
 
-/* Where a page lies does not matter: a trace whose places were exchanged has the same result. */
-static uint64_t hash_of(struct w_tinylfu *cache, uint32_t page) {
-  if (cache->numbers[page] == 0)
-    cache->numbers[page] = ++cache->numbered;
-  return hash_mix(cache->numbers[page] * STEP);
-}
+static uint64_t hash_of(uint32_t page) { return hash_mix((page + 1ul) * STEP); }
 
 static void halve(struct w_tinylfu *cache) {
   uint8_t *counters = &cache->lines[0].counters[0][0];
@@ -112,7 +103,7 @@ static void halve(struct w_tinylfu *cache) {
 }
 
 static void count_use(struct w_tinylfu *cache, uint32_t page) {
-  const uint64_t hash = hash_of(cache, page);
+  const uint64_t hash = hash_of(page);
   for (uint32_t row = 0; row < ROWS; row++) {
     uint32_t shift;
     uint8_t *both = counters_of(cache, hash, row, &shift);
@@ -123,8 +114,8 @@ static void count_use(struct w_tinylfu *cache, uint32_t page) {
     halve(cache);
 }
 
-static uint8_t uses_of(struct w_tinylfu *cache, uint32_t page) {
-  const uint64_t hash = hash_of(cache, page);
+static uint8_t uses_of(const struct w_tinylfu *cache, uint32_t page) {
+  const uint64_t hash = hash_of(page);
   uint8_t least = COUNTER_MAX;
   for (uint32_t row = 0; row < ROWS; row++) {
     uint32_t shift;

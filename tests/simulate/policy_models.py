@@ -181,15 +181,13 @@ class WTinyLfu:
         while self.lines < capacity // 8:
             self.lines *= 2
         self.counters: dict[tuple[int, int, int], int] = {}
-        self.numbers: dict[int, int] = {}
         self.uses = 0
 
     def holds(self) -> list[int]:
         return self.window + self.probation + self.protected
 
     def places(self, page: int) -> Iterable[tuple[int, int, int]]:
-        number = self.numbers.setdefault(page, len(self.numbers))
-        mixed = hash_of(number * 0x9E3779B97F4A7C15)
+        mixed = hash_of(page * 0x9E3779B97F4A7C15)
         return [(mixed % self.lines, row, mixed >> 32 + 5 * row & 31) for row in range(4)]
 
     def count(self, page: int) -> None:

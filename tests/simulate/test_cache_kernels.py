@@ -90,7 +90,8 @@ def test_a_policy_misses_as_its_model_does(policy: str, runs: list[Run], capacit
     )
 
 
-@pytest.mark.parametrize("policy", caches.POLICIES)
+# The sketch of W-TinyLFU hashes places: which pages share its counters depends on them.
+@pytest.mark.parametrize("policy", sorted({*caches.POLICIES} - {"w-tinylfu"}))
 def test_where_pages_lie_does_not_matter(policy: str) -> None:
     # GIVEN references to 800 pages, of which a cache of 100 holds the most used, and the same ones
     # with their places exchanged, as a trace that is given away has them

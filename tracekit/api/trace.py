@@ -415,7 +415,10 @@ class Trace(Tables):
 
     @reads
     def anonymize(self, output: PathLike, *, force: bool = False) -> Trace:
-        """Write a trace that can be given away: other places and names, the same answer."""
+        """Write a trace that can be given away: other places and names, the same answer.
+
+        Of the policies of `simulate.cache` W-TinyLFU alone can differ: its sketch hashes places.
+        """
         from tracekit.writers.anonymize import anonymize
 
         with row_progress("anonymize") as on_rows:
