@@ -360,6 +360,7 @@ ADVICE = {
     "no_completions": "latency cannot be analysed: capture all actions, or import response times",
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",
+    "cut_start": "import the file before this one with it, or copy the file again",
     "open_end": "nothing if only the newline is missing; else copy the file again",
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",
     "coarse_times": "trust no gap, rate or latency within a second",

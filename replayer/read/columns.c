@@ -40,6 +40,7 @@ struct tk_columns {
   size_t count;
   char delimiter;
   bool has_more;
+  size_t most;   /* with `has_more`, of columns in a line: less than two of the first one */
   bool is_blank; /* the delimiter is a blank: any number of them */
   char *choice_text;
   struct choice choices[MOST_CHOICES];
@@ -307,6 +308,25 @@ static enum outcome read_quoted(struct tk_columns *reader, size_t column, const 
   return outcome;
 }
 
+/* Counts the columns that begin behind `at`, to the first one in quotes. */
+static size_t count_more(const struct tk_columns *reader, const char *at, const char *end) {
+  size_t count = 0;
+  while (at < end && *at != '"') {
+    next_value(reader, &at, end);
+    count++;
+    at += at < end;
+  }
+  return count;
+}
+
+/* Says whether a line has as many columns more as two lines have that lack the end between them. */
+static bool is_two_lines(struct tk_columns *reader, const char *at, const char *end) {
+  const size_t count = reader->count + count_more(reader, at, end);
+  if (!reader->most)
+    reader->most = 2 * count - 1;
+  return reader->count > 2 && count >= reader->most;
+}
+
 /* Reads one line, without its ending. */
 static enum outcome read_row(struct tk_columns *reader, const char *at, const char *end,
                              const struct tk_columns_block *block) {
@@ -327,7 +347,10 @@ static enum outcome read_row(struct tk_columns *reader, const char *at, const ch
     at = skip_blanks(at);
   bool has_more = at < end && (reader->is_blank || *at == reader->delimiter);
   bool is_ended = at >= end || (!reader->is_blank && has_more && skip(reader, at + 1) >= end);
-  return is_ended || (reader->has_more && has_more) ? GOOD : WRONG;
+  if (!reader->has_more || (is_ended && reader->most))
+    return is_ended ? GOOD : WRONG;
+  const char *more = is_ended ? end : at + (reader->is_blank ? 0 : 1);
+  return (is_ended || has_more) && !is_two_lines(reader, more, end) ? GOOD : WRONG;
 }
 
 static void note_wrong(struct tk_columns_block *block, const char *line) {

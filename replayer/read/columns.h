@@ -51,7 +51,8 @@ struct tk_columns_block {
 struct tk_columns;
 
 /* Makes a reader of `count` columns. `choices` are words in lower case, each ended by '\n'. With
- * `has_more` a line may have more columns. Returns 0, -EINVAL, -ENOMEM. */
+ * `has_more` a line may have more columns, but not as many as two lines like the first that are
+ * joined. Returns 0, -EINVAL, -ENOMEM. */
 TK_EXPORT int tk_columns_open(const struct tk_column *columns, int64_t count, int32_t delimiter,
                               int32_t has_more, const char *choices, struct tk_columns **out);
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.command_line import succeed, typed
+from tests.import_ import counts
 from tests.traces import json_of, rows_of
 from tracekit.choices import ImportFormat, words
 from tracekit.readers.format_files import FormatFile, lacking, list_formats
@@ -211,3 +212,11 @@ def test_a_wrong_choice_is_one_line(words_: tuple[str, ...], message: str, place
     assert message in talk
     assert not (place / "trace").exists()
     assert typed("formats", "nothing")[0] == 2
+
+
+def test_counts_of_another_counter() -> None:
+    # GIVEN traces written by the definitions of their formats, and recorded ones
+    found = list(counts.rows(None))
+    # THEN requests, reads, writes, bytes and span are those that plain Python counts
+    assert len(found) > 10
+    assert [name for name, _, counted, imported in found if counted != imported] == []

@@ -7,11 +7,13 @@ behind; what is imported holds as many requests as it says.
 import lzma
 import random
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.import_ import damages
 from tests.import_.examples import BIOSNOOP, FIO2, FIO3, RECORDED, TEXTS, oracle, vscsi
 from tests.import_.importer import Importer
 from tests.import_.octf import described, done, io
@@ -91,3 +93,13 @@ def test_damage_is_reported(read: Importer, name: str, given: bool) -> None:
         assert counts["bad_lines"] <= most * (counts["records"] + 1)
         assert len(counts["bad_examples"]) == min(counts["bad_lines"], 5)
         shutil.rmtree(read.output)
+
+
+@pytest.mark.parametrize("text", [*damages.texts()], ids=lambda text: text.name)
+def test_no_damage_is_silent(text: damages.Text, tmp_path: Path) -> None:
+    # GIVEN a trace damaged in each of the ways in which files are in practice, which change it
+    found = {damage: outcome for damage, _, outcome in damages.run(text, 1, tmp_path)}
+    assert len(found) >= len(damages.OF_ALL)
+    # THEN each that can be seen is refused or told, and the harmless ones change nothing
+    assert [damage for damage, one in found.items() if one == damages.SILENT] == []
+    assert all(found[damage] == damages.AS_BEFORE for damage in ("blank lines", "a line of a log"))

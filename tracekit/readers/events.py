@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 
 from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import TraceInfo
+from tracekit.metadata import TraceInfo, warnings_of
 from tracekit.readers import metadata
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.files import layout_of, unread_cpus
 from tracekit.readers.metadata import EVENT_TEXTS
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds
-from tracekit.readers.units import Import, ImportOptions
+from tracekit.readers.units import SHOWN_CHARACTERS, Import, ImportOptions
+
+EVENT_END = re.compile(rb" \+ \d+( [^\[\]]*)? \[[^\[\]]*\]\s*$")
+"""Length and process of an event, with which its line ends."""
 
 
 def event_text(head: bytes, options: ImportOptions) -> EventText | None:
@@ -61,7 +65,19 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
     metadata.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
     if not options.forces_units:
         metadata.reject_disorder(facts, feed.name)
-    return metadata.text_info(facts, tally.rows, layout=layout, name=name)
+    info = metadata.text_info(facts, tally.rows, layout=layout, name=name)
+    cut = _cut_first_line(text.head)
+    info.warnings += warnings_of([("cut_start", cut, cut)])
+    return info
+
+
+def _cut_first_line(head: bytes) -> str:
+    """Say in words that the first line lacks its beginning, as where a file was split; or ""."""
+    line = head.partition(b"\n")[0]
+    if not EVENT_END.search(line) or detect_text(line + b"\n") != Text.NONE:
+        return ""
+    shown = line.decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
+    return f"the first line is the end of an event and was left out: {shown}"
 
 
 def import_capture(feeds: Sequence[Feed], head: bytes, *, run: Import) -> TraceInfo:

@@ -209,7 +209,7 @@ class TextFormat:
         first = are_good.index(True) if True in are_good else 0
         passed = []
         for number, line in enumerate(before[:first], start=1):
-            if self.is_request(line):
+            if self.is_request(line) or (number == 1 and self._is_end_of_request(line)):
                 lines.add(number, line.rstrip("\r"))
             else:
                 passed.append(line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES])
@@ -220,9 +220,23 @@ class TextFormat:
         """Say whether a line that is not a good one has a number where the format has one."""
         if line.lstrip().startswith(("#", "//")) or self._is_passed(line):
             return False
+        pairs = zip(self._words(line), self.columns, strict=False)
+        return any(NUMBER.fullmatch(word) for word, at in pairs if at in NUMBERS)
+
+    def _is_end_of_request(self, line: str) -> bool:
+        """Say whether a line has the last columns of a request, cut in one before them."""
+        words = self._words(line)
+        fewest = 2 if NUMBER.fullmatch(words[0]) else 3
+        if not fewest <= len(words) < len(self.columns):
+            return False
+        pairs = [*zip(reversed(words[1:]), reversed([*self.columns]), strict=False)]
+        are_numbers = [NUMBER.fullmatch(word) is not None for word, at in pairs if at in NUMBERS]
+        are_words = [word.lower() in self.operations for word, at in pairs if at == "op"]
+        return any(are_numbers) and all(are_numbers + are_words)
+
+    def _words(self, line: str) -> list[str]:
         words = line.split() if self.delimiter == " " else line.split(self.delimiter)
-        pairs = zip(words, self.columns, strict=False)
-        return any(NUMBER.fullmatch(word.strip(' \t\r"')) for word, at in pairs if at in NUMBERS)
+        return [word.strip(' \t\r"') for word in words]
 
     def decode(self, block: bytes | memoryview, lines: BadLines) -> Columns | None:
         """Decode whole lines; wrong ones are added to `lines`. Return None if none is good."""
