@@ -257,6 +257,8 @@ def test_requests_that_no_disk_has_are_counted(tmp_path: Path) -> None:
         ({"is_dynamic": True, "window_s": float("nan")}, "--window is nan"),
         ({"is_dynamic": True, "migration_mib_s": float("inf")}, "--migration is inf"),
         ({"is_dynamic": True, "window_s": 0.001}, "no extent of 64 KiB can move"),
+        ({"window_s": 60.0}, "--window is of dynamic tiering only"),
+        ({"migration_mib_s": 1.0}, "--migration is of dynamic tiering only"),
     ],
 )
 def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -482,6 +484,9 @@ def test_what_moved_is_reported_in_words_and_figures(tmp_path: Path) -> None:
     assert any("to faster tiers" in line for line in result["headline"])
 
 
+STATIC = {"is_dynamic": False, "window_s": 7200.0, "migration_mib_s": 41.0}
+
+
 def test_each_is_parsed_once_in_the_users_order() -> None:
     assert parse_vary(["window_s=2,0.5", "my.disk.price_per_gb=2", "window_s=2"]) == (
         Change(None, "window_s", 2.0),
@@ -504,9 +509,9 @@ def test_each_is_parsed_once_in_the_users_order() -> None:
         ("capacity_bytes=0.5", {}, "holds 3 extents, the trace touches 6"),
         ("ssd-pcm.read_mib=2", {}, "no parameter 'ssd-pcm.read_mib'"),
         ("promotion_cost=2", {"charges_migration": False}, "promotion_cost changes nothing"),
-        ("demotion_cost=2", {"is_dynamic": False}, "demotion_cost changes dynamic tiering only"),
+        ("demotion_cost=2", STATIC, "demotion_cost changes dynamic tiering only"),
         ("dram.price_per_gb=2", {}, "'dram' is not one of the tiers"),
-        ("window_s=2", {"is_dynamic": False}, "window_s changes dynamic tiering only"),
+        ("window_s=2", STATIC, "window_s changes dynamic tiering only"),
         ("migration_cost=2", {"charges_migration": False}, "changes nothing while moving"),
         ("migration_mib_s=0.01", {}, "no extent of 64 KiB can move"),
     ],

@@ -405,10 +405,11 @@ class Verification(Result):
     replays = Table("verification", "Predicted and measured time of each repeat.")
 
     def check(self) -> None:
-        """Raise BudgetError if the prediction did not hold, or nobody can tell."""
+        """Raise BudgetError if the prediction did not hold, UnclearError if nobody can tell."""
         if self.is_held is None:
-            reason = self.summary["reason"] or self.summary["emulation_late"]
-            raise BudgetError(f"cannot tell whether the prediction holds: {reason}")
+            raise UnclearError(
+                f"cannot tell whether the prediction holds: {self.summary['reason']}"
+            )
         if not self.is_held:
             raise BudgetError("the model's prediction did not hold")
 

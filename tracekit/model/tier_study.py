@@ -140,9 +140,16 @@ def check_options(options: TierOptions, names: Sequence[str]) -> None:
             f"{unused[0]} changes nothing while moving delays no request",
             hint="add --charge-migration",
         )
+    _check_dynamic(options)
+
+
+def _check_dynamic(options: TierOptions) -> None:
+    for name, key in (("--window", "window_s"), ("--migration", "migration_mib_s")):
+        if not options.is_dynamic and getattr(options, key) != getattr(TierOptions, key):
+            raise UsageError(f"{name} is of dynamic tiering only", hint="add --dynamic")
     if options.is_dynamic and options.window_moves < 1:
         raise UsageError(
-            f"no extent of {format_size(extent)} can move within a window at"
+            f"no extent of {format_size(options.extent_bytes)} can move within a window at"
             f" {options.migration_mib_s:g} MiB/s",
             hint="take a smaller --extent, a longer --window or more --migration",
         )

@@ -201,7 +201,9 @@ def verdict_of(
     sides = zip(zip(*runs, strict=True), zip(*own, strict=True), strict=True)
     pairs = (zip(*both, strict=True) for both in itertools.product(*sides))
     others = {_verdict_of([*one], expected, tolerances, ()).name for one in pairs}
-    return found if others == {found.name} and found.name != CANNOT_TELL else Verdict(CANNOT_TELL)
+    if others == {found.name} and found.name != CANNOT_TELL:
+        return found
+    return Verdict(CANNOT_TELL, f"{too_late} (close other load, or run this by `chrt -f 10`)")
 
 
 def _verdict_of(

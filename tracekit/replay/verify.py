@@ -364,8 +364,8 @@ SELF_TEST = (
 
 def _verdict(result: Mapping[str, Any]) -> str:
     if result["is_held"] is None:
-        too_late = f"{result['emulation_late']} (close other load, or run this by `chrt -f 10`)"
-        return f"Cannot tell whether the prediction holds, since {result['reason'] or too_late}"
+        why = result["reason"] or result["emulation_late"]
+        return f"Cannot tell whether the prediction holds, since {why}"
     why = f" ({result['reason']})" if result["reason"] else ""
     return f"The prediction {'held' if result['is_held'] else 'did not hold'}{why}"
 
