@@ -19,6 +19,7 @@ from tracekit.errors import TracekitError, UsageError, foreign_error
 from tracekit.free_space import Need, check_rooms
 from tracekit.locks import folder_lock
 from tracekit.metadata import Record
+from tracekit.model.answer import AnswerRow
 from tracekit.model.buffer import BufferOptions, simulate_buffer
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.model.service_times import TRACED
@@ -81,6 +82,7 @@ class Run:
     trace: Path
     report: Path
     headline: list[str] = field(default_factory=list)
+    rows: list[AnswerRow] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
 
@@ -181,7 +183,7 @@ def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str
 def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
     chosen = RecommendOptions(options.base, options.nvm, options.capacities_bytes)
     advice = recommend(folder, chosen)
-    result.headline = list(advice.headline)
+    result.headline, result.rows = list(advice.headline), advice.rows
     return f"{advice.base_profile} and {advice.nvm_profile}"
 
 

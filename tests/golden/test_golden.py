@@ -11,6 +11,8 @@ import pytest
 
 from tests.golden.session import RECORDED, Step, comparable, played, steps
 from tests.house.tree import ROOT
+from tracekit.api.results import HOW_TO
+from tracekit.model.answer_rows import answer_text
 
 QUEUED = re.compile(r"^\| Q queued \| (\d+) \|$", re.MULTILINE)
 
@@ -39,15 +41,15 @@ def test_the_demo_takes_the_sample_to_a_report_and_an_answer(
     # GIVEN the demo of the session, which ended with the path of the report and the answer
     trace = place / "out" / "demo"
     (demo,) = (step for step in session if step.command == "make demo")
-    headline = json.loads((trace / "recommendation.json").read_text())["headline"]
-    assert demo.output.splitlines() == ["report: out/demo/report.html", "", *headline]
-    assert len(headline) == 9
+    rows = json.loads((trace / "recommendation.json").read_text())["rows"]
+    lines = ["report: out/demo/report.html", "", *answer_text(rows), "", HOW_TO]
+    assert demo.output.splitlines() == lines
     # THEN the report says that first, and lacks nothing
     page = (trace / "report.html").read_text()
     assert "Not in this report yet" not in page
     shown = re.search(r"<h1>(.*?)</h1>", page)
     assert shown is not None
-    assert shown[1] == headline[0]
+    assert shown[1] == f"Place {rows[0]['text']}"
     # AND every queued request of the capture has its row, as the sample's own table counts them
     queued = QUEUED.search((ROOT / "sample-traces" / "README.md").read_text())
     assert queued is not None

@@ -24,6 +24,7 @@ from tracekit.model.changes import changed_devices, variants
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
 from tracekit.tables import PLACEMENT
+from tracekit.units import format_duration
 
 
 def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) -> None:
@@ -226,10 +227,16 @@ def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
     words = ["recommend", str(tmp_path), "--base", "disk", "--nvm", "nvm", "--capacity", "400K,1M"]
     words += ["--profiles", str(DEVICES), "--level", "queued", "--coverage", "start"]
     plain = succeed(*words)
-    assert len(plain.stdout.splitlines()) == 5
-    assert plain.stdout.startswith("With 400 KiB of nvm, place ")
     result = json.loads(invoke(*words, "--json").stdout)
-    assert result["headline"] == plain.stdout.splitlines()
+    # THEN each row of the answer stands in the table, and its numbers are those of the answer
+    shown = " ".join(plain.stdout.split())
+    assert all(" ".join(row["text"].split()) in shown for row in result["rows"])
+    rows, answer = {row["what"]: row["text"] for row in result["rows"]}, result["answer"]
+    assert rows["place"].endswith("on 400 KiB of nvm")
+    assert f"{answer['gain_ratio']:.1%} less" in rows["elapsed I/O time"]
+    assert format_duration(answer["elapsed_ns"]) in rows["elapsed I/O time"]
+    assert all(len(line) <= 100 for line in plain.stdout.splitlines())
+    assert len(result["headline"]) == 5
     assert (result["coverage"], result["other_coverage"]["coverage"]) == ("start", "hottest")
     assert 1 << 20 in [answer["capacity_bytes"] for answer in result["answers"]]
 

@@ -7,7 +7,9 @@ import pytest
 
 from tests.command_line import invoke, refused, succeed
 from tests.report.folder import make_folder
+from tracekit.api.results import HOW_TO
 from tracekit.errors import InputError, PartialError, TracekitError, UsageError
+from tracekit.model.answer_rows import answer_text
 from tracekit.pipeline import PipelineOptions, Step, _requests_within, run
 from tracekit.store import TraceFolder
 
@@ -108,8 +110,8 @@ def test_options_are_checked_before_any_stage(options: dict[str, object], messag
 def test_the_command_prints_the_report_and_the_answer(folder: TraceFolder) -> None:
     result = succeed("run", folder.path, "--replay", "none")
     lines = result.stdout.splitlines()
-    headline = json.loads((folder.path / "recommendation.json").read_text())["headline"]
-    assert lines == [f"report: {folder.path / 'report.html'}", "", *headline]
+    rows = json.loads((folder.path / "recommendation.json").read_text())["rows"]
+    assert lines == [f"report: {folder.path / 'report.html'}", "", *answer_text(rows), "", HOW_TO]
     assert [line.split()[0] for line in result.stderr.splitlines()] == [*STAGES, "report"]
     # AND the report says how to get what was left out
     assert "<code>tracekit replay trace</code>" in (folder.path / "report.html").read_text()

@@ -90,6 +90,17 @@ class Result:
         return self.trace.table(self.main) if self.main else None
 
 
+HOW_TO = "tracekit recommend --script FILE writes the commands that carry it out"
+
+
+def answer_text(result: Result) -> str:
+    """Return the rows of a recommendation as text, and where the way to do it is."""
+    from tracekit.model import answer_rows
+
+    rows = result.summary["rows"]
+    return joined([*answer_rows.answer_text(rows), "", HOW_TO]) if rows else result.headline
+
+
 def warning_line(warning: Any) -> str:
     """Return a warning with its advice on one line."""
     if isinstance(warning, str):
@@ -168,6 +179,11 @@ class Recommendation(Result):
         """What caches of the same capacity would take; see `simulate.rivals` for more."""
         caches: Sequence[Mapping[str, Any]] = self.summary["caches"]
         return caches
+
+    @property
+    def text(self) -> str:
+        """The answer as a short table, and what to do next."""
+        return answer_text(self)
 
     curve = Table("placement", "Elapsed time by placement and NVM capacity.")
     units = Table("units", "Whole units, such as files or extents, and which of them to place.")
@@ -598,6 +614,11 @@ class Bench(Result):
 
 class Run(Result):
     """A trace taken through all stages."""
+
+    @property
+    def text(self) -> str:
+        """The answer as a short table, and what to do next."""
+        return answer_text(self)
 
     @property
     def report(self) -> Path:

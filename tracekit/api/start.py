@@ -611,6 +611,7 @@ def run(
         "trace": str(found.trace),
         "report": str(found.report),
         "headline": found.headline,
+        "rows": [{"what": row.what, "text": row.text} for row in found.rows],
         "steps": [vars(step) for step in found.steps],
         "unfinished": found.unfinished,
     }

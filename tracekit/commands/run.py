@@ -44,7 +44,7 @@ def run(
         typer.echo(json.dumps(found.summary, indent=2))
     else:
         options.say(f"report: {found.report}", "")
-        typer.echo(found.headline)
+        typer.echo(found.text)
     found.check()
 
 

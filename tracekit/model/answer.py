@@ -215,6 +215,13 @@ class JournalUse(Record):
     region_cycles: float | None
 
 
+class AnswerRow(Record):
+    """A row of the answer as a table."""
+
+    what: str
+    text: str
+
+
 class Recommendation(Record, kw_only=True):
     """The content of recommendation.json."""
 
@@ -226,6 +233,8 @@ class Recommendation(Record, kw_only=True):
     queueing: str = SERIAL
     coverage: str
     headline: list[str]
+    rows: list[AnswerRow] = msgspec.field(default_factory=list)
+    """The answer as a short table, which the command prints; older files have none."""
     answer: Answer
     other_coverage: CoverageAnswer | None = None
     role_sets: list[RoleSet]

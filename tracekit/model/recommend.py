@@ -17,6 +17,7 @@ from tracekit.devices import TIMES, DevicePair, Profile, choose_profile, load_pr
 from tracekit.errors import InputError
 from tracekit.model import answer as choice
 from tracekit.model.answer import PLACED_BYTES, Answer, Answers, Candidate, Recommendation
+from tracekit.model.answer_rows import answer_rows
 from tracekit.model.assumptions import (
     LEFT_OUT,
     assumptions,
@@ -24,7 +25,7 @@ from tracekit.model.assumptions import (
     journal_use,
     role_doubts,
 )
-from tracekit.model.best_choice import add_best, find_best
+from tracekit.model.best_choice import Best, add_best, find_best
 from tracekit.model.best_long import PARTS_NOTE
 from tracekit.model.best_placement import TABLE as BEST_TABLE
 from tracekit.model.block_orders import read_blocks
@@ -99,7 +100,7 @@ def recommend(
         grid = choice.only_shown(grid)
     curves = curves_of(trace, grid.fine, coverage=options.coverage, exact_at=grid.headline)
     result = _result(folder, options, trace, grid, curves)
-    result.base = base
+    capacities, result.base = result.headline[-1], base
     result.footprint = footprint(folder.table("blocks"), result.answer.capacity_bytes)
     result.predictions = _predictions(trace, result, sample)
     _add_ranges(folder, unreported, result)
@@ -107,19 +108,30 @@ def recommend(
         _series(trace.devices, grid, curves, *one) for one in _candidates(curves)
     )
     tables = {TABLE: table, **_units(folder, options, unreported, result)}
-    _add_doubts(result, list(role_doubts(folder.info)))
+    is_by_extents = result.units is not None and result.units.is_default
+    lead = result.headline[0]
+    doubts = result.headline[1:2] if is_by_extents else _caveats(curves)
+    doubts += _add_doubts(result, list(role_doubts(folder.info)))
     mixed = _mixed_blocks(folder)
     best = find_best(unreported, curves, grid=grid, cut=choose_cut(folder), is_mixed=mixed > 0)
     if best is not None:
-        result.best_placement = best.placement
-        tables[BEST_TABLE] = best.table
-        add_best(result, trace.devices.nvm)
-        result.assumptions += [PARTS_NOTE] if isinstance(trace, LongTrace) else []
+        tables[BEST_TABLE] = _add_best(result, best, trace)
     if warning := warning_of(folder, unreported, best=best):
         result.headline.insert(0, warning)
+        doubts.insert(0, warning)
     add_caches(result, unreported)
+    parts = _parts(curves, result.answer) if result.answer.placement != "base" else ""
+    result.rows = answer_rows(result, lead=lead, parts=parts, capacities=capacities, doubts=doubts)
     write_results(folder, choice.RESULT, result=result, tables=tables)
     return result
+
+
+def _add_best(result: Recommendation, best: Best, trace: ChargedTrace) -> pa.Table:
+    """Add the placement block by block, and return its table."""
+    result.best_placement = best.placement
+    add_best(result, trace.devices.nvm)
+    result.assumptions += [PARTS_NOTE] if isinstance(trace, LongTrace) else []
+    return best.table
 
 
 def _charged(
@@ -176,8 +188,9 @@ def _units(
     return {UNIT_TABLE: table}
 
 
-def _add_doubts(result: Recommendation, of_roles: list[str]) -> None:
-    """Say in the first lines what is assumed, and whether the capture is enough."""
+def _add_doubts(result: Recommendation, of_roles: list[str]) -> list[str]:
+    """Say in the first lines what is assumed, and whether the capture is enough; return that."""
+    doubts = list(of_roles)
     if result.base.sentence is not None:
         result.headline[0] += f" {result.base.sentence}"
     assumed = {one.name: len({*TIMES} & {*one.assumed}) for one in result.profiles}
@@ -186,12 +199,15 @@ def _add_doubts(result: Recommendation, of_roles: list[str]) -> None:
         for name, count in assumed.items()
         if count
     ]:
-        result.headline[0] += f" Assumed, with no source: {' and '.join(parts)}."
+        doubts.append(f"Assumed, with no source: {' and '.join(parts)}.")
+        result.headline[0] += f" {doubts[-1]}"
     found = result.footprint
     if found is not None:
         lines = result.assumptions if found.verdict == UNKNOWN else result.headline
         lines[1:1] = found.sentences
+        doubts += found.sentences if lines is result.headline else []
     result.headline[1:1] = of_roles
+    return doubts
 
 
 def _predictions(trace: ChargedTrace, result: Recommendation, sample: Sample) -> Predictions | None:
@@ -305,19 +321,26 @@ def headline(
             "No placement is ahead of another.",
             "No capacity changes that.",
         ]
-    first = _first_line(curves, answer, nvm)
+    first = " ".join([_first_line(curves, answer, nvm), *_caveats(curves)])
+    return [first, _second_line(answer, other), _third_line(answers)]
+
+
+def _caveats(curves: Curves) -> list[str]:
+    """Return which part of the time has no role, and of which sample placements are compared."""
+    notes = []
     # No placement changes the time of requests whose role is not known.
-    ratio = int(curves.base_ps[ROLES.index("unknown")]) / curves.base_total_ps
-    if ratio >= UNKNOWN_SHOWN_RATIO:
-        first += f" {ratio:.0%} of the time is of requests without a role: {SET_ROLE}"
+    unknown_ps = int(curves.base_ps[ROLES.index("unknown")])
+    if unknown_ps and unknown_ps >= UNKNOWN_SHOWN_RATIO * curves.base_total_ps:
+        ratio = unknown_ps / curves.base_total_ps
+        notes.append(f"{ratio:.0%} of the time is of requests without a role: {SET_ROLE}")
     if curves.sampled_requests is not None:
         more = "more" if curves.sampled_off > 0 else "less"
-        first += (
-            f" This time is of all requests; other placements and what users feel are from"
+        notes.append(
+            f"This time is of all requests; other placements and what users feel are from"
             f" {curves.sampled_requests:,} of them, whose gain here is"
             f" {abs(curves.sampled_off) * 100:.2f} points {more}."
         )
-    return [first, _second_line(answer, other), _third_line(answers)]
+    return notes
 
 
 def _first_line(curves: Curves, answer: Answer, nvm: Profile) -> str:

@@ -20,21 +20,7 @@ def answer(inputs: Inputs) -> Parts:
     advice = inputs.recommendation
     if advice is None:
         return {"advice": None, "info": inputs.info}
-    found = advice["answer"]
-    return {
-        "advice": advice,
-        "info": inputs.info,
-        "answer": found,
-        "knee": advice["knee"],
-        "range": advice.get("gain_range"),
-        "placement": placement_title(found["placement"]),
-        "runner_up": placement_title(found["runner_up"]),
-        "shares": shares(found),
-        "flips": [
-            f"from {fmt.data(flip['capacity_bytes'])}: {placement_title(flip['to'])}"
-            for flip in advice["flips"]
-        ],
-    }
+    return {"advice": advice, "rows": advice.get("rows", []), "info": inputs.info}
 
 
 def placement_title(placement: str) -> str:
