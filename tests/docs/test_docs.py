@@ -98,7 +98,8 @@ def test_every_command_prints_what_is_shown() -> None:
 
     recorded = seen(RECORDED.read_text())
     # THEN the tour is a part of it
-    tour = seen("".join(BLOCK.findall(README.read_text())))
+    pages = (README, ROOT / "docs" / "tour.md")
+    tour = seen("".join(block for page in pages for block in BLOCK.findall(page.read_text())))
     assert len(tour) >= 9
     assert [step for step in tour if step not in recorded] == []
 
