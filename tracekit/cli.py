@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from tracekit.commands import COMMANDS, GROUPS, RUN_PROGRAMS, function_name, load
+from tracekit.commands import COMMANDS, GROUPS, RUN_PROGRAMS, SECTIONS, function_name, load
+from tracekit.commands.examples import epilog
 from tracekit.errors import TracekitError, foreign_error
 from tracekit.escapes import EscapedStream, escape
 from tracekit.version import __version__
@@ -26,6 +27,7 @@ class _Group(TyperGroup):
 
     summaries: ClassVar[Mapping[str, str]] = COMMANDS
     folder: ClassVar[str] = ""
+    sections: ClassVar[Mapping[str, Mapping[str, str]] | None] = None
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """Return the names in the order of the help."""
@@ -43,12 +45,16 @@ class _Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's signature
         """Write a line for each command, which need not be imported for that."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self.summaries.items()))
+        width = max(map(len, self.summaries))
+        for title, commands in (self.sections or {"Commands": self.summaries}).items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
 
 
 class _Program(_Group):
     """The commands; ends quietly when nobody reads its output."""
+
+    sections = SECTIONS
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command; numpy, loaded behind this, gets no threads that nothing here uses.
@@ -84,6 +90,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich alone takes two thirds of the time of `tracekit --help`
     help="Find out from a real I/O trace where a small fast memory belongs; prove it by replay.",
+    epilog=epilog(""),
 )
 
 
@@ -99,6 +106,7 @@ def _command(name: str, folder: str) -> Any:
         own.command(name, cls=getattr(module, "CLASS", None))(function)
     made = typer.main.get_command(own)
     made.name = name
+    made.epilog = epilog(f"{folder} {name}".strip())
     return made
 
 

@@ -15,17 +15,17 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "commands"
 INDEX = """\
 # Commands
 
-Made by `make docs` from the commands' own help. Results go to stdout, talk and progress to stderr.
-[Completion](../completion.md) for bash, zsh and fish.
+Made by `make docs` from the commands' own help. Results go to stdout, messages and progress to
+stderr. [Completion](../completion.md) for bash, zsh and fish.
 
 | exit code | meaning |
 |---|---|
 | 0 | done |
 | 1 | failed: one line says what, where, and what to do |
-| 2 | used wrongly: an option or a path that cannot be |
+| 2 | usage error: an option or a path that cannot be |
 | 3 | done in part: what is there is good, the message says what is missing |
 | 4 | done, but not within the limits asked for: of a replay's times, or of a prediction |
-| 5 | done, but the certificate asked for cannot tell whether it was within its limits |
+| 5 | done, but nobody can tell whether it was within these limits |
 | any | `capture` with a command: the command's own, if that failed; 128 and its signal |
 
 | command | what it does |

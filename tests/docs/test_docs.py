@@ -3,18 +3,24 @@
 import difflib
 import os
 import re
+import shlex
 import subprocess
 import sysconfig
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.exceptions import TyperException
+from typer.main import get_command
 
 from tests.docs import tables
 from tests.docs.pages import FOLDER, pages
 from tests.golden.session import DEMO, RECORDED, comparable, steps
 from tests.house.tree import ROOT, files, place
-from tracekit.commands import COMMANDS
+from tracekit.cli import app
+from tracekit.commands import COMMANDS, GROUPS
+from tracekit.commands.examples import EXAMPLES
 
 SECURITY = ROOT / "docs" / "security.md"
 
@@ -102,6 +108,36 @@ def test_every_command_prints_what_is_shown() -> None:
     tour = seen("".join(block for page in pages for block in BLOCK.findall(page.read_text())))
     assert len(tour) >= 9
     assert [step for step in tour if step not in recorded] == []
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """Return a command, and what is left of the words behind `tracekit`."""
+    found: Any = get_command(app)
+    while words and (part := getattr(found, "get_command", lambda *_: None)(None, words[0])):
+        found, words = part, words[1:]
+    return found, words
+
+
+ALONE = {*COMMANDS} - {*GROUPS}
+PARTS = {f"{group} {part}" for group, parts in GROUPS.items() for part in parts}
+
+
+def test_every_command_has_examples() -> None:
+    assert {*EXAMPLES} == {"", *ALONE, *PARTS}
+    assert [name for name, lines in EXAMPLES.items() if len(lines) < 2] == []
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_an_example_has_options_that_are_there(line: str) -> None:
+    # GIVEN an example, WHEN its words are read THEN each option is one, and takes its value
+    command, words = command_of(shlex.split(line)[1:])
+    command.make_context(command.name, [*words])
+    with pytest.raises(TyperException, match="No such option: --no-such-option"):
+        command.make_context(command.name, ["--no-such-option", *words])
+    # AND it stands under the command that it is of, on one line of a terminal
+    name = next(name for name, lines in EXAMPLES.items() if line in lines)
+    assert name in ("", " ".join(shlex.split(line)[1:])[: len(name)])
+    assert len(line) <= 96
 
 
 SCRIPTS = sysconfig.get_path("scripts")

@@ -6,37 +6,52 @@ import keyword
 from importlib import import_module
 from types import ModuleType
 
-# Name and what `tracekit --help` says of it on one line of 80 columns.
-COMMANDS = {
-    "capture": "Record block events of disks, or file operations.",
-    "layout": "Draw what is on disks, and write it as layout.json.",
-    "lab": "Run and capture a command in a small virtual machine.",
-    "parse": "Decode a block trace into a trace folder.",
-    "import": "Turn a trace of another tool into a trace folder.",
-    "generate": "Make requests of a work profile.",
-    "fit": "Make a work profile of a trace.",
-    "export": "Write the requests of a trace for other tools.",
-    "anonymize": "Make a trace that can be given away.",
-    "classify": "Give requests their role and blocks their temperature.",
-    "analyze": "Run the SQL analyses over a trace.",
-    "recommend": "Say where a small NVM should go.",
-    "simulate": "Ask what tiers, caches or row buffers would gain.",
-    "replay": "Replay a trace on files or devices.",
-    "bench": "Run a work profile or personality on a target.",
-    "compare": "Compare times of replays.",
-    "verify-placement": "Replay the recommended placement to test the model.",
-    "prove": "Measure two devices, and test the model on them.",
-    "verify-certificate": "Compute the numbers of a certificate again.",
-    "characterize-device": "Measure a device and fit a profile to it.",
-    "profiles": "List and compare device profiles.",
-    "formats": "List the formats of traces that import knows.",
-    "counters": "Count hardware events beside a command's throughput.",
-    "sweep": "Run personalities over many parameters.",
-    "report": "Write one HTML file with the answer and its evidence.",
-    "sql": "Run SQL over a trace's tables.",
-    "run": "Go from a capture to its report in one go.",
-    "doctor": "Say what this machine can do for tracekit.",
+# Names by what they are for, and what `tracekit --help` says of each on one line of 80 columns.
+SECTIONS = {
+    "Record": {
+        "capture": "Record block events of disks, or file operations.",
+        "layout": "Draw what is on disks, and write it as layout.json.",
+        "lab": "Run and capture a command in a small virtual machine.",
+    },
+    "Read and make traces": {
+        "parse": "Decode a block trace into a trace folder.",
+        "import": "Turn a trace of another tool into a trace folder.",
+        "generate": "Make requests of a work profile.",
+        "fit": "Make a work profile of a trace.",
+        "export": "Write the requests of a trace for other tools.",
+        "anonymize": "Make a trace that can be given away.",
+    },
+    "Understand": {
+        "classify": "Give requests their role and blocks their temperature.",
+        "analyze": "Run the SQL analyses over a trace.",
+        "sql": "Run SQL over a trace's tables.",
+        "report": "Write one HTML file with the answer and its evidence.",
+    },
+    "Decide": {
+        "recommend": "Say where a small NVM should go.",
+        "simulate": "Ask what tiers, caches or row buffers would gain.",
+    },
+    "Prove": {
+        "replay": "Replay a trace on files or devices.",
+        "verify-placement": "Replay the recommended placement to test the model.",
+        "prove": "Measure two devices, and test the model on them.",
+        "compare": "Compare times of replays.",
+        "verify-certificate": "Compute the numbers of a certificate again.",
+    },
+    "Measure": {
+        "characterize-device": "Measure a device and fit a profile to it.",
+        "bench": "Run a work profile or personality on a target.",
+        "sweep": "Run personalities over many parameters.",
+        "counters": "Count hardware events beside a command's throughput.",
+    },
+    "All in one, and what there is": {
+        "run": "Go from a capture to its report in one go.",
+        "doctor": "Say what this machine can do for tracekit.",
+        "profiles": "List and compare device profiles.",
+        "formats": "List the formats of traces that import knows.",
+    },
 }
+COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 GROUPS = {
     "lab": {
         "build": "Make the guest's kernel and root file system.",
