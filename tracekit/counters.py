@@ -412,7 +412,7 @@ class CountersOptions:
         """Check that there is a command or there are files, and the numbers."""
         if bool(self.command) == bool(self.recorded):
             raise UsageError(
-                "one of both is wanted: a command behind `--`, or recorded files by --from",
+                "give either a command after `--`, or recorded files with --from",
                 hint="tracekit counters -o FOLDER -- COMMAND",
             )
         if not 1 <= self.runs <= MAX_RUNS:

@@ -199,7 +199,7 @@ def _replay(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
             f"replay: {summary['outcome']}, {counts['failed']:,} requests failed"
         )
     total = folder.info.count("requests")
-    target = "no target" if engine == "null" else "a file made for the run"
+    target = "no target" if engine == "null" else "a temporary file"
     return (
         f"{counts['done']:,} of {total:,} requests, the first "
         f"{summary['plan']['duration_ns'] / 1e9:.1f} s, by {summary['engine']['used']} on {target}"

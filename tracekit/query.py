@@ -522,7 +522,7 @@ def _must_read(connection: DuckDBPyConnection, text: str) -> None:
     """Raise UsageError unless the text is one statement that reads."""
     statements = connection.extract_statements(text)
     if len(statements) != 1:
-        raise UsageError(f"one statement is wanted, there are {len(statements)}")
+        raise UsageError(f"expected one SQL statement, got {len(statements)}")
     kind = statements[0].type.name
     if kind == "EXPLAIN":
         # `explain analyze` runs what follows it, so that must be a statement that reads, too.

@@ -32,7 +32,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "{disk}p1 -o {out} -- true": ("{disk}p1 is a partition", "trace the whole disk, {disk}"),
     "/dev/null -o {out} -- true": ("/dev/null is not a block device", ""),
     "{disk} {disk}p1 -o {out} -- true": ("{disk}p1 is a partition", ""),
-    "{disk} true -o {out}": ("true is not a block device", "a command stands behind --"),
+    "{disk} true -o {out}": ("true is not a block device", "put a command after --"),
     "{disk} -o {out} --duration 1s -- true": ("--duration and a command were both given", ""),
     "{disk} -o {out} --duration 1x": ("--duration: '1x' is not a time", ""),
     "{disk} -o {out} --duration -1": ("--duration: '-1' is not a time", ""),

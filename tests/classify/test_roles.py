@@ -259,7 +259,7 @@ def test_prints_regions_and_roles(tmp_path: Path) -> None:
         "journal             6            6            6            0         0.0%"
         "            0            6",
         "",
-        "a block is hot from 9 touches on; blocks are 4 KiB, shares are of all touches",
+        "a block is hot after 9 or more touches; blocks are 4 KiB, shares are of all touches",
     ]
 
 

@@ -238,8 +238,8 @@ def test_the_report_has_the_heat_map(out: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of both is wanted"),
-        (["--from", "x.json", "--", "true"], "one of both is wanted"),
+        ([], "give either a command"),
+        (["--from", "x.json", "--", "true"], "give either a command"),
         (["--repeat", "0", "--", "true"], "--repeat 0"),
         (["--", "no-such-command"], "there is no command 'no-such-command'"),
         (["--from", "none.json"], "none.json: cannot be read"),

@@ -316,7 +316,7 @@ def test_a_file_of_another_kind(read: Importer, tmp_path: Path) -> None:
         (
             "419,W,8192,16384,1577808144360767\n",
             {"layout_file": LAYOUT},
-            "--layout belongs to texts of events",
+            "--layout belongs to text dumps of events",
         ),
     ],
 )

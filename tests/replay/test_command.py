@@ -35,7 +35,7 @@ def refused(done: Result, message: str, code: int = 2) -> None:
 def test_a_replay_keeps_plan_completions_and_summary(folder: TraceFolder) -> None:
     # WHEN a trace is replayed without any option
     told = json.loads(succeed("replay", folder.path, "--json").stdout)
-    # THEN the results are in replays/latest, and the file made for the run is gone
+    # THEN the results are in replays/latest, and the temporary file is gone
     place = folder.path / "replays" / "latest"
     names = sorted(path.name for path in place.iterdir())
     assert names == ["completions.parquet", "plan.bin", "summary.json"]
@@ -75,9 +75,9 @@ def test_the_words_say_what_ran_and_where(tmp_path: Path, folder: TraceFolder) -
     # AND a file that is kept from one that is removed
     new = ("--target", tmp_path / "t", "--pace", "fast")
     shown = succeed("replay", folder.path, *new).stdout
-    assert f"default: file made for the run and removed {tmp_path / 't'}" in shown
+    assert f"default: temporary file and removed {tmp_path / 't'}" in shown
     shown = succeed("replay", folder.path, *new, "--keep").stdout
-    assert f"default: file made for the run {tmp_path / 't'}" in shown
+    assert f"default: temporary file {tmp_path / 't'}" in shown
     assert (tmp_path / "t").exists()
 
 

@@ -33,7 +33,7 @@ from tracekit.commands.options import option
     surface="Requests of each write share and depth.",
     write_percents="Write shares of the surface, in percent.",
     depths="Depths of the surface.",
-    scale="Factor of all numbers of requests; what is filled stays.",
+    scale="Scale all request counts; the fill is not scaled.",
     quick="A hundredth of the requests, a coarser surface.",
     trace=option(
         "Trace folder: the profile is for it, by what requests cost among those of one half of it.",
@@ -43,7 +43,7 @@ from tracekit.commands.options import option
     like=option("Profile that gives what was not measured.", metavar="PROFILE"),
     price=option("Price a gigabyte for the profile.", show_default="1"),
     seed="Of the random places; the same gives the same.",
-    keep="Keep a file made for the run.",
+    keep="Keep a temporary file.",
     force="Begin anew, replace results.",
 )
 def characterize_device(

@@ -81,6 +81,6 @@ def _print_roles(result: Mapping[str, Any]) -> None:
         )
     options.say(
         "",
-        f"a block is hot from {hotness['hot_min_touches']:,} touches on; blocks are 4 KiB,"
+        f"a block is hot after {hotness['hot_min_touches']:,} or more touches; blocks are 4 KiB,"
         " shares are of all touches",
     )

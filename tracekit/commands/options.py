@@ -56,7 +56,7 @@ CAPACITY = option(
     metavar="SIZES",
 )
 BASE = (
-    "Device profile that holds what is not on NVM; trace: the traced disk, fitted from its service"
+    "Device profile of the slow (base) device; trace: the traced disk, fitted from its service"
     " times, or hdd-7200 where the trace has none."
 )
 NVM = "Device profile of the NVM."
@@ -82,7 +82,7 @@ CONFIRM = (
     " without it shows for a device. Without it writes are skipped. Can be repeated."
 )
 OVERWRITE_SIGNATURE = "Allow a target that holds this, such as ext or swap, to be destroyed."
-SEED = "Another one gives other random numbers."
+SEED = "Random seed."
 TARGET_SIZE = option("Size of the target, in place of the profile's.", metavar="SIZE")
 
 RUNS = option(

@@ -71,5 +71,5 @@ def _print(info: Mapping[str, Any]) -> None:
         else "losses not known"
     )
     options.say(f"  {missing}, {loss['dropped']:,} dropped, {unmatched:,} events unmatched")
-    options.say(f"  completions that the record lacks: {_lacking(loss.get('unseen'))}")
+    options.say(f"  missing completions: {_lacking(loss.get('unseen'))}")
     options.say(info["trace"])

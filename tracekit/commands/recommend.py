@@ -15,7 +15,7 @@ from tracekit.commands import options
     capacity=options.CAPACITY,
     max_capacity="Largest capacity of the curves. Default: all that was touched.",
     coverage="Which blocks of a role that does not fit go to NVM first.",
-    level="Charge requests as the device got them, or as they were queued.",
+    level="Charge requests after merging, as the device got them, or before, as queued.",
     queueing="Serve requests one after the other, or let them come at their traced times and queue"
     " for each device: then mean response times are compared.",
     profiles=options.PROFILES,

@@ -37,7 +37,8 @@ OF_FILES = (
     pace="trace: each request at its time; closed: each so long after a completion as in the trace,"
     " so that a faster target shortens the run; fast: as fast as possible.",
     speed="Divide the trace's times by this, such as 2, 0.5 or 3/2.",
-    late="What is late: issue it and keep the times that follow, move these (slip), or drop it.",
+    late="Late requests: issue them and keep the times that follow, move these (slip), or drop"
+    " them.",
     late_limit=option("From when on a request slips or is dropped.", show_default="1ms"),
     max_idle=option("Cut longer gaps between requests to this.", show_default="never"),
     start="Leave out the requests before this time of the trace, such as 10s.",

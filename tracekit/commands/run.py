@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     base=options.BASE,
     nvm=options.NVM,
     capacity=options.CAPACITY,
-    replay="file: on a file made for the run; null: without I/O; none: do not replay.",
+    replay="file: on a temporary file; null: without I/O; none: do not replay.",
     replay_duration="How much of the trace to replay, from its start; 0 is all.",
 )
 def run(

@@ -66,6 +66,10 @@ MIXED = (
 SET_ROLE = "set it with tracekit classify --role."
 NO_ISSUES = "the trace has no issue times, so requests are charged as queued"
 UNKNOWN_SHOWN_RATIO = 0.05
+FILLED = {
+    "hottest": "filling each role with its most accessed blocks first",
+    "start": "filling each role from its start",
+}
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,7 @@ def _result(
     (other_coverage,) = {*COVERAGES} - {options.coverage}
     other = choice.answer_at(curves, other_coverage, index=grid.headline)
     journal = journal_use(folder, curves)
+    way, nvm = FILLED[other_coverage], trace.devices.nvm
     return Recommendation(
         base_profile=trace.devices.base.name,
         nvm_profile=trace.devices.nvm.name,
@@ -265,7 +270,7 @@ def _result(
         level="issued" if trace.is_issued else "queued",
         queueing=options.queueing,
         coverage=options.coverage,
-        headline=headline(curves, found, answer=answer, other=other, nvm=trace.devices.nvm),
+        headline=headline(curves, found, answer=answer, other=other, way=way, nvm=nvm),
         answer=answer,
         other_coverage=choice.CoverageAnswer(**structs.asdict(other), coverage=other_coverage),
         role_sets=choice.role_sets(curves, options.coverage, index=grid.headline),
@@ -309,11 +314,11 @@ def _mixed_blocks(folder: TraceFolder) -> int:
 
 
 def headline(
-    curves: Curves, answers: Answers, *, answer: Answer, other: Answer, nvm: Profile
+    curves: Curves, answers: Answers, *, answer: Answer, other: Answer, way: str, nvm: Profile
 ) -> list[str]:
     """Return the three lines: what to place, by what margin, and where the answer changes.
 
-    `other` is the answer at the same capacity with the other coverage.
+    `other` is the answer at the same capacity with the other coverage, and `way` names that.
     """
     if not curves.base_total_ps:
         return [
@@ -322,7 +327,7 @@ def headline(
             "No capacity changes that.",
         ]
     first = " ".join([_first_line(curves, answer, nvm), *_caveats(curves)])
-    return [first, _second_line(answer, other), _third_line(answers)]
+    return [first, _second_line(answer, other, way=way), _third_line(answers)]
 
 
 def _caveats(curves: Curves) -> list[str]:
@@ -372,7 +377,7 @@ def range_sentence(found: choice.GainRange) -> str:
         low, high = (choice.gain_text(one.gain_ratio) for one in (repeat.low, repeat.high))
         measured = f"; by each of {repeat.tried} measurements of the devices, {low} to {high}"
     return (
-        f"With one part of a device taking {factors} times as long, the gain is {ends}; in"
+        f"With any one parameter of a device times {factors}, the gain is {ends}; in"
         f" {over}{measured}."
     )
 
@@ -397,7 +402,7 @@ def _parts(curves: Curves, answer: Answer) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _second_line(answer: Answer, other: Answer) -> str:
+def _second_line(answer: Answer, other: Answer, *, way: str) -> str:
     name = _name(answer.runner_up)
     first = (
         f"The runner-up, {name}, takes {format_duration(answer.runner_up_elapsed_ns)}:"
@@ -405,10 +410,9 @@ def _second_line(answer: Answer, other: Answer) -> str:
     )
     if answer.placement == "base":
         first = f"No other placement takes less than {format_duration(answer.base_elapsed_ns)}"
-    way = "the other way to cover a role that does not fit"
     if other.placement == answer.placement:
-        return f"{first}; {way} gives the same answer with {other.gain_ratio:.1%}."
-    return f"{first}; {way} would prefer {_name(other.placement)} ({other.gain_ratio:.1%})."
+        return f"{first}; {way}, it is the same placement with {other.gain_ratio:.1%}."
+    return f"{first}; {way}, it would be {_name(other.placement)} ({other.gain_ratio:.1%})."
 
 
 def _third_line(answers: Answers) -> str:

@@ -40,7 +40,7 @@ def event_text(head: bytes, options: ImportOptions) -> EventText | None:
         message = f"--format {options.form}: the first lines are not of it"
         raise InputError(message, hint="leave --format out: formats are known by their content")
     if options.layout_file is not None:
-        message = "--layout belongs to texts of events, which this file is not"
+        message = "--layout belongs to text dumps of events, which this file is not"
         raise UsageError(message, hint="name roles with: tracekit classify --layout")
     return None
 

@@ -30,7 +30,7 @@ PACE = {
     "fast": "as fast as possible",
 }
 PLACE = {
-    "made file": "file made for the run",
+    "made file": "temporary file",
     "file": "existing file",
     "block device": "block device",
     "dax device": "persistent memory, mapped",
@@ -195,7 +195,7 @@ def _timing(summary: ReplaySummary) -> Iterator[str]:
         )
     yield gaps
     yield (
-        f"taken from it: {fidelity.steal_ratio:.1%} of the CPUs' time stolen,"
+        f"interference: {fidelity.steal_ratio:.1%} of the CPUs' time stolen,"
         f" {fidelity.preemptions:,} preemptions, {fidelity.punt_workers:,} punt workers"
     )
 

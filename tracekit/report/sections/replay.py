@@ -134,7 +134,7 @@ PACE = {
     "fast": "as fast as possible",
 }
 FACT_KINDS = {
-    "made file": "a file made for the run",
+    "made file": "a temporary file",
     "file": "a file",
     "block device": "a block device",
     "dax device": "persistent memory that is mapped",
