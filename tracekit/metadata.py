@@ -357,6 +357,7 @@ ADVICE = {
     "salvaged": "capture or copy the file again if the rest matters",
     "unknown_actions": "the kernel is newer than this tracekit: these events were left out",
     "passthrough": "nothing: commands to the device are no block I/O and have no row",
+    "refused_attempts": "nothing: all requests of the disk were taken, queue/nr_requests",
     "no_completions": "latency cannot be analysed: capture all actions, or import response times",
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",

@@ -21,7 +21,7 @@ from tracekit.capture.layout import disks_below
 from tracekit.capture.session import Captured, CaptureOptions, capture
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.plans import block_plan
-from tracekit.readers.blktrace import parse
+from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.replay import observed
 from tracekit.replay.completions import HEADER, write_completions
 from tracekit.replay.observed import Place, Queued
@@ -299,7 +299,8 @@ class Observer:
 
 def _decode(scratch: Path, captured: Captured, start_ns: int) -> tuple[Queued, int]:
     """Return what the kernel queued, in times of the run, and how many events are lost."""
-    trace, _ = parse([scratch / "events"], scratch / "trace")
+    options = ParseOptions(keeps_refused=True)
+    trace, _ = parse([scratch / "events"], scratch / "trace", options=options)
     kept, loss = captured.kept, trace.info.loss
     base_ns = trace.info.clock.base_ns or 0
     rows = Queued.read(trace.table("requests"), from_ns=base_ns - start_ns)

@@ -135,7 +135,8 @@ int complete_event(struct pairing *pairing, const struct event *event) {
   }
   uint32_t index = find(pairing, event);
   if (index == NO_REQUEST) {
-    count_request(pairing, event);
+    if (error_of(event->record) != -EAGAIN || !pairing->devices[event->device].has_requests)
+      count_request(pairing, event);
     pairing->counts.unmatched[UNMATCHED_COMPLETE]++;
     return 0;
   }

@@ -1,5 +1,6 @@
 """Completions that a source does not see, as many as the kernel's counters have more."""
 
+import json
 import shutil
 import subprocess
 import time
@@ -153,3 +154,30 @@ def test_a_disk_that_went_away_has_no_counters(tmp_path: Path) -> None:
     assert disk_counters.counters_of(gone, begin=readings, end=readings) == [
         DiskCounters(device="disk", why_not=disk_counters.WHY_GONE)
     ]
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
+@pytest.mark.parametrize("source", NAMES)
+def test_ios_that_were_queued_again_are_one_request(
+    disk: Disk, tmp_path: Path, source: str
+) -> None:
+    skip_unless_it_works(source, disk)
+    # GIVEN more reads at once than the disk has requests, by io_uring, which does not wait for one
+    job = f"--name=job --filename={disk.device}p3 --readonly --ioengine=io_uring --rw=randread"
+    flow = "--iodepth=256 --numjobs=4 --direct=1 --number_ios=2000 --norandommap --group_reporting"
+    output = f"--output-format=json --output={tmp_path}/fio.json"
+    command = ["fio", *f"{job} {flow} {output}".split()]
+    # WHEN they are captured THEN there are as many requests as fio and the kernel counted
+    disk.capture(tmp_path / "trace", "--source", source, command=command)
+    folder, _ = parse([tmp_path / "trace"], tmp_path / "parsed")
+    if "unseen_completions" in traces.warnings(folder):
+        pytest.skip(f"{source} lost records")
+    done = json.loads((tmp_path / "fio.json").read_text())["jobs"][0]["read"]["total_ios"]
+    rows = traces.requests(folder).to_pylist()
+    # (some of them by the kernel's own threads for io_uring)
+    ours = [row for row in rows if str(row["process"]).startswith(("fio", "iou-wrk"))]
+    assert sum(row["length_bytes"] == 4096 for row in ours) == done == 8000
+    (row,) = (one for one in unseen_of(folder)["disks"] if one["kind"] == "read")
+    assert row["counted"] == row["recorded"]
+    # AND the others are counted apart
+    assert folder.info.count("refused") > 0

@@ -192,11 +192,19 @@ def test_an_io_that_failed_before_it_had_a_request_is_not_counted(
 ) -> None:
     # GIVEN a read that was not to wait for a request; of a device without requests all end so
     folder = parsed(tmp_path, lines + REFUSED, counters({"read": counted}))
-    # THEN it has its row, and the record has as many as the kernel counted
-    rows = traces.requests(folder).to_pylist()
-    assert [row["issue_ns"] for row in rows if row["error"] == -11] == [None]
+    # THEN it is no row but counted apart, and the record has as many as the kernel counted
+    assert {row["error"] for row in traces.requests(folder).to_pylist()} == {0}
+    assert folder.content["counts"]["refused"] == 1
+    said = "1 attempts came back with EAGAIN before they had a request"
+    assert traces.warnings(folder)["refused_attempts"].startswith(said)
     (row,) = unseen_of(folder)["disks"]
     assert (row["recorded"], row["at_least"], row["at_most"]) == (counted, 0, 0)
+
+
+def test_an_attempt_whose_queue_event_was_lost_is_not_counted(tmp_path: Path) -> None:
+    lines = READS + "400002000 C R 800+8 error=-11\n"
+    (row,) = unseen_of(parsed(tmp_path, lines, counters({"read": 2})))["disks"]
+    assert (row["recorded"], row["at_least"], row["at_most"]) == (2, 0, 0)
 
 
 def test_each_disk_has_its_own(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections import Counter
-from collections.abc import Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit._native.decode import DecodeError, Decoder, Place, Problem, Text
-from tracekit.arrow import count_names, ints, texts
+from tracekit.arrow import count_names, ints, number_column, texts
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
@@ -103,6 +105,8 @@ class ParseOptions:
     """The one input is a text of events."""
     head: bytes = b""
     """First bytes of the one input, a pipe of binary records, which were read already."""
+    keeps_refused: bool = False
+    """Attempts that came back with EAGAIN stay rows, see without_refused."""
 
 
 @dataclass
@@ -113,6 +117,9 @@ class Tally:
     length_bytes: Counter[str] = field(default_factory=Counter)
     named: int = 0
     """Rows whose process is known."""
+    keeps_refused: bool = False
+    refused: int = 0
+    """Attempts that are no rows, see without_refused."""
 
     def add(self, batch: Any) -> None:
         """Count the rows of a batch."""
@@ -173,7 +180,7 @@ def decode_feeds(
 
     Raise InputError when a feed is no trace or damaged.
     """
-    tally = Tally()
+    tally = Tally(keeps_refused=options.keeps_refused)
     with Decoder([feed.fd for feed in feeds], keeps_whole=options.keeps_whole) as decoder:
         _prepare(decoder, layout, options)
         decoded = _counted(decoder, tally, feeds, on_bytes)
@@ -201,6 +208,7 @@ def decode_feeds(
             files=[feed.describe() for feed in feeds],
             cuts=cuts,
             named_rows=tally.named,
+            refused=tally.refused,
             bad_lines=decoder.bad_lines() if options.text else [],
         )
     _reject_nothing(facts, feeds)
@@ -226,10 +234,54 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
         raise UsageError(message, hint=hint) from None
 
 
+BEFORE_ISSUE = ("getrq_ns", "insert_ns", "merge_ns", "issue_ns")
+MERGE_REACH = 1 << 20
+"""A row is queued less than so many rows beside its merge target, see ROWS_WINDOW of rows.h."""
+
+
+def without_refused(batches: Iterable[Any], tally: Tally) -> Generator[Any]:
+    """Leave out and count I/Os that came back with EAGAIN before they had a request.
+
+    Who must not wait (RWF_NOWAIT, as io_uring asks for at first) gets them back where all requests
+    are taken, and queues the I/O once more: the device and its counters see the second one alone.
+    """
+    refused = np.empty(0, np.int64)
+    held: deque[tuple[Any, NDArray[np.bool_]]] = deque()
+    for batch in batches:
+        ids = ints(batch.column("request_id"))
+        is_refused = ints(batch.column("error")) == -errno.EAGAIN
+        for name in BEFORE_ISSUE if is_refused.any() else ():
+            is_refused &= ints(batch.column(name), if_null=-1) < 0
+        tally.refused += int(is_refused.sum())
+        refused = np.concatenate((refused[refused >= ids[0] - 2 * MERGE_REACH], ids[is_refused]))
+        held.append((batch, is_refused))
+        # A merge target may be queued later.
+        while held and ints(held[0][0].column("merged_into"), if_null=-1).max() <= ids[-1]:
+            yield _left_over(*held.popleft(), refused=refused, count=tally.refused)
+    for batch, is_refused in held:
+        yield _left_over(batch, is_refused, refused=refused, count=tally.refused)
+
+
+def _left_over(
+    batch: Any, is_refused: NDArray[np.bool_], *, refused: NDArray[np.int64], count: int
+) -> Any:
+    """Return the other rows, whose numbers leave out the refused ones, the last of `count`."""
+    if not count:
+        return batch
+    batch = batch.filter(pa.array(~is_refused))
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name in ("request_id", "merged_into"):
+        ids = ints(columns[name], if_null=-1)
+        fewer = count - len(refused) + np.searchsorted(refused, ids)
+        columns[name] = number_column(np.where(ids < 0, 0, ids - fewer), valid=ids >= 0)
+    return pa.RecordBatch.from_pydict(columns)
+
+
 def _counted(
     decoder: Decoder, tally: Tally, feeds: list[Feed], on_bytes: OnBytes
 ) -> Generator[Any]:
-    for batch in decoder.batches():
+    batches = decoder.batches()
+    for batch in batches if tally.keeps_refused else without_refused(batches, tally):
         tally.add(batch)
         on_bytes(*progress_of(feeds))
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
@@ -256,7 +308,7 @@ def _reject_nothing(facts: Facts, feeds: list[Feed]) -> None:
     if stats.records == 0:
         message = f"{names}: byte 0: empty, there is no record in it"
         raise InputError(message, hint="capture again; the traced device may have had no I/O")
-    if stats.rows == 0:
+    if stats.rows == facts.refused:
         message = f"{names}: {stats.records} records, but none of a queued or issued request"
         hint = "capture with all actions, at least queue, issue and complete"
         raise InputError(message, hint=hint)

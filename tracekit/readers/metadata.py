@@ -136,6 +136,8 @@ class Facts:
     """What --salvage left away, in words."""
     named_rows: int
     """Rows whose process is known."""
+    refused: int = 0
+    """I/Os that came back with EAGAIN before they had a request, which are no rows."""
     bad_lines: list[Example] = field(default_factory=list)
     """Of a text: number and beginning of the first wrong lines."""
 
@@ -166,7 +168,8 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
         layout=partitions,
         counts={
             "records": stats.records,
-            "requests": stats.rows,
+            "requests": stats.rows - facts.refused,
+            "refused": facts.refused,
             "actions": _named(decode.ACTIONS, stats.actions),
             "notifies": _named(decode.NOTIFIES, stats.notifies),
             **{name: getattr(stats, name) for name in COUNTS},
@@ -316,7 +319,9 @@ def _content_doubts(facts: Facts) -> list[Doubt]:
     """Return what is there, but odd."""
     stats, reordered = facts.stats, facts.stats.reordered_records
     completions = stats.actions[decode.ACTIONS.index("C")]
+    refused = f"{facts.refused:,} attempts came back with EAGAIN before they had a request"
     return [
+        ("refused_attempts", facts.refused, f"{refused}: they are not counted as requests"),
         ("reordered_records", reordered, f"{reordered:,} records stood behind a later one"),
         ("salvaged", facts.cuts, "; ".join(facts.cuts)),
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown action"),
