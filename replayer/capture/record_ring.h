@@ -26,7 +26,7 @@ static void count_lost(void) {
   __u32 zero = 0;
   __u64 *count = bpf_map_lookup_elem(&lost, &zero);
   if (count)
-    ++*count;
+    __sync_fetch_and_add(count, 1); /* An interrupt may count here, too. */
 }
 
 /* Passes bytes on, and counts them when the ring has no space. Returns whether it had. */

@@ -135,10 +135,10 @@ def type_of(name: str) -> str:
     return "i4" if name == "error" else found
 
 
-def written(folder: Path, data: bytes) -> tuple[CaptureFolder, Any]:
+def written(folder: Path, data: bytes, **more: Any) -> tuple[CaptureFolder, Any]:
     (folder / "spool").write_bytes(data)
     disk = {"device": "loop0", "major": 7, "minor": 0}
-    layout = {"layout_version": LAYOUT_VERSION, "devices": [disk]}
+    layout = {"layout_version": LAYOUT_VERSION, "devices": [disk], **more}
     target = CaptureFolder(folder, "trace", layout, CaptureSummary(source="bpf"))
     return target, Records(folder / "spool", 0, frozenset({77})).write(target)
 
@@ -162,6 +162,21 @@ def test_events_are_in_the_order_of_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert [one.time_ns for one in events[0]] == [11, 30, 31, 40, 50, 51, 60, 90]
     assert [one.sequence for one in events[0]] == list(range(1, 9))
     assert [(one.time_ns, one.pid) for one in events[1]] == [(10, 5)]
+
+
+@pytest.mark.parametrize(("in_flight", "missed"), [(0, 3), (1, 2), (9, 0)])
+def test_requests_that_are_not_seen_to_end_are_told(
+    tmp_path: Path, in_flight: int, missed: int
+) -> None:
+    # GIVEN requests that were issued and never end, one of them after the counters were read
+    opened = [request(at, 0, getrq_ns=at) for at in (10, 20, 30, 95)]
+    ended = [request(40, 50, getrq_ns=40), {"issue_ns": 41}, {"complete_ns": 45}]
+    merged = request(60, 0, getrq_ns=60, merge_ns=61, issue_ns=0)
+    end = {"before_ns": 90, "after_ns": 91, "in_flight": in_flight, "completed": {}}
+    counters = [{"device": "loop0", "begin": end, "end": end}]
+    # THEN those are told that the kernel did not count as in flight
+    _, kept = written(tmp_path, recorded(*opened, *ended, merged), counters=counters)
+    assert kept.missed_at_most == missed
 
 
 def test_a_flush_that_was_moved_before_the_disk_is_at_its_begin(tmp_path: Path) -> None:

@@ -427,9 +427,8 @@ def _captured(captured: Captured, output: Path) -> Capture:
     notes = tuple(captured.notes)
     if kept.missed_at_most:
         notes += (
-            f"up to {kept.missed_at_most:,} events, of all disks, happened while the kernel was in"
-            " a BPF program, and were not seen; parse reports how many completions of these disks"
-            " are missing",
+            f"up to {kept.missed_at_most:,} events were not seen: the kernel ran no BPF program"
+            " for them; parse reports how many completions are missing",
         )
     if kept.whole_ns is not None:
         notes += (

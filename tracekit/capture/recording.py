@@ -300,7 +300,7 @@ class CaptureFiles:
     foreign_bytes: int = 0
     """Bytes in the tracer's stream that were no record."""
     missed_at_most: int = 0
-    """Events of all disks that the kernel did not show the source; which disk's is not known."""
+    """Events that the kernel did not show the source, of other disks too where it counted them."""
     cgroups: frozenset[int] = frozenset()
     """Ids of the control groups in the records."""
     whole_ns: int | None = None

@@ -209,11 +209,13 @@ def _print(done: Mapping[str, Any], output: Path, *, as_json: bool, err: bool) -
     if as_json:
         typer.echo(json.dumps(done, indent=2))
         return
+    missed = done["missed_at_most"]
+    unseen = f", up to {missed:,} not seen" if missed else ""
     options.say(
         f"{output}: {done['records']:,} records in {len(done['files'])} files,"
         f" {done['duration_ns'] / 1e9:.1f} s,"
         f" {done['overrun'] + done['dropped'] + done['lost_in_pieces']:,} lost"
-        f" ({done['source']})",
+        f"{unseen} ({done['source']})",
         err=err,
     )
     if cost := done["overhead"]:
