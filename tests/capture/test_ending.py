@@ -187,3 +187,18 @@ def test_a_command_has_the_terminal(disk: Disk, tmp_path: Path, kind: str) -> No
     on_a_terminal(words, [("what? ", "one\n"), *middle, *last])
     # THEN it went on as without a capture, with its exit code, and the capture is whole
     assert (tmp_path / "trace").is_dir()
+
+
+@pytest.mark.parametrize("options", [(), ("--last", "10s"), ("--rotate", "10s")], ids=str)
+def test_records_that_were_removed_meanwhile_are_not_called_kept(
+    disk: Disk, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    # WHEN a command removes the folder that its records go to
+    command = ("sh", "-c", f"rm -r {tmp_path}/trace.unfinished; exit 7")
+    done = disk.capture(tmp_path / "trace", *options, command=command, code=1)
+    # THEN that is reported, and nothing looks like a capture of nothing
+    assert done.stderr.splitlines()[0] == (
+        f"tracekit: {tmp_path}/trace.unfinished was removed during the capture, and what was"
+        " recorded with it"
+    )
+    assert list(tmp_path.glob("trace*")) == []

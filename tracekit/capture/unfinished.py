@@ -158,12 +158,25 @@ class Unfinished:
         self.remove()
         return kept
 
+    def _check_there(self) -> None:
+        """Raise TracekitError where somebody removed the folder, and what was in it."""
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self._lock), self.path.stat()):
+                return
+        with suppress(OSError):
+            self.forget()
+        raise TracekitError(
+            f"{self.path} was removed during the capture, and what was recorded with it",
+            hint="capture again, and leave that folder until the capture has ended",
+        )
+
     @contextmanager
     def kept(self, exit_code: int = 0) -> Iterator[None]:
         """Keep the folder where the block cannot write its files, unless nothing was recorded.
 
         Raise PartialError then; `exit_code` is that of the command.
         """
+        self._check_there()
         try:
             yield
         except NothingRecordedError:
