@@ -28,7 +28,8 @@ static bool is_kept(const struct tk_calls *calls, int64_t file) {
 }
 
 int add_row(struct tk_calls *calls, struct tk_operation row) {
-  if (calls->below && !is_kept(calls, row.file) && !is_kept(calls, row.other_file)) {
+  bool is_of_all = row.operation == OP_SYNC && row.file < 0;
+  if (calls->below && !is_of_all && !is_kept(calls, row.file) && !is_kept(calls, row.other_file)) {
     calls->stats.filtered++;
     return 0;
   }

@@ -44,6 +44,7 @@ os.stat("c")
 log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_SYNC)
 os.writev(log, [b"ab", b"cd"])
 os.write(log, b"e")
+os.sync()
 os.unlink("c")
 os.mkdir("d")
 os.chdir("d")
@@ -77,6 +78,8 @@ EXPECTED: list[tuple[Any, ...]] = [
     ("open", "log", None, None, None, None, 0),
     ("write", "log", None, 1000, None, 4, 0),
     ("write", "log", None, 1004, 1, 1, 0),
+    # Of no file, and of all: --below keeps it, too.
+    ("sync", None, None, None, None, None, 0),
     ("unlink", "c", None, None, None, None, 0),
     ("mkdir", "d", None, None, None, None, 0),
     ("create", "d/e", None, None, None, None, 0),
@@ -100,9 +103,9 @@ def test_known_operations_are_all_there(work: Path, source: str, is_below: bool)
     # THEN the rows of its files are that list
     names = {f"{work}/{name}": name for name in ("a", "b", "c", "log", "d", "d/e", "none")}
     rows = [
-        {**row, "path": names[row["path"]], "other": names.get(row["other"])}
+        {**row, "path": names.get(row["path"]), "other": names.get(row["other"])}
         for row in rows_of(trace)
-        if row["path"] in names
+        if row["path"] in names or row["operation"] == "sync"
     ]
     columns = ("operation", "path", "other", "offset_bytes", "length_bytes", "done_bytes", "error")
     assert some(rows, *columns) == EXPECTED
