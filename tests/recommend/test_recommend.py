@@ -548,3 +548,37 @@ def test_roles_that_are_guesses_are_said_in_the_first_lines(tmp_path: Path) -> N
     ]
     plain = recommended(tmp_path / "plain", oltp(), info={"layout": layout[:1]})
     assert not any("guessed" in line for line in plain["headline"])
+
+
+SURENESS = {"low": True, "medium": True, "high": False, "certain": False}
+
+
+@pytest.mark.parametrize(("confidence", "is_wider"), SURENESS.items())
+def test_a_role_that_may_be_guessed_wrongly_widens_the_range(
+    tmp_path: Path, confidence: str, is_wider: bool
+) -> None:
+    # GIVEN a role of the answer whose places are a guess
+    requests = [
+        Request(role, 800 * n + 8 * (number % 9), 8, queue_ns=MS * (3 * number + n))
+        for number in range(80)
+        for n, role in enumerate(("fs", "journal", "swap"))
+    ]
+    plain = recommended(tmp_path / "plain", requests)
+    role = max(("fs", "journal", "swap"), key=lambda one: plain["answer"][f"{one}_bytes"])
+    layout = [partition("sda", 1, role, range(80000)) | {"confidence": confidence}]
+    result = recommended(tmp_path, requests, info={"layout": layout})
+    # WHEN its blocks stay on the base device
+    pair = (load_profiles(DEVICES)["disk"], load_profiles(DEVICES)["nvm"])
+    held = shares_of(result, requests) - set(hottest_first(requests, role))
+    alone, placed = (model(requests, one, pair, level="queued") for one in (set(), held))
+    left = 1 - placed.service / alone.service
+    # THEN the range goes down to that, unless the guess is as good as sure
+    found, before = result["gain_range"], plain["gain_range"]
+    expected = min(before["low_ratio"], left) if is_wider else before["low_ratio"]
+    assert found["low_ratio"] == pytest.approx(expected, abs=1e-6)
+    assert (found["guess"] is not None) == is_wider
+    assert any("may be guessed wrongly" in line for line in result["headline"]) == is_wider
+    if is_wider:
+        assert found["guess"]["roles"] == [role]
+        assert found["guess"]["gain_ratio"] == pytest.approx(left, abs=1e-6)
+        assert found["low_ratio"] < before["low_ratio"]

@@ -166,6 +166,13 @@ class RepeatGain(Gain):
     repeat: int
 
 
+class GuessGain(Gain):
+    """Gain where roles that are guesses stay on the base device: these, of low or medium
+    confidence."""
+
+    roles: list[str]
+
+
 Kind = TypeVar("Kind", PartGain, WindowGain, RepeatGain)
 
 
@@ -196,6 +203,8 @@ class GainRange(Record):
     window: Ends[WindowGain] | None
     repeat: Ends[RepeatGain] | None = None
     """Where the profiles are of several measurements."""
+    guess: GuessGain | None = None
+    """Where the answer places roles that are guesses."""
 
 
 class PlacementTimes(Record):

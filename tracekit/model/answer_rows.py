@@ -65,7 +65,10 @@ def _gain(advice: Recommendation, parts: str) -> Iterator[tuple[str, str]]:
 def _range(found: GainRange | None) -> str:
     if found is None:
         return ""
-    return f" ({found.low_ratio:.1%} to {found.high_ratio:.1%} on other devices and in windows)"
+    where = "on other devices and in windows"
+    if found.guess is not None:
+        where = "on other devices, in windows and without guessed roles"
+    return f" ({found.low_ratio:.1%} to {found.high_ratio:.1%} {where})"
 
 
 def _felt(found: Predictions) -> Iterator[tuple[str, str]]:

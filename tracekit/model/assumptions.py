@@ -34,6 +34,8 @@ LEFT_OUT = {
 }
 BACKLOG_RATIO = 0.1
 SURE = ("high", "medium", "low")
+UNSURE = SURE[1:]
+"""Confidences with which the gain is given without what the role is placed for, too."""
 JOURNAL = ROLES.index("journal")
 
 
@@ -56,6 +58,12 @@ def role_doubts(info: TraceInfo) -> Iterator[str]:
             f" {', '.join(guessed[:NAMED_GUESSES])}{more}; a layout, or classify --role, says more."
         )
     yield from warned(info, DOUBTED)
+
+
+def unsure_roles(info: TraceInfo) -> list[str]:
+    """Return the roles of which some place is a guess of no high confidence."""
+    found = {str(one.role) for one in info.layout if one.confidence in UNSURE}
+    return [role for role in PLACED_BYTES if role in found]
 
 
 def warned(info: TraceInfo, codes: Container[str]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from tracekit.model.assumptions import (
     journal_notes,
     journal_use,
     role_doubts,
+    unsure_roles,
 )
 from tracekit.model.best_choice import Best, add_best, find_best
 from tracekit.model.best_long import PARTS_NOTE
@@ -159,9 +160,27 @@ def _add_ranges(folder: TraceFolder, trace: ChargedTrace, result: Recommendation
     found = gains_of(trace, result.answer, coverage=result.coverage, cut=cut)
     if found is not None:
         result.gain_range = found.range()
+        _widen(folder, trace, result, result.gain_range)
         result.headline.append(range_sentence(result.gain_range))
     if result.predictions is not None:
         result.headline.append(sentence(result.predictions))
+
+
+def _widen(
+    folder: TraceFolder, trace: ChargedTrace, result: Recommendation, found: choice.GainRange
+) -> None:
+    """Add the gain without the roles that are unsure guesses: their places stay on the base."""
+    answer = result.answer
+    unsure = [role for role in unsure_roles(folder.info) if answer.blocks.get(role)]
+    if not unsure:
+        return
+    left = structs.replace(answer, **{PLACED_BYTES[role]: 0 for role in unsure})
+    gains = None
+    if any(left.blocks.values()):
+        gains = gains_of(trace, left, coverage=result.coverage, cut=found.cut)
+    gain = gains.gain_ratio if gains is not None else 0.0
+    found.guess = choice.GuessGain(gain_ratio=gain, roles=unsure)
+    found.low_ratio, found.high_ratio = min(found.low_ratio, gain), max(found.high_ratio, gain)
 
 
 def _units(
@@ -376,9 +395,14 @@ def range_sentence(found: choice.GainRange) -> str:
     if (repeat := found.repeat) is not None:
         low, high = (choice.gain_text(one.gain_ratio) for one in (repeat.low, repeat.high))
         measured = f"; by each of {repeat.tried} measurements of the devices, {low} to {high}"
+    guessed = ""
+    if (guess := found.guess) is not None:
+        names = " and ".join(f"the {ROLE_NAMES[role]}" for role in guess.roles)
+        gain = choice.gain_text(guess.gain_ratio)
+        guessed = f"; without {names}, which may be guessed wrongly, {gain}"
     return (
         f"With any one parameter of a device times {factors}, the gain is {ends}; in"
-        f" {over}{measured}."
+        f" {over}{measured}{guessed}."
     )
 
 
