@@ -18,7 +18,7 @@ from tracekit.errors import InputError
 from tracekit.metadata import read_object
 from tracekit.report.page import report
 from tracekit.store import TraceFolder, write_table
-from tracekit.tables import COMPLETIONS
+from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS
 
 
 def with_column(file: Path, name: str, values: pa.Array) -> None:
@@ -187,6 +187,45 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         )
     assert len(mine) == len(("fs", "swap"))
     assert mine == theirs
+
+
+def test_row_groups_share_columns_of_one_value(tmp_path: Path) -> None:
+    # GIVEN three row groups; some columns have one value, some another one in the last group
+    rows = 2 * ROW_GROUP_ROWS + 99_999
+    last = np.arange(rows) >= 2 * ROW_GROUP_ROWS
+    words = pa.array(["null", "b", "c"])
+    columns = {
+        "time": pa.array(np.arange(rows)),
+        "missing": pa.nulls(rows, pa.int64()),
+        "late": pa.array(np.full(rows, 7), mask=~last),
+        "cpu": pa.array(np.where(last, 3, 0).astype(np.int32)),
+        "is_sync": pa.array(last),
+        "is_meta": pa.array(np.zeros(rows, bool)),
+        "role": pa.DictionaryArray.from_arrays(pa.array(last.astype(np.int32)), words),
+        "kind": pa.DictionaryArray.from_arrays(pa.array(np.full(rows, 2, np.int32)), words),
+    }
+    given = pa.table(columns)
+    # WHEN they are written THEN two readers find the rows, and the statistics of each group
+    write_table(file := tmp_path / "a.parquet", given)
+    assert pq.read_table(file).equals(given)
+    kinds = "count(late), sum(cpu), sum(is_sync::int), sum(is_meta::int), min(role), max(role)"
+    with duckdb.connect() as database:
+        found = database.read_parquet(str(file)).aggregate(f"sum(time), count(missing), {kinds}")
+        assert found.fetchall() == [
+            (rows * (rows - 1) // 2, 0, 99_999, 299_997, 99_999, 0, "b", "null")
+        ]
+    groups = [pq.read_metadata(file).row_group(at).to_dict() for at in range(3)]
+    assert [one["num_rows"] for one in groups] == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 99_999]
+    stats = [{c["path_in_schema"]: c["statistics"] for c in one["columns"]} for one in groups]
+    assert [one["cpu"]["max"] for one in stats] == [0, 0, 3]
+    assert [one["late"]["null_count"] for one in stats] == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 0]
+    # AND a column of one value was encoded once: a group's are the bytes of the other's
+    data = file.read_bytes()
+    spans = [[(c["data_page_offset"], c) for c in one["columns"]] for one in groups[:2]]
+    for (first, column), (second, _) in zip(*spans, strict=True):
+        if column["path_in_schema"] != "time":
+            size = column["total_compressed_size"] // 2
+            assert data[first : first + size] == data[second : second + size]
 
 
 def test_encodings_are_those_of_all_readers(tmp_path: Path) -> None:
