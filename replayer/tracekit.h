@@ -30,6 +30,7 @@
 #include "play/results.h"
 #include "read/columns.h"
 #include "read/decode.h"
+#include "read/depths.h"
 #include "read/memory_text.h"
 #include "read/octf.h"
 #include "read/pair.h"

@@ -142,6 +142,25 @@ class Block:
     """Number in the block, from 0, and beginning of each wrong line."""
 
 
+class Depths(Owned):
+    """Counts how many requests of a device are under way: `replayer/read/depths.h`."""
+
+    kind = "tk_depths"
+    made_by, freed_by = "open", "close"
+    failure = "the queue depths cannot be counted"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def count(
+        self, device: NDArray[np.int32], times_ns: NDArray[np.int64], responses: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
+        """Return the ends (-1: not known) and depths of the next requests, and the known ends."""
+        ends, depths = np.empty(len(device), np.int64), np.empty(len(device), np.int32)
+        found = self._call("count", device, times_ns, responses, len(device), ends, depths)
+        return ends, depths, self._check(found)
+
+
 class ColumnReader(Owned):
     """Reads blocks of whole lines; the indices of words go on from block to block."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracekit import query
+from tracekit._native.readers import Depths
 from tracekit.arrow import count_names, number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
@@ -114,7 +115,7 @@ class Assembler:
         self.first_ns = self.last_ns = 0
         self._units, self._operations, self._device = units, operations, device
         self._held: Rows = {}
-        self._pending: dict[int, Numbers] = {}
+        self._depths = Depths()
         self._processes: list[str] = []
         self._emitted_ns: int | None = None
 
@@ -212,10 +213,10 @@ class Assembler:
         first, indices = texts(words["device"])
         second, volumes = texts(words["volume"])
         both = indices.astype(np.int64) * len(second) + volumes
-        used, inverse = np.unique(both, return_inverse=True)
+        used, places = _different(both, len(first) * len(second))
         pairs = (divmod(int(code), len(second)) for code in used)
         names = [f"{first[one].strip()},{second[other].strip()}" for one, other in pairs]
-        return _mapped(_known(names, self.devices), inverse)
+        return _mapped(_known(names, self.devices), places)
 
     def _batch(self, rows: Rows) -> Any:
         count = len(rows["time"])
@@ -231,12 +232,10 @@ class Assembler:
         if self._has_times:
             numbers["queue_ns"] = times
         if "response" in rows and self._has_times:
-            responses = rows["response"]
-            ends = np.where(responses >= 0, times + responses, NONE)
-            self.responses += int(np.count_nonzero(responses >= 0))
+            ends, depths, ended = self._depths.count(rows["device"], times, rows["response"])
+            self.responses += ended
             self.last_ns = max(self.last_ns, int(ends.max()))
-            depth = self._depths(rows["device"], times, ends)
-            numbers |= {"complete_ns": ends, "depth": depth}
+            numbers |= {"complete_ns": ends, "depth": depths}
         words = {"device": (rows["device"], self.devices), "operation": (rows["op"], OPERATIONS)}
         if "process" in rows:
             words["process"] = (rows["process"], self._processes)
@@ -254,23 +253,6 @@ class Assembler:
         if self._has_times:
             self.evidence.add_times(times)
         return times - self.first_ns
-
-    def _depths(self, device: Codes, times: Numbers, ends: Numbers) -> Numbers:
-        """Return how many requests of the device were under way at each time, this included."""
-        depths = np.ones(len(times), np.int64)
-        if (ends < 0).all() and not self._pending:
-            return depths
-        order = np.argsort(device, kind="stable")
-        for part in np.split(order, np.flatnonzero(np.diff(device[order])) + 1):
-            code = int(device[part[0]])
-            before = self._pending.get(code, np.empty(0, np.int64))
-            known = ends[part] >= 0
-            all_ends = np.sort(np.concatenate((before, ends[part][known])))
-            begun = len(before) + np.cumsum(known) + ~known
-            over = np.searchsorted(all_ends, times[part], side="right")
-            depths[part] = np.maximum(begun - over, 1)
-            self._pending[code] = all_ends[over[-1] :]
-        return depths
 
 
 def _in_ns(values: Numbers, unit: str, *, is_scaled: bool) -> Numbers:
@@ -293,6 +275,16 @@ def _reject_large(values: Numbers, factor: int, what: str) -> None:
 def _mapped(codes: Sequence[int], indices: NDArray[Any]) -> Codes:
     """Return the code of each index."""
     return np.asarray(np.array(codes, np.int32)[indices], np.int32)
+
+
+def _different(codes: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """Return the codes below `count` that occur, in order, and the place of each row's in them."""
+    if count > max(len(codes), FEWEST_KEPT):
+        return np.unique(codes, return_inverse=True)
+    used = np.flatnonzero(np.bincount(codes, minlength=count))
+    places = np.empty(count, np.int64)
+    places[used] = np.arange(len(used))
+    return used, places[codes]
 
 
 def _known(found: list[str], names: list[str]) -> list[int]:
