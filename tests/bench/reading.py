@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import struct
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -91,6 +92,27 @@ def duckdb_reader(path: Path) -> None:
     database.execute(f"create table t as from read_csv('{path}', header=false, columns={names})")
 
 
+SAME_TABLE = """
+import sys, duckdb
+kinds = {
+    "bigint": "getrq_ns insert_ns merge_ns issue_ns transfer_ns complete_ns merged_into",
+    "varchar": "process partition cgroup", "int": "pid",
+}
+unknown = [f'null::{kind} as "{name}"' for kind, names in kinds.items() for name in names.split()]
+same = [f"false as is_{flag}" for flag in ("sync", "meta", "fua", "preflush", "readahead")]
+same += [f"0::int as {name}" for name in ("cpu", "error", "requeue_count", "split_count")]
+columns = {"d": "VARCHAR", "o": "VARCHAR", "p": "BIGINT", "n": "BIGINT", "t": "BIGINT"}
+duckdb.execute("set threads = 2")
+duckdb.execute(f'''copy (
+    select row_number() over () - 1 as request_id, (t - 1577808144360767) * 1000 as queue_ns,
+        d as device, p // 512 as sector, n as length_bytes, 1::int as depth, 'unknown' as role,
+        if(o = 'R', 'read', 'write') as operation, {", ".join(unknown + same)}
+    from read_csv('{sys.argv[1]}', header = false, columns = {columns})
+) to '{sys.argv[2]}' (format parquet, compression zstd, compression_level 1)''')
+"""
+"""DuckDB alone writes the table of the CSV, in the order of its lines."""
+
+
 @functools.cache
 def counted(path: Path) -> int:
     """Return how many lines the file has."""
@@ -128,7 +150,8 @@ def bench_texts(out: Bench, *, lines: int = 5_000_000, rounds: int = 3) -> None:
     """Import the repeated sample as blkparse prints it, a recorded text of perf, and a CSV.
 
     Each is read into columns by one core (CPU time), imported by `tracekit import` (wall time),
-    and read by a Python loop and, the CSV, by DuckDB's reader on one thread (CPU time).
+    and read by a Python loop and, the CSV, by DuckDB's reader on one thread (CPU time). In the end
+    the command and DuckDB on two threads write the table of the CSV, starts included (wall time).
     """
     needs("blkparse", "blktrace")
     capture, _ = repeated(out, lines)
@@ -143,6 +166,15 @@ def bench_texts(out: Bench, *, lines: int = 5_000_000, rounds: int = 3) -> None:
         if path is csv:
             loops["DuckDB, one thread"] = (duckdb_reader, 1)
         read_beside(out, name, path, loops, count=counted(path), rounds=rounds)
+    same, made = out.scratch / "same.parquet", out.scratch / "trace" / "requests.parquet"
+    ways = {
+        "tracekit import": lambda: imported(out, csv),
+        "DuckDB, the same table": lambda: run([sys.executable, "-c", SAME_TABLE, csv, same]),
+    }
+    rates = {name: lambda way=way: counted(csv) / way().wall_s / 1e6 for name, way in ways.items()}
+    out.compare("csv to Parquet, two threads", rates, rounds=rounds, unit="M lines/s")
+    sizes = {"tracekit_mib": made.stat().st_size / 2**20, "duckdb_mib": same.stat().st_size / 2**20}
+    out.row("csv to Parquet", **sizes)
 
 
 Kind = np.dtype[np.void]

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracekit import query
 from tracekit._native.readers import Depths
 from tracekit.arrow import count_names, number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
@@ -321,6 +320,8 @@ class Sorting:
 
         Those of the same time stay in their order.
         """
+        from tracekit import query  # a database, which few imports need
+
         batches = map(self._placed, blocks)
         if (first := next(batches, None)) is None:
             return

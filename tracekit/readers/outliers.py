@@ -124,7 +124,9 @@ class Sample:
 
     def different(self) -> int:
         """Return how many different values are kept."""
-        return len(np.unique(self._kept))
+        # Of np.unique, numpy would load its masked arrays.
+        values = np.sort(self._kept)
+        return int(np.count_nonzero(values[1:] != values[:-1])) + (len(values) > 0)
 
     def cannot_be_bytes(self, most: int) -> bool:
         """Say whether most values up to `most` are no multiples of a sector's bytes."""
