@@ -167,7 +167,7 @@ def _chunks(table: Any, options: Options) -> list[_Chunk]:
 class TableFile:
     """A Parquet file that is being written; `options` say how to store the columns of a schema."""
 
-    def __init__(self, file: IO[bytes], schema: Any, options: Options) -> None:
+    def __init__(self, file: IO[bytes], schema: Any, *, options: Options) -> None:
         self._options = options
         self._empty, self._footer = _encoded(pa.Table.from_batches([], schema), options)
         self._groups: list[Fields] = []

@@ -570,7 +570,7 @@ def _write_parquet(
     total = pending_rows = 0
     pending: list[Any] = []
     with path.open("wb") as out:
-        file = TableFile(out, schema, encodings)
+        file = TableFile(out, schema, options=encodings)
 
         def flush(rows: int) -> None:
             table = pa.Table.from_batches(pending, schema)

@@ -153,11 +153,15 @@ class Depths(Owned):
         super().__init__()
 
     def count(
-        self, device: NDArray[np.int32], times_ns: NDArray[np.int64], responses: NDArray[np.int64]
+        self,
+        device: NDArray[np.int32],
+        *,
+        times_ns: NDArray[np.int64],
+        responses_ns: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
         """Return the ends (-1: not known) and depths of the next requests, and the known ends."""
         ends, depths = np.empty(len(device), np.int64), np.empty(len(device), np.int32)
-        found = self._call("count", device, times_ns, responses, len(device), ends, depths)
+        found = self._call("count", device, times_ns, responses_ns, len(device), ends, depths)
         return ends, depths, self._check(found)
 
 

@@ -148,6 +148,7 @@ def read(
     page: Size = "",
     max_bad: float = 1.0,
     explain: bool = False,
+    salvage: bool = False,
     force: bool = False,
 ) -> Trace:
     """Read a trace of another tool, known by its content, as `tracekit import` does.
@@ -156,7 +157,8 @@ def read(
     `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it. Times,
     operations and the size of pages that the format does not say are unknown, but where `rate`
     (requests a second), `op` or `page` gives them. With
-    `explain` the inferences of the summary also say how other formats fit.
+    `explain` the inferences of the summary also say how other formats fit. `salvage` passes over
+    what is damaged in a text, also a compressed one, and says where that is.
     """
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions
@@ -170,6 +172,7 @@ def read(
         page_bytes=values.maybe_bytes(page, option="--page"),
         forces_units=force_units,
         explains=explain,
+        salvages=salvage,
         most_bad_ratio=max_bad / 100,
         overwrite=force,
         layout_file=values.maybe_path(layout),

@@ -58,6 +58,7 @@ def completed(incomplete: str) -> list[str]:
     page=option("Size of a page, of a format that counts pages: 512, 4KiB.", metavar="SIZE"),
     max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
     explain="Print how the format and its units were judged, and how other formats fit.",
+    salvage="Pass over what is damaged in a text, also in the midst of a compressed one.",
     force=options.FORCE_TRACE,
 )
 def import_(

@@ -231,7 +231,9 @@ class Assembler:
         if self._has_times:
             numbers["queue_ns"] = times
         if "response" in rows and self._has_times:
-            ends, depths, ended = self._depths.count(rows["device"], times, rows["response"])
+            ends, depths, ended = self._depths.count(
+                rows["device"], times_ns=times, responses_ns=rows["response"]
+            )
             self.responses += ended
             self.last_ns = max(self.last_ns, int(ends.max()))
             numbers |= {"complete_ns": ends, "depth": depths}

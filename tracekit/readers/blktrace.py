@@ -296,6 +296,7 @@ def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
             if not keeps_whole:
                 raise problem
             problems.append(str(problem))
+        problems += feed.passed_over()
     return problems
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -329,7 +329,7 @@ def import_info(read: Reading, feed: Feed, *, options: ImportOptions) -> TraceIn
         loss=metadata.Loss(has_sequence_numbers=False, unmatched={}),
         unknown=read.unknown or UNSET,
         inferences=_inferences(read, options),
-        warnings=_warnings(read),
+        warnings=_warnings(read, feed),
     )
 
 
@@ -354,7 +354,7 @@ def _time_evidence(read: Reading, options: ImportOptions) -> str:
     return given
 
 
-def _warnings(read: Reading) -> list[metadata.TraceWarning]:
+def _warnings(read: Reading, feed: Feed) -> list[metadata.TraceWarning]:
     made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
     far = read.outliers.far_places()
     doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
@@ -374,6 +374,7 @@ def _warnings(read: Reading) -> list[metadata.TraceWarning]:
             f"assumed, as the format does not say it: {', '.join(assumed)}",
         ),
         ("no_completions", not made.responses, "no request completes in this trace"),
+        ("salvaged", feed.passed_over(), "; ".join(feed.passed_over())),
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out{read.damage.in_words(bad)}"),
         ("open_end", read.last_line, read.last_line),
         ("doubtful_units", doubts, "; ".join(doubts)),
@@ -406,7 +407,7 @@ def import_trace(
     files = find_files([source] if isinstance(source, Path) else source)
     with new_folder(output, overwrite=options.overwrite) as folder:
         run = Import(files, folder, options, on_bytes)
-        with open_feeds(files) as opened:
+        with open_feeds(files, salvages=options.salvages) as opened:
             feeds, head = _take_readable(opened)
             info = _import_feeds(feeds, head, run)
         write_info(folder, info)
@@ -464,8 +465,10 @@ def _import_text(feed: Feed, head: bytes, run: Import) -> TraceInfo:
 
 def _import_again(run: Import, again: Again) -> TraceInfo:
     """Import a trace once more: in order, without outliers, or with one clock."""
-    with scratch_folder(run.folder / "sorting") as scratch, open_feeds(run.files) as opened:
-        feeds, head = _take_readable(opened)
+    salvages = run.options.salvages
+    with ExitStack() as stack:
+        scratch = stack.enter_context(scratch_folder(run.folder / "sorting"))
+        feeds, head = _take_readable(stack.enter_context(open_feeds(run.files, salvages=salvages)))
         read = Reading(feeds[0], run, start=head, again=again)
         sorting = Sorting(scratch) if again.is_sorted else None
         return _import_requests(read, feeds[0], run, sorting=sorting)
@@ -502,6 +505,8 @@ def _hint_of(read: Reading) -> str:
     form, lines = read.format, [text for _, text in read.lines.examples]
     if isinstance(form, TextFormat) and (found := form.unknown_words(lines)):
         return hint_of_words(found)
+    if read.damage.zeros:
+        return "pass over what is damaged: --salvage; or choose another --format or --unit"
     return "choose another --format or --unit, or allow more with --max-bad PERCENT"
 
 

@@ -213,6 +213,7 @@ def _info(read: _Reading, form: MemoryFormat, instructions: int | None) -> Trace
         inferences=metadata.inferences_of(found),
         warnings=metadata.warnings_of(
             [
+                ("salvaged", read.feed.passed_over(), "; ".join(read.feed.passed_over())),
                 ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
                 ("sampled_accesses", form.is_sampled, SAMPLES),
                 ("other_commands", others, OTHERS.format(others)),

@@ -13,6 +13,7 @@ import fcntl
 import gzip
 import hashlib
 import io
+import itertools
 import lzma
 import os
 import select
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import pyarrow as pa
 
@@ -30,6 +31,7 @@ from tracekit.errors import InputError
 from tracekit.metadata import SourceFile
 from tracekit.prefetch import STOP_SECONDS
 from tracekit.readers.files import STANDARD_INPUT
+from tracekit.readers.salvage import Packed, Salvage, is_text, plain_pieces
 
 CHUNK_BYTES = 1 << 20
 COMPRESSIONS = {
@@ -44,10 +46,44 @@ LONGEST_MAGIC = 6
 OPENERS: dict[str | None, Callable[[Any], Any]] = {
     None: lambda plain: plain,
     "gzip": lambda packed: gzip.GzipFile(fileobj=packed),
-    "xz": lzma.LZMAFile,
-    "bz2": bz2.BZ2File,
+    "xz": lambda packed: _Streams(packed, lzma.LZMADecompressor),
+    "bz2": lambda packed: _Streams(packed, bz2.BZ2Decompressor),
     "zstd": lambda packed: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd"),
 }
+
+
+class _Streams:
+    """Unpacks streams of xz or bzip2 one behind the other.
+
+    Python's own readers take a damaged stream behind a whole one for garbage, and end there.
+    """
+
+    def __init__(self, packed: io.BufferedReader, decoder: Callable[[], Any]) -> None:
+        self._packed, self._make = packed, decoder
+        self._stream = decoder()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._packed.close()
+
+    def read(self, size: int) -> bytes:
+        """Return up to so many bytes; none at the end. Raise what the decompressor raises."""
+        out = b""
+        while not out:
+            data = b""
+            if self._stream.eof:
+                data = self._stream.unused_data.lstrip(b"\0")
+                while not data and (more := self._packed.read1(CHUNK_BYTES)):
+                    data = more.lstrip(b"\0")
+                if not data:
+                    return b""
+                self._stream = self._make()
+            elif self._stream.needs_input and not (data := self._packed.read1(CHUNK_BYTES)):
+                raise EOFError("it ends within a stream")
+            out = self._stream.decompress(data, size)
+        return out
 
 
 @dataclass
@@ -72,6 +108,8 @@ class Feed:
     thread: threading.Thread | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when nobody wants the data any more."""
+    salvage: Salvage | None = None
+    """What is damaged in a text is passed over."""
 
     @property
     def name(self) -> str:
@@ -87,6 +125,11 @@ class Feed:
         """Return the entry of trace.json; only after the feeds were finished."""
         name = "-" if self.path == STANDARD_INPUT else self.path.name
         return SourceFile(name=name, bytes=self.hashed_bytes, sha256=self.digest.hexdigest())
+
+    def passed_over(self) -> list[str]:
+        """Return in words what --salvage passed over; only after the feeds were finished."""
+        said = self.salvage.in_words(self.name) if self.salvage else ""
+        return [said] if said else []
 
     def finish(self) -> None:
         """Wait until the stored file has been read to its end."""
@@ -113,12 +156,12 @@ class Feed:
                     hint="wait until it is complete, or take what is there: head -c"
                     f" {before.st_size} FILE",
                 )
-        if self.failure is None:
-            return None
+        if self.failure is None or isinstance(self.failure, InputError):
+            return self.failure
         kind = f"{self.compression} data" if self.compression else "the file"
         return InputError(
             f"{self.name}: byte {self.hashed_bytes}: {kind} cannot be read: {self.failure}",
-            hint="copy the file again: it is damaged or cut short",
+            hint="copy the file again, it is damaged or cut short; or keep the rest: --salvage",
         )
 
 
@@ -157,14 +200,18 @@ class _Hashing(io.RawIOBase):
 
 
 @contextmanager
-def open_feeds(files: Sequence[Path]) -> Iterator[list[Feed]]:
-    """Open the files; when the block ends, threads are stopped and descriptors closed."""
+def open_feeds(files: Sequence[Path], *, salvages: bool = False) -> Iterator[list[Feed]]:
+    """Open the files; when the block ends, threads are stopped and descriptors closed.
+
+    With `salvages` they are texts, of which what is damaged is passed over; InputError for a pipe,
+    in which nothing can be searched.
+    """
     feeds: list[Feed] = []
     with ExitStack() as stack:
         try:
             for path in files:
                 # In the list before it is opened: a signal may come when its thread has begun.
-                feeds.append(Feed(path))
+                feeds.append(Feed(path, salvage=Salvage() if salvages else None))
                 _open(feeds[-1], stack)
             yield feeds
         finally:
@@ -242,7 +289,10 @@ def _open(feed: Feed, stack: ExitStack) -> None:
         feed.stored = (raw, os.fstat(raw))
         feed.total_bytes = feed.stored[1].st_size
         feed.compression = _compression(first)
-    if is_file and feed.compression is None:
+    if feed.salvage is not None and not is_file:
+        message = f"{feed.name}: --salvage: a pipe, in which no place can be searched"
+        raise InputError(message, hint="give it as a file")
+    if is_file and feed.compression is None and feed.salvage is None:
         feed.is_direct = True
         feed.fd = os.open(f"/proc/self/fd/{raw}", os.O_RDONLY)
         os.lseek(feed.fd, start, os.SEEK_SET)
@@ -251,7 +301,11 @@ def _open(feed: Feed, stack: ExitStack) -> None:
         feed.fd, write_fd = os.pipe()
         with contextlib.suppress(OSError):
             fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
-        feed.thread = threading.Thread(target=_pump, args=(feed, _Hashing(feed, source), write_fd))
+        if feed.salvage is not None:
+            feed.thread = threading.Thread(target=_salvage, args=(feed, source, start, write_fd))
+        else:
+            hashing = _Hashing(feed, source)
+            feed.thread = threading.Thread(target=_pump, args=(feed, hashing, write_fd))
     feed.thread.start()
 
 
@@ -279,11 +333,45 @@ def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
         with os.fdopen(write_fd, "wb", buffering=0) as sink, open_packed(packed) as plain:
             while data := plain.read(CHUNK_BYTES):
                 feed.is_empty = False
-                view = memoryview(data)
-                while view:
-                    view = view[sink.write(view) :]
+                _write(sink, data)
     except BrokenPipeError:
         return
     # Decompressors raise their own errors besides OSError and EOFError.
     except Exception as error:
         feed.failure = error
+
+
+def _write(sink: Any, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[sink.write(view) :]
+
+
+SALVAGED_HEAD = 1 << 10
+"""So many first bytes must be text."""
+
+
+def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:
+    """Move the whole lines of a text into the pipe, and then hash the file."""
+    fd, found = source.fileno(), feed.salvage or Salvage()
+    packed = Packed(fd, feed.total_bytes or 0, feed.compression) if feed.compression else None
+    found.packed_bytes = feed.total_bytes or 0 if packed else 0
+    pieces = packed.pieces() if packed else plain_pieces(fd, start)
+    try:
+        with os.fdopen(write_fd, "wb", buffering=0) as sink:
+            first = next(pieces, b"")
+            if isinstance(first, bytes) and not is_text(first[:SALVAGED_HEAD]):
+                hint = "leave --salvage out; captures of blktrace: tracekit parse --salvage"
+                feed.failure = InputError(f"{feed.name}: --salvage: this is no text", hint=hint)
+                return
+            for data in found.whole(itertools.chain([first], pieces)):
+                feed.is_empty = False
+                feed.hashed_bytes = packed.at if packed else feed.hashed_bytes + len(data)
+                _write(sink, data)
+    except BrokenPipeError:
+        return
+    except OSError as error:
+        feed.failure = error
+        return
+    feed.hashed_bytes = 0
+    _hash_all(feed, source)

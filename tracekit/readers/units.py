@@ -409,6 +409,8 @@ class ImportOptions:
     """Also say how other formats fit."""
     named: str = ""
     """The format file that the options are of."""
+    salvages: bool = False
+    """Pass over what is damaged in a text."""
 
 
 DEFAULTS = ImportOptions()

@@ -1,0 +1,121 @@
+"""Damaged texts, compressed or not: what is whole is imported, and the places of the rest said."""
+
+import bz2
+import gzip
+import lzma
+import random
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from tests import parsed as traces
+from tests.import_.importer import Importer
+
+PARTS, PART_LINES = 10, 2000
+LINES = [
+    f"{128166372003061629 + 10_000 * number},usr,0,Read,{number * 4096},4096,{number % 977 + 5}\n"
+    for number in range(PARTS * PART_LINES)
+]
+SECTORS = [number * 8 for number in range(PARTS * PART_LINES)]
+Pack = Callable[[bytes], bytes]
+PACKS: dict[str, Pack] = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+}
+
+
+def noise(size: int, seed: int = 3) -> bytes:
+    return random.Random(seed).randbytes(size)  # noqa: S311 - test data
+
+
+def sectors(read: Importer, content: bytes) -> tuple[list[int], str]:
+    """Return the places of the imported requests, and what is said of the damage."""
+    folder = read(content, salvages=True)
+    return [row[3] for row in traces.rows(folder)], traces.warnings(folder).get("salvaged", "")
+
+
+def about(words: str) -> int:
+    found = re.search(r"about ([0-9,]+) lines", words)
+    assert found
+    return int(found[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("fill", [bytes(70_000), noise(70_000)], ids=["zeros", "noise"])
+def test_a_damaged_middle_is_passed_over(read: Importer, fill: bytes) -> None:
+    # GIVEN a text whose middle is something else, from within a line to within another
+    text = "".join(LINES).encode()
+    at = len("".join(LINES[:9000])) + 30
+    damaged = text[:at] + fill + text[at + len(fill) :]
+    first, last = 9000, text[: at + len(fill)].count(b"\n")
+    if any(fill):  # zeros are within one wrong line
+        read.rejects(damaged, "lines are wrong", hint="--salvage")
+    # WHEN it is imported with --salvage THEN all lines around the damage are there, and no other
+    found, words = sectors(read, damaged)
+    assert found == SECTORS[:first] + SECTORS[last + 1 :]
+    # AND place, bytes and about how many lines are said
+    begin = len("".join(LINES[:9000]))
+    assert f"bytes from byte {begin:,}" in words
+    assert about(words) == pytest.approx(last + 1 - first, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", PACKS)
+def test_a_damaged_member_is_passed_over(read: Importer, kind: str) -> None:
+    # GIVEN a compressed text of ten members, whose sixth has noise in it; lines go over their ends
+    text = "".join(LINES).encode()
+    size = len(text) // PARTS
+    packed = [PACKS[kind](text[at : at + size]) for at in range(0, len(text), size)]
+    begin, half = sum(map(len, packed[:5])), len(packed[5]) // 2
+    whole = b"".join(packed)
+    damaged = whole[: begin + half] + noise(500) + whole[begin + half + 500 :]
+    read.rejects(damaged, "cannot be read", hint="--salvage")
+    # WHEN it is imported with --salvage
+    found, words = sectors(read, damaged)
+    # THEN all requests of the other members are there, but for the lines cut by their ends
+    cut = [text[: 5 * size].count(b"\n"), text[: 6 * size].count(b"\n")]
+    assert found[: cut[0]] == SECTORS[: cut[0]]
+    assert found[cut[1] - cut[0] - PARTS * PART_LINES :][-1] == SECTORS[-1]
+    assert found[-(len(SECTORS) - cut[1] - 1) :] == SECTORS[cut[1] + 1 :]
+    assert found == sorted(set(found))
+    # AND the damage is said to be within that member, of the file's bytes
+    place = re.search(r"([0-9,]+) bytes from byte ([0-9,]+) of the compressed file", words)
+    assert place
+    lost, at = (int(number.replace(",", "")) for number in place.groups())
+    assert begin <= at <= begin + half + 500
+    assert at + lost == begin + len(packed[5])
+    assert about(words) == pytest.approx(len(SECTORS) - len(found), rel=0.35, abs=300)
+
+
+def test_a_cut_end_is_said(read: Importer) -> None:
+    whole = gzip.compress("".join(LINES).encode())
+    found, words = sectors(read, whole[: len(whole) // 2])
+    assert found == SECTORS[: len(found)]
+    assert len(found) > len(SECTORS) // 4
+    assert "it ends within compressed data" in words
+
+
+def test_events_around_a_damaged_middle(read: Importer) -> None:
+    # GIVEN a text of blkparse with a hole of zeros, longer than any line
+    lines = [
+        f"  8,0    0 {n + 1:8}  {n // 1000:4}.{n % 1000:03}000000  9"
+        f"  {'QC'[n % 2]}   R {n // 2 * 8} + 8 [{'fio' if n % 2 == 0 else '0'}]\n"
+        for n in range(4000)
+    ]
+    text = "".join(lines).encode()
+    at, hole = len("".join(lines[:1000])) + 7, 2 << 20
+    # WHEN it is imported THEN only the line with the hole in it is missing
+    found, words = sectors(read, text[:at] + bytes(hole) + text[at:])
+    assert found == [n * 8 for n in range(2000) if n != 500]
+    assert f"{hole + len(lines[1000]):,} bytes from byte {at - 7:,}" in words
+
+
+def test_nothing_is_said_of_a_whole_text(read: Importer) -> None:
+    found, words = sectors(read, "".join(LINES).encode())
+    assert (found, words) == (SECTORS, "")
+
+
+def test_what_is_no_text_is_not_salvaged(read: Importer) -> None:
+    read.rejects(noise(9000), "--salvage: this is no text", hint="tracekit parse", salvages=True)
