@@ -7,6 +7,7 @@ others cost as much time as those that it knows, if each row group encodes them 
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -164,16 +165,34 @@ def _chunks(table: Any, options: Options) -> list[_Chunk]:
     return found
 
 
-class TableFile:
-    """A Parquet file that is being written; `options` say how to store the columns of a schema."""
+@dataclass(frozen=True)
+class Written:
+    """How far a file is written: its bytes, and its row groups as the footer will have them."""
 
-    def __init__(self, file: IO[bytes], schema: Any, *, options: Options) -> None:
+    size: int
+    groups: tuple[bytes, ...]
+
+
+class TableFile:
+    """A Parquet file that is being written; `options` say how to store the columns of a schema.
+
+    What was `written` of it before stays, and nothing behind that.
+    """
+
+    def __init__(
+        self, file: IO[bytes], schema: Any, *, options: Options, written: Written | None = None
+    ) -> None:
         self._options = options
         self._empty, self._footer = _encoded(pa.Table.from_batches([], schema), options)
         self._groups: list[Fields] = []
         self._constant: dict[str, tuple[tuple[int, Any], _Chunk]] = {}
         self._file = file
-        self._file.write(MAGIC)
+        if written is None:
+            self._file.write(MAGIC)
+        else:
+            self._groups = [_Scan(group).fields() for group in written.groups]
+            self._file.truncate(written.size)
+            self._file.seek(written.size)
 
     def write(self, table: Any) -> None:
         """Write a table of the schema, with at least a row, as one row group."""
@@ -206,6 +225,12 @@ class TableFile:
             ORDINAL: (4, len(self._groups)),
         }
         self._groups.append(group)
+
+    def sync(self) -> Written:
+        """Put all row groups on the disk; return how far the file is written."""
+        self._file.flush()
+        os.fdatasync(self._file.fileno())
+        return Written(self._file.tell(), tuple(map(_written, self._groups)))
 
     def finish(self) -> None:
         """Write the footer, without which there is no table."""

@@ -45,7 +45,7 @@ from tracekit.metadata import (
     read_object,
     validate,
 )
-from tracekit.parquet_file import TableFile
+from tracekit.parquet_file import TableFile, Written
 from tracekit.safe_open import check_inside
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 from tracekit.version import __version__
@@ -237,22 +237,27 @@ def command_line(command: str, folder: Path) -> str:
 
 @contextmanager
 def new_folder(
-    path: Path, *, overwrite: bool = False, marker: str | None = INFO_NAME
+    path: Path,
+    *,
+    overwrite: bool = False,
+    marker: str | None = INFO_NAME,
+    goes_on: str | None = None,
 ) -> Iterator[Path]:
     """Yield an empty folder beside `path`, which gets that name when the block succeeds.
 
     It is on the disk before it has the name, and is exchanged with an earlier one in one step. Only
     a folder of ours is ever replaced: one that was there at the start and holds the file `marker`.
     What somebody else makes meanwhile stays, and the new folder gets a free name beside it, which
-    the error says. On any other failure, Ctrl-C included, nothing is left.
+    the error says. On any other failure, Ctrl-C included, nothing is left. With `goes_on` it is the
+    latest folder that a killed process left with a file of that name, if there is one.
     """
-    with _new_folder(path, overwrite=overwrite, marker=marker) as (part, _):
+    with _new_folder(path, overwrite=overwrite, marker=marker, goes_on=goes_on) as (part, _):
         yield part
 
 
 @contextmanager
 def _new_folder(
-    path: Path, *, overwrite: bool, marker: str | None
+    path: Path, *, overwrite: bool, marker: str | None, goes_on: str | None = None
 ) -> Iterator[tuple[Path, dict[Path, Identity]]]:
     """Yield the folder, and where to say what it has of the earlier one: the rest is kept."""
     place = _resolved(path)
@@ -262,7 +267,12 @@ def _new_folder(
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
     make_folder(place.parent)
-    with named_for(place), _claimed(place, Path.mkdir, earlier) as part:
+
+    def make(part: Path) -> None:
+        left = _left_with(place, goes_on) if goes_on else []
+        left[-1].rename(part) if left else part.mkdir()
+
+    with named_for(place), _claimed(place, make, earlier, spared=goes_on) as part:
         with unsynced(part):
             yield part, known
             hand_over(part)
@@ -440,19 +450,34 @@ def left_behind(path: Path) -> Iterator[Path]:
                 yield stale
 
 
+def unfinished(path: Path, name: str) -> list[Path]:
+    """Return the folders that killed processes left beside `path` with this file, latest last."""
+    return _left_with(_resolved(path), name)
+
+
+def _left_with(place: Path, name: str) -> list[Path]:
+    left = (folder for folder in left_behind(place) if (folder / name).is_file())
+    return sorted(left, key=lambda folder: (folder / name).stat().st_mtime_ns)
+
+
 @contextmanager
 def _claimed(
-    path: Path, make: Callable[[Path], None], earlier: Identity | None = None
+    path: Path,
+    make: Callable[[Path], None],
+    earlier: Identity | None = None,
+    *,
+    spared: str | None = None,
 ) -> Iterator[Path]:
     """Yield a new temporary name beside `path`, which is gone when the block ends.
 
     A lock on what it names shows that its process lives; what a killed one left beside the same
-    path is removed first. A folder under the name that is not the new one, nor the `earlier` one
-    that was replaced, is not ours to remove.
+    path is removed first, unless it has the `spared` file. A folder under the name that is not the
+    new one, nor the `earlier` one that was replaced, is not ours to remove.
     """
     for stale in left_behind(path):
-        with suppress(OSError):
-            _remove(stale)
+        if spared is None or not (stale / spared).is_file():
+            with suppress(OSError):
+                _remove(stale)
     part, lock = _claim(path, make)
     ours = (_identity_of(lock), earlier)
     try:
@@ -560,17 +585,29 @@ def write_batches(
         return _write_parquet(part, batches, schema=schema, on_rows=on_rows)
 
 
+def write_on(
+    path: Path, batches: Iterable[Any], *, schema: Any, written: Written | None = None
+) -> int:
+    """Stream record batches into a file of an unfinished folder; return the number of their rows.
+
+    A function among the batches is called with how far the file is written, when all rows before it
+    are on the disk. What was `written` of the file before stays.
+    """
+    return _write_parquet(path, batches, schema=schema, written=written)
+
+
 def _write_parquet(
     path: Path,
     batches: Iterable[Any],
     *,
     schema: Any,
     on_rows: Callable[[int], None] | None = None,
+    written: Written | None = None,
 ) -> int:
     total = pending_rows = 0
     pending: list[Any] = []
-    with path.open("wb") as out:
-        file = TableFile(out, schema, options=encodings)
+    with path.open("r+b" if written else "wb") as out:
+        file = TableFile(out, schema, options=encodings, written=written)
 
         def flush(rows: int) -> None:
             table = pa.Table.from_batches(pending, schema)
@@ -578,6 +615,12 @@ def _write_parquet(
             pending[:] = table.slice(rows).to_batches()
 
         for batch in batches:
+            if callable(batch):
+                if pending_rows:
+                    flush(pending_rows)
+                pending_rows = 0
+                batch(file.sync())
+                continue
             total += batch.num_rows
             pending_rows += batch.num_rows
             pending.append(batch)

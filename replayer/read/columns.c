@@ -114,6 +114,14 @@ int tk_columns_words(const struct tk_columns *reader, int64_t column, struct Arr
   return names_export(&reader->words[column].names, out);
 }
 
+int tk_columns_add_word(struct tk_columns *reader, int64_t column, const char *word,
+                        int64_t length) {
+  if (column < 0 || (size_t)column >= reader->count || length < 0 || length > UINT32_MAX)
+    return -EINVAL;
+  int32_t index = names_add(&reader->words[column].names, word, (uint32_t)length);
+  return index < 0 ? index : 0;
+}
+
 static bool matches(const struct choice *choice, struct value value) {
   if ((size_t)(value.end - value.begin) != choice->length)
     return false;

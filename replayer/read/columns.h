@@ -63,6 +63,11 @@ TK_EXPORT int tk_columns_read(struct tk_columns *reader, struct tk_columns_block
 TK_EXPORT int tk_columns_words(const struct tk_columns *reader, int64_t column,
                                struct ArrowArray *out);
 
+/* Adds the next word of a column that another reader has seen. Returns 0, -EINVAL, -ENOMEM, -E2BIG.
+ */
+TK_EXPORT int tk_columns_add_word(struct tk_columns *reader, int64_t column, const char *word,
+                                  int64_t length);
+
 /* Frees the reader; NULL is fine. */
 TK_EXPORT void tk_columns_close(struct tk_columns *reader);
 

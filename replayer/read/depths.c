@@ -84,3 +84,13 @@ int64_t tk_depths_count(struct tk_depths *depths, const int32_t *device, const i
   }
   return known;
 }
+
+int64_t tk_depths_under_way(const struct tk_depths *depths, int64_t device, int64_t *ends_ns,
+                            int64_t capacity) {
+  if (device < 0 || (size_t)device >= depths->count)
+    return 0;
+  const struct under_way *own = &depths->devices[device];
+  for (size_t i = 0; i < own->count && (int64_t)i < capacity; i++)
+    ends_ns[i] = own->ends_ns[i];
+  return (int64_t)own->count;
+}

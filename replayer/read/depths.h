@@ -26,4 +26,8 @@ TK_EXPORT int64_t tk_depths_count(struct tk_depths *depths, const int32_t *devic
                                   const int64_t *times_ns, const int64_t *responses_ns,
                                   int64_t rows, int64_t *ends_ns, int32_t *counts);
 
+/* Writes up to `capacity` ends of what is under way on a device; returns how many there are. */
+TK_EXPORT int64_t tk_depths_under_way(const struct tk_depths *depths, int64_t device,
+                                      int64_t *ends_ns, int64_t capacity);
+
 #endif

@@ -151,6 +151,25 @@ class Depths(Owned):
 
     def __init__(self) -> None:
         super().__init__()
+        self._devices = 0
+
+    def __getstate__(self) -> list[list[int]]:
+        """Return the ends of what is under way on each device."""
+        found = []
+        for device in range(self._devices):
+            ends = np.empty(self._call("under_way", device, None, 0), np.int64)
+            self._call("under_way", device, ends, len(ends))
+            found.append(ends.tolist())
+        return found
+
+    def __setstate__(self, ends: list[list[int]]) -> None:
+        """Begin with these under way, as if all had begun at time 0."""
+        Depths.__init__(self)
+        for device, of_one in enumerate(ends):
+            same = np.full(len(of_one), device, np.int32)
+            zeros, responses = np.zeros(len(of_one), np.int64), np.array(of_one, np.int64)
+            self.count(same, times_ns=zeros, responses_ns=responses)
+        self._devices = len(ends)
 
     def count(
         self,
@@ -161,6 +180,7 @@ class Depths(Owned):
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
         """Return the ends (-1: not known) and depths of the next requests, and the known ends."""
         ends, depths = np.empty(len(device), np.int64), np.empty(len(device), np.int32)
+        self._devices = max(self._devices, int(device.max(initial=-1)) + 1)
         found = self._call("count", device, times_ns, responses_ns, len(device), ends, depths)
         return ends, depths, self._check(found)
 
@@ -182,10 +202,24 @@ class ColumnReader(Owned):
     ) -> None:
         """Take kind, digits and, if any, the largest number of each column; a CHOICE's words."""
         self._columns = list(columns)
+        self._options = {"delimiter": delimiter, "choices": list(choices), "has_more": has_more}
         self._rows_a_byte = 1.0
         words = "".join(f"{word}\n" for word in choices).encode()
         kinds = array("struct tk_column", columns)
         super().__init__(kinds, len(columns), ord(delimiter), has_more, words)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return how it was made, and the words of each column so far."""
+        words = [self.words(place).to_pylist() for place in range(len(self._columns))]
+        return {"columns": self._columns, "options": self._options, "words": words}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make one that knows these words."""
+        ColumnReader.__init__(self, state["columns"], **state["options"])
+        for place, words in enumerate(state["words"]):
+            for word in words:
+                text = word.encode()
+                self._check(self._call("add_word", place, text, len(text)))
 
     def read(self, block: bytes | memoryview) -> Block:
         """Return what the lines of the block hold; a view must be of bytes one after the other."""

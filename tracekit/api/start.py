@@ -149,6 +149,7 @@ def read(
     max_bad: float = 1.0,
     explain: bool = False,
     salvage: bool = False,
+    resume: bool = False,
     force: bool = False,
 ) -> Trace:
     """Read a trace of another tool, known by its content, as `tracekit import` does.
@@ -158,7 +159,8 @@ def read(
     operations and the size of pages that the format does not say are unknown, but where `rate`
     (requests a second), `op` or `page` gives them. With
     `explain` the inferences of the summary also say how other formats fit. `salvage` passes over
-    what is damaged in a text, also a compressed one, and says where that is.
+    what is damaged in a text, also a compressed one, and says where that is; `resume` goes on with
+    a killed import of the same file to the same output.
     """
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions
@@ -173,6 +175,7 @@ def read(
         forces_units=force_units,
         explains=explain,
         salvages=salvage,
+        resumes=resume,
         most_bad_ratio=max_bad / 100,
         overwrite=force,
         layout_file=values.maybe_path(layout),

@@ -17,6 +17,7 @@ from tracekit._native.readers import Depths
 from tracekit.arrow import count_names, number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
+from tracekit.readers.checkpoint import Mark, pack, unpack
 from tracekit.readers.text import LARGEST_SUM, UNKNOWN
 from tracekit.readers.units import TIME_NS, Columns, Evidence, Units, scaled
 from tracekit.store import write_batches
@@ -118,10 +119,12 @@ class Assembler:
         self._processes: list[str] = []
         self._emitted_ns: int | None = None
 
-    def batches(
-        self, blocks: Iterable[Columns], *, sorting: Sorting | None = None
-    ) -> Generator[Any]:
-        """Yield the batches of the requests of all blocks.
+    def go_on(self, rows: bytes) -> None:
+        """Take what was known of the rows at a mark."""
+        vars(self).update(unpack(rows))
+
+    def batches(self, blocks: Iterable[Any], *, sorting: Sorting | None = None) -> Generator[Any]:
+        """Yield the batches of the requests of all blocks, with the marks among them.
 
         Raise UnorderedError for requests that lie further back than a block, unless there is a
         `sorting`, which puts all of them in order before the first batch.
@@ -135,8 +138,13 @@ class Assembler:
         if sorting is None and self._held and (batch := self._batch(self._held)) is not None:
             yield batch
 
-    def _add(self, columns: Columns) -> Any:
-        """Take columns; return the batch of the rows that nothing can precede any more."""
+    def _add(self, columns: Columns | Mark) -> Any:
+        """Take columns; return the batch of the rows that nothing can precede any more.
+
+        To a mark what is known of the rows is added.
+        """
+        if isinstance(columns, Mark):
+            return columns.with_rows(pack(vars(self)))
         found, held = self._decoded(columns), self._held
         times, before = found["time"], held.get("time", found["time"][:0])[-1:]
         if (before <= times[:1]).all() and (times[1:] >= times[:-1]).all():

@@ -14,7 +14,9 @@ from msgspec import UNSET
 from tracekit import metadata
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
+from tracekit.parquet_file import Written
 from tracekit.prefetch import ahead
+from tracekit.readers import checkpoint
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
 from tracekit.readers.disorder import Disorder
@@ -35,7 +37,7 @@ from tracekit.readers.metadata import line_counts
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.outliers import Bounds, OutlierError, Outliers
 from tracekit.readers.restarts import RestartError, Restarts, Shifts
-from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
+from tracekit.readers.stream import Feed, finish_feeds, open_feeds, skip, stop_feeds, take_head
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.units import (
     DEFAULTS,
@@ -53,7 +55,7 @@ from tracekit.readers.units import (
     show_example,
 )
 from tracekit.readers.unknown import TIMES, given_of, lacks_of, reject_known
-from tracekit.store import TraceFolder, new_folder, scratch_folder, write_batches, write_info
+from tracekit.store import TraceFolder, new_folder, scratch_folder, write_info, write_on
 from tracekit.tables import REQUESTS
 
 CHUNK_BYTES = 4 << 20
@@ -102,6 +104,13 @@ def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
 
 HEAD_BYTES = 1 << 16
 BLOCKS_AHEAD = 1
+CHECKPOINT_BYTES = 1 << 30
+"""Of text: a killed import is gone on with from the last multiple, about."""
+KNOWN = (
+    *("lines", "damage", "last_line", "outliers", "restarts", "disorder", "beyond"),
+    *("_before", "_bytes", "_records", "_rows"),
+)
+"""What a reading knows of the text before a mark."""
 
 
 @dataclass(frozen=True)
@@ -154,14 +163,33 @@ class Reading:
         )
         self.outliers = Outliers(self.units, self.is_scaled)
         self.unknown = [what for what in self.lacks if what not in self.given]
-        self.bounds, self.shifts = again.bounds, again.shifts
+        self.bounds, self.shifts, self._possible = again.bounds, again.shifts, _possible(self.units)
         self.restarts, self.disorder = Restarts(is_wall=self.units.is_wall), Disorder()
-        self._possible = _possible(self.units)
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
+        self._marks = checkpoint.begin(run) if again == Again() else None
+
+    def go_on(self, state: checkpoint.State) -> None:
+        """Go on behind what was read when this state was written."""
+        head_bytes = self._bytes + len(self._rest)
+        vars(self).update(checkpoint.unpack(state.known))
+        self.assembler.go_on(state.rows)
+        self._rest = skip(self._feed, state.at, head=self._rest, head_bytes=head_bytes)
+
+    def _mark(self) -> checkpoint.Mark | None:
+        """Return a mark behind the block that was read, if it is time for one."""
+        marks = self._marks
+        if marks is None or self._bytes // CHECKPOINT_BYTES == marks.state.at // CHECKPOINT_BYTES:
+            return None
+        known = checkpoint.pack({name: vars(self)[name] for name in KNOWN})
+        self._marks = replace(marks, state=replace(marks.state, at=self._bytes, known=known))
+        return self._marks
 
     def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
-        """Yield the batches of requests, to the end of the file; the next are decoded meanwhile."""
+        """Yield the batches of requests, to the end of the file; the next are decoded meanwhile.
+
+        Among them are marks, where a killed import can be gone on with.
+        """
         with closing(ahead(self._decoded(), most=BLOCKS_AHEAD)) as decoded:
             try:
                 yield from self.assembler.batches(decoded, sorting=sorting)
@@ -170,7 +198,7 @@ class Reading:
             except InputError as problem:
                 raise InputError(f"{self._feed.name}: {problem}", hint=problem.hint) from problem
 
-    def _decoded(self) -> Generator[Columns]:
+    def _decoded(self) -> Generator[Columns | checkpoint.Mark]:
         form = self.format
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
         for block in blocks_of(self._feed.fd, self._rest, whole=whole):
@@ -186,6 +214,8 @@ class Reading:
                 self.outliers.see(columns)
                 if columns.rows:
                     yield replace(columns, block=None)
+            if mark := self._mark():
+                yield mark
 
     def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
         """Decode lines, of which the last of the file may have no newline."""
@@ -225,6 +255,7 @@ class Reading:
 
     def _records_of(self, block: memoryview, form: RecordFormat) -> Columns | None:
         """Decode whole records; a cut one at the end and impossible ones are wrong lines."""
+        self._bytes += len(block)
         if cut := len(block) % form.record_bytes:
             self.lines.add(0, f"{cut} bytes at the end are no whole record")
         if len(block) == cut:
@@ -405,11 +436,14 @@ def import_trace(
     """
     options = with_format_file(options)
     files = find_files([source] if isinstance(source, Path) else source)
-    with new_folder(output, overwrite=options.overwrite) as folder:
+    state = checkpoint.found(output, files, options=options)
+    goes_on = checkpoint.NAME if state else None
+    with new_folder(output, overwrite=options.overwrite, goes_on=goes_on) as folder:
         run = Import(files, folder, options, on_bytes)
         with open_feeds(files, salvages=options.salvages) as opened:
             feeds, head = _take_readable(opened)
-            info = _import_feeds(feeds, head, run)
+            info = _import_feeds(feeds, head, run, state)
+        (folder / checkpoint.NAME).unlink(missing_ok=True)
         write_info(folder, info)
     return TraceFolder(output)
 
@@ -419,7 +453,9 @@ def _take_readable(opened: Sequence[Feed]) -> tuple[list[Feed], bytes]:
     return feeds, readable_head(head, feeds[0].name)
 
 
-def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
+def _import_feeds(
+    feeds: Sequence[Feed], head: bytes, run: Import, state: checkpoint.State | None
+) -> TraceInfo:
     """Import by what the trace is; return the content of trace.json."""
     if is_blktrace(head):
         reject_known(run.options, [], name=feeds[0].name, form="a capture of blktrace")
@@ -438,16 +474,20 @@ def _import_feeds(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo:
         reject_known(run.options, [], name=feeds[0].name, form="a trace of memory accesses")
         texts = blocks_of(feeds[0].fd, head, whole=whole_lines)
         return import_memory(feeds[0], form=memory, run=run, texts=texts)
-    return _import_text(feeds[0], head, run)
+    return _import_text(feeds[0], head, run, state)
 
 
-def _import_text(feed: Feed, head: bytes, run: Import) -> TraceInfo:
+def _import_text(feed: Feed, head: bytes, run: Import, state: checkpoint.State | None) -> TraceInfo:
     """Import the requests of a text or of records, which is read again as it turns out to be."""
     again = Again()
     while True:
         try:
             if again == Again():
-                return _import_requests(Reading(feed, run, start=head, again=again), feed, run)
+                read = Reading(feed, run, start=head, again=again)
+                if state is not None:
+                    read.go_on(state)
+                return _import_requests(read, feed, run, written=state.table if state else None)
+            (run.folder / checkpoint.NAME).unlink(missing_ok=True)
             return _import_again(run, again)
         except UnorderedError as error:
             if feed.total_bytes is None:
@@ -475,11 +515,16 @@ def _import_again(run: Import, again: Again) -> TraceInfo:
 
 
 def _import_requests(
-    read: Reading, feed: Feed, run: Import, *, sorting: Sorting | None = None
+    read: Reading,
+    feed: Feed,
+    run: Import,
+    *,
+    sorting: Sorting | None = None,
+    written: Written | None = None,
 ) -> TraceInfo:
     rows = read.batches(sorting=sorting)
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds([feed]))) as batches:
-        write_batches(run.table, batches, schema=REQUESTS)
+        write_on(run.table, batches, schema=REQUESTS, written=written)
     finish_feeds([feed])
     try:
         _reject(read, feed.name, run.options)

@@ -239,6 +239,22 @@ def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
     raise problems[0] if problems else InputError(f"{feeds[0].name}: empty", hint="check the file")
 
 
+def skip(feed: Feed, at: int, *, head: bytes, head_bytes: int) -> bytes:
+    """Go to a byte of the text, of which `head_bytes` were read; return what is left of the head.
+
+    `head` is the end of those bytes.
+    """
+    if at < head_bytes:
+        return head[len(head) - (head_bytes - at) :]
+    left = at - head_bytes
+    if feed.is_direct:
+        os.lseek(feed.fd, left, os.SEEK_CUR)
+        return b""
+    while left and (more := os.read(feed.fd, min(left, CHUNK_BYTES))):
+        left -= len(more)
+    return b""
+
+
 def _read_awake(descriptor: int, size: int) -> bytes:
     """Read as soon as there is something, and meanwhile look for signals.
 

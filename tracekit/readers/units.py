@@ -411,6 +411,8 @@ class ImportOptions:
     """The format file that the options are of."""
     salvages: bool = False
     """Pass over what is damaged in a text."""
+    resumes: bool = False
+    """Go on with an import that was killed."""
 
 
 DEFAULTS = ImportOptions()
