@@ -33,8 +33,8 @@ MoveBy = Literal["latency", "bandwidth"]
 CaptureSource = Literal["blktrace", "tracefs-blk", "bpf", "perf", "strace"]
 Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
-    "blkparse", "blk", "perf", "ftrace", "octf", "vscsi1", "vscsi2", "oracleGeneral",
-    "oracleGeneralOpNS", "lcs", "blkreplay",
+    "blkparse", "blk", "perf", "ftrace", "nvme", "ufs", "scsi", "octf", "vscsi1", "vscsi2",
+    "oracleGeneral", "oracleGeneralOpNS", "lcs", "blkreplay",
     "msr", "spc", "alibaba", "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3",
     "biosnoop", "iosnoop", "xperf", "dtrace-iosnoop", "lackey", "perf-mem", "perf-mem-report",
     "gem5-packets", "gem5", "ramulator", "ramulator-cpu",

@@ -358,6 +358,8 @@ ADVICE = {
     "unknown_actions": "the kernel is newer than this tracekit: these events were left out",
     "passthrough": "nothing: commands to the device are no block I/O and have no row",
     "refused_attempts": "nothing: all requests of the disk were taken, queue/nr_requests",
+    "unplaced_commands": "their requests are missing: trace the kernel's block events, too",
+    "other_layers": "import by them with --format ftrace (block events), nvme, ufs or scsi",
     "no_completions": "latency cannot be analysed: capture all actions, or import response times",
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",

@@ -7,12 +7,15 @@
 #include "read/batch.h"
 #include "read/merge.h"
 #include "read/pair.h"
+#include "read/text_driver.h"
 
+#define MOST_BLOCK_BYTES (1 << 20)
 #define BATCH_ROWS 65536
 #define SECOND_NS 1000000000u
 
 _Static_assert((int)TK_DECODE_ACTIONS == (int)ACTION_END, "one count for each action");
 _Static_assert((int)TK_DECODE_NOTIFIES == (int)NOTIFY_END, "one count for each notify");
+_Static_assert((int)TK_DECODE_LAYERS == (int)LAYER_END, "one count for each layer");
 _Static_assert((int)TK_DECODE_UNMATCHED == (int)UNMATCHED_END, "one count for each reason");
 
 struct tk_decoder {
@@ -52,11 +55,13 @@ int64_t tk_decode_detect_text(const char *head, int64_t size) {
 }
 
 int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64_t format, const char *form,
-                       const char *head, int64_t size) {
+                       int64_t block_bytes, const char *head, int64_t size) {
   if (file < 0 || (size_t)file >= decoder->merge.count || size < 0 || format < TEXT_NONE ||
-      format > TEXT_KERNEL || (format == TEXT_FORM) != (form != NULL))
+      format > TEXT_SCSI || (format == TEXT_FORM) != (form != NULL) || block_bytes < 512 ||
+      block_bytes > MOST_BLOCK_BYTES || block_bytes % 512 != 0)
     return -EINVAL;
   struct source *source = &decoder->merge.sources[file];
+  source->text.block_bytes = (uint32_t)block_bytes;
   int status = form ? text_form_open(&source->text.form, form) : 0;
   return status ? status : source_set_text(source, (enum text_format)format, head, (size_t)size);
 }
@@ -80,7 +85,8 @@ int tk_decode_name_cgroup(struct tk_decoder *decoder, uint64_t id, const char *n
 
 int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, uint32_t minor,
                           const char *name) {
-  return pair_name_device(&decoder->pairing, major << 20 | minor, name) < 0 ? -ENOMEM : 0;
+  uint32_t number = major << 20 | minor;
+  return pair_name_device(&decoder->pairing, number, name, strlen(name)) < 0 ? -ENOMEM : 0;
 }
 
 void tk_decode_watch(struct tk_decoder *decoder, const int64_t readings_ns[4]) {
@@ -89,6 +95,37 @@ void tk_decode_watch(struct tk_decoder *decoder, const int64_t readings_ns[4]) {
     watch->begin_ns[i] = (uint64_t)readings_ns[i];
     watch->end_ns[i] = (uint64_t)readings_ns[2 + i];
   }
+}
+
+/* Finds the name of a disk that drivers name, in the one input that is text. */
+static bool driver_name(const struct tk_decoder *decoder, uint32_t number, const char **name,
+                        size_t *length) {
+  const struct drivers *drivers = decoder->merge.sources[0].text.drivers;
+  uint32_t index = number & ((1u << 20) - 1);
+  if (!drivers || number >> 20 != DRIVER_MAJOR || index >= drivers->disks.count)
+    return false;
+  int32_t begin = index ? drivers->disks.ends[index - 1] : 0;
+  *name = drivers->disks.text + begin;
+  *length = (size_t)(drivers->disks.ends[index] - begin);
+  return true;
+}
+
+int32_t tk_decode_device_name(const struct tk_decoder *decoder, int64_t index, const char **name,
+                              int64_t *length) {
+  size_t bytes = 0;
+  bool is_named = index >= 0 && index < decoder->pairing.device_count &&
+                  driver_name(decoder, decoder->pairing.devices[index].number, name, &bytes);
+  *length = (int64_t)bytes;
+  return is_named;
+}
+
+static int name_driver_device(struct tk_decoder *decoder, uint32_t number) {
+  const char *name;
+  size_t length;
+  if (number >> 20 != DRIVER_MAJOR || idmap_get(&decoder->pairing.device_alias, number) ||
+      !driver_name(decoder, number, &name, &length))
+    return 0;
+  return pair_name_device(&decoder->pairing, number, name, length) < 0 ? -ENOMEM : 0;
 }
 
 /* Pairs on until a batch is ready or the input ends. Returns 0, -EBADMSG, -ENOMEM. */
@@ -104,7 +141,7 @@ static int fill_window(struct tk_decoder *decoder) {
       decoder->is_at_end = true;
       break;
     }
-    if (pair_record(pairing, record)) {
+    if (name_driver_device(decoder, record->device) || pair_record(pairing, record)) {
       decoder->problem.kind = PROBLEM_MEMORY;
       return -ENOMEM;
     }
@@ -168,6 +205,12 @@ static void add_sources(const struct merge *merge, struct tk_decode_stats *out) 
     out->is_perf |= source->text.is_perf;
     out->has_tracer |= source->text.has_tracer;
     out->has_nanoseconds |= source->text.has_nanoseconds;
+    for (unsigned layer = 0; layer < LAYER_END; layer++)
+      out->others[layer] += source->text.others[layer];
+    out->commands += source->text.commands;
+    out->fine_commands += source->text.fine_commands;
+    out->unplaced += source->text.unplaced;
+    out->unmatched[UNMATCHED_COMPLETE] += source->text.orphans;
     if (source->version)
       out->version = source->version;
     out->swapped_files += source->is_swapped;

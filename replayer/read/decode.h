@@ -13,6 +13,7 @@
 #define TK_DECODE_ACTIONS 20
 #define TK_DECODE_NOTIFIES 3
 #define TK_DECODE_UNMATCHED 9
+#define TK_DECODE_LAYERS 4
 
 struct tk_decoder;
 
@@ -43,6 +44,9 @@ struct tk_decode_stats {
   int64_t told_lost;                      /* events that a text itself says were lost */
   int64_t is_perf, has_tracer;            /* TEXT_KERNEL: what the lines are of, 0 or 1 */
   int64_t has_nanoseconds;                /* of texts: 1 if a time is no whole microsecond */
+  int64_t others[TK_DECODE_LAYERS];       /* events that were passed over, by enum text_layer */
+  int64_t commands, fine_commands;        /* of drivers, see struct text */
+  int64_t unplaced;                       /* commands whose place the text does not say */
 };
 
 /* Makes a decoder of `count` open descriptors (files or pipes), which stay the caller's and must
@@ -57,9 +61,11 @@ TK_EXPORT int64_t tk_decode_detect_text(const char *head, int64_t size);
 
 /* Makes input `file` one of text, or with TEXT_NONE of binary records; before the first batch only.
  * `head` are the bytes, at most 64 KiB, that were read from its descriptor. `form` is the format of
- * blkparse -f for TEXT_FORM, else NULL. Returns 0, -EINVAL, or what text_form_open returns. */
+ * blkparse -f for TEXT_FORM, else NULL. `block_bytes` is the size of a logical block of a driver's
+ * events, a multiple of 512. Returns 0, -EINVAL, or what text_form_open returns. */
 TK_EXPORT int tk_decode_set_text(struct tk_decoder *decoder, int64_t file, int64_t format,
-                                 const char *form, const char *head, int64_t size);
+                                 const char *form, int64_t block_bytes, const char *head,
+                                 int64_t size);
 
 /* Gives the wrong line number `index` of those of input `file` that were kept: its number from 1
  * and its beginning, ended by a zero byte. Returns 0 when there is none. */
@@ -89,6 +95,11 @@ TK_EXPORT void tk_decode_cut(const struct tk_decoder *decoder, int64_t file, str
  * appearance. Returns how many occurred. */
 TK_EXPORT int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *out,
                                     int64_t capacity);
+
+/* Gives the name that a driver's events have for device number `index`, by order of appearance, as
+ * `length` bytes, not ended. Returns 1, or 0 when its events name it by numbers. */
+TK_EXPORT int32_t tk_decode_device_name(const struct tk_decoder *decoder, int64_t index,
+                                        const char **name, int64_t *length);
 
 /* Has completions counted between two readings of the kernel's counters: first and last possible
  * time of the first reading, then of the second, in ns of the records' raw clock; before the first

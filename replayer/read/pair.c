@@ -35,8 +35,8 @@ int pair_name_process(struct pairing *pairing, uint32_t pid, const char *name, s
   return index < 0 ? index : idmap_set(&pairing->process_of_pid, pid, (uint32_t)index);
 }
 
-int pair_name_device(struct pairing *pairing, uint32_t number, const char *name) {
-  int32_t index = names_add(&pairing->device_names, name, strlen(name));
+int pair_name_device(struct pairing *pairing, uint32_t number, const char *name, size_t length) {
+  int32_t index = names_add(&pairing->device_names, name, length);
   return index < 0 ? index : idmap_set(&pairing->device_alias, number, (uint32_t)index);
 }
 

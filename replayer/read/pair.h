@@ -108,7 +108,7 @@ void pair_close(struct pairing *pairing);
 
 /* Names a process, or a device (major << 20 | minor) that has not occurred yet. 0 or -errno. */
 int pair_name_process(struct pairing *pairing, uint32_t pid, const char *name, size_t length);
-int pair_name_device(struct pairing *pairing, uint32_t number, const char *name);
+int pair_name_device(struct pairing *pairing, uint32_t number, const char *name, size_t length);
 
 /* Takes in the next record in order of time. Returns 0 or -ENOMEM. */
 int pair_record(struct pairing *pairing, const struct record *record);

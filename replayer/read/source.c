@@ -20,6 +20,7 @@ void source_close(struct source *source) {
   free(source->bytes);
   free(source->held);
   free(source->sequence.streams);
+  text_close(&source->text);
   *source = (struct source){.fd = -1};
 }
 
@@ -274,7 +275,10 @@ static int decode_text(struct source *source, struct problem *problem) {
     if (is_rest)
       continue;
     struct record *out = &source->held[source->count];
-    if (text_line(text, (const char *)line, (const char *)end, out) != TEXT_EVENT)
+    status = (int)text_line(text, (const char *)line, (const char *)end, out);
+    if (text->has_no_memory)
+      return fail(source, problem, PROBLEM_MEMORY, 0);
+    if (status != TEXT_EVENT)
       continue;
     out->offset = (uint64_t)text->lines;
     return 1;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "read/text_driver.h"
 #include "read/text_scan.h"
 
 #define ENOUGH_LINES 200 /* events that a format is known by */
@@ -37,6 +38,9 @@ static enum text_status read_line(struct text *text, const char *line, const cha
   case TEXT_TRACER:
     return text_tracer(text, line, end, out);
   case TEXT_KERNEL:
+  case TEXT_NVME:
+  case TEXT_UFS:
+  case TEXT_SCSI:
     return text_kernel(text, line, end, out);
   case TEXT_NONE:
     break;
@@ -81,30 +85,34 @@ void text_too_long(struct text *text, const char *line, size_t bytes) {
   keep_example(text, line, bytes);
 }
 
-/* Counts the good and the wrong lines of the head under a format. */
-static struct text try_format(enum text_format format, const char *head, size_t size,
-                              int64_t *events) {
+void text_close(struct text *text) {
+  drivers_close(text->drivers);
+  *text = (struct text){0};
+}
+
+/* Says whether nearly all events of the head are good ones under a format. */
+static bool is_format(enum text_format format, const char *head, size_t size) {
   struct text text = {.format = format};
   struct record record;
   const char *line = head, *last = head + size;
-  *events = 0;
-  while (line < last && *events < ENOUGH_LINES) {
+  int64_t events = 0;
+  while (line < last && events < ENOUGH_LINES) {
     const char *end = memchr(line, '\n', (size_t)(last - line));
     if (!end)
       break;
-    *events += text_line(&text, line, end, &record) == TEXT_EVENT;
+    events += text_line(&text, line, end, &record) == TEXT_EVENT;
     line = end + 1;
   }
-  return text;
+  bool is_it = events > 0 && text.bad * 9 <= events;
+  text_close(&text);
+  return is_it;
 }
 
 enum text_format text_detect(const char *head, size_t size) {
-  static const enum text_format formats[] = {TEXT_BLKPARSE, TEXT_TRACER, TEXT_KERNEL};
-  for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-    int64_t events;
-    struct text text = try_format(formats[i], head, size, &events);
-    if (events > 0 && text.bad * 9 <= events)
+  static const enum text_format formats[] = {TEXT_BLKPARSE, TEXT_TRACER, TEXT_KERNEL,
+                                             TEXT_NVME,     TEXT_UFS,    TEXT_SCSI};
+  for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+    if (is_format(formats[i], head, size))
       return formats[i];
-  }
   return TEXT_NONE;
 }

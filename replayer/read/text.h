@@ -22,7 +22,13 @@ enum text_format {
   TEXT_FORM,     /* blkparse -f */
   TEXT_TRACER,   /* the blk tracer's own columns (option blk_classic) */
   TEXT_KERNEL,   /* block:* events of perf script and ftrace, and the blk tracer's usual text */
+  TEXT_NVME,     /* the same lines, of which the events of a driver are read */
+  TEXT_UFS,
+  TEXT_SCSI,
 };
+
+/* What events of TEXT_KERNEL and of the formats behind it are of. */
+enum text_layer { LAYER_BLOCK, LAYER_NVME, LAYER_UFS, LAYER_SCSI, LAYER_END };
 
 enum text_status { TEXT_EVENT, TEXT_PASSED, TEXT_BAD };
 
@@ -44,6 +50,8 @@ struct text_form {
   uint32_t count;
 };
 
+struct drivers;
+
 /* Of one input; all zero is valid. */
 struct text {
   enum text_format format;
@@ -59,7 +67,19 @@ struct text {
   bool is_perf;         /* of TEXT_KERNEL: events are called block:name */
   bool has_nanoseconds; /* a time is no whole microsecond */
   bool has_tracer;      /* of TEXT_KERNEL: lines of the blk tracer */
+  bool has_no_memory;   /* the last line could not be read for want of it */
+
+  /* Of the events of drivers, and of those of other layers than the one that is read. */
+  struct drivers *drivers;   /* NULL before the first */
+  uint32_t block_bytes;      /* of a logical block; 0: 512 */
+  int64_t others[LAYER_END]; /* events of layers that are not read */
+  int64_t commands;          /* requests issued, */
+  int64_t fine_commands;     /* and those of them that are no whole 8 blocks */
+  int64_t unplaced;          /* commands whose place the text does not say */
+  int64_t orphans;           /* completions of commands that were not seen before */
 };
+
+void text_close(struct text *text);
 
 /* Reads the line [line, end) into `out` but for its `offset`; *end is a '\n'. Counts it. */
 enum text_status text_line(struct text *text, const char *line, const char *end,

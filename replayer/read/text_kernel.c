@@ -11,6 +11,7 @@
 
 #include "read/text.h"
 #include "read/text_body.h"
+#include "read/text_driver.h"
 #include "read/text_scan.h"
 
 #define MOST_CPU 65535u
@@ -69,13 +70,13 @@ static const char *pid_before(const char *line, const char *at, uint32_t *out) {
   return scan_u32(&at, INT32_MAX, out) && at == end ? begin : NULL;
 }
 
-/* Finds " [cpu] " and reads it and the pid before it. */
-static bool read_task(const char **at, const char *end, struct record *out) {
+/* Finds " [cpu] " and reads it, the pid before it, and where the name ends before that. */
+static bool read_task(const char **at, const char *end, const char **name_end, struct record *out) {
   const char *line = *at;
   for (const char *p = line; (p = memchr(p, '[', (size_t)(end - p))) != NULL; p++) {
     const char *cpu = p + 1;
     if (p == line || !is_blank(p[-1]) || !scan_u32(&cpu, MOST_CPU, &out->cpu) ||
-        !scan_letter(&cpu, ']') || !is_blank(*cpu) || !pid_before(line, p, &out->pid))
+        !scan_letter(&cpu, ']') || !is_blank(*cpu) || !(*name_end = pid_before(line, p, &out->pid)))
       continue;
     *at = skip_blanks(cpu);
     return true;
@@ -162,21 +163,51 @@ static enum text_status read_event(const struct known_event *event, const char *
 }
 
 /* "block:block_name: " or "block_name: "; leaves other events alone. */
-static enum text_status read_name(struct text *text, const char *at, const char *end,
-                                  struct record *out) {
-  static const char system_name[] = "block:", prefix[] = "block_";
-  bool is_perf = begins_with(at, system_name);
-  if (is_perf)
-    at += sizeof(system_name) - 1;
-  if (!begins_with(at, prefix))
-    return TEXT_PASSED;
+static enum text_status read_block(struct text *text, const char *at, const char *end,
+                                   struct record *out) {
+  static const char prefix[] = "block_";
   const char *name = at + sizeof(prefix) - 1;
   const char *colon = memchr(name, ':', (size_t)(end - name));
   const struct known_event *event = colon ? find_event(name, (size_t)(colon - name)) : NULL;
   if (!event)
     return colon ? TEXT_PASSED : TEXT_BAD;
-  text->is_perf = is_perf;
-  return read_event(event, colon + 1, end, out);
+  if (text->format == TEXT_KERNEL)
+    return read_event(event, colon + 1, end, out);
+  text->others[LAYER_BLOCK]++;
+  return TEXT_PASSED;
+}
+
+/* An event of a driver; the name of the process stands in the head, [line, name_end). */
+static enum text_status read_driver(struct text *text, const char *at, const char *end,
+                                    const struct text_body *head, struct record *out) {
+  const char *colon = memchr(at, ':', (size_t)(end - at));
+  enum text_layer layer = colon ? driver_layer(at, (size_t)(colon - at)) : LAYER_END;
+  if (layer == LAYER_END)
+    return TEXT_PASSED;
+  if (layer != text_layer(text->format)) {
+    text->others[layer]++;
+    return TEXT_PASSED;
+  }
+  enum text_status status = driver_event(text, at, skip_blanks(colon + 1), end, out);
+  if (status == TEXT_EVENT && out->action == ACTION_ISSUE)
+    text_name(head, out);
+  return status;
+}
+
+/* perf prints "system:name: ", the kernel "name: ". */
+static enum text_status read_name(struct text *text, const char *at, const char *end,
+                                  const struct text_body *head, struct record *out) {
+  const char *name = at;
+  while ((*name >= 'a' && *name <= 'z') || *name == '_')
+    name++;
+  bool is_perf = *name == ':' && !is_blank(name[1]);
+  if (is_perf)
+    at = name + 1;
+  enum text_status status = begins_with(at, "block_") ? read_block(text, at, end, out)
+                                                      : read_driver(text, at, end, head, out);
+  if (status == TEXT_EVENT)
+    text->is_perf = is_perf;
+  return status;
 }
 
 /* The number behind the word, 0 when the line has it not. */
@@ -235,14 +266,21 @@ static const char *skip_padding(const char *at, const char *end) {
   return skip_blanks(at);
 }
 
-/* The usual head, and a period behind it. */
-static bool read_head(const char **at, const char *end, struct record *out) {
-  if (!read_task(at, end, out) || !read_time(at, out))
+/* The usual head, and a period behind it; the process' name, which a dash or a blank ends. */
+static bool read_head(const char **at, const char *end, struct text_body *head,
+                      struct record *out) {
+  const char *name_end = NULL;
+  head->word = skip_blanks(*at);
+  if (!read_task(at, end, &name_end, out) || !read_time(at, out))
     return false;
+  while (name_end > head->word && (is_blank(name_end[-1]) || name_end[-1] == '-'))
+    name_end--;
+  head->word_bytes = name_end > head->word ? (uint32_t)(name_end - head->word) : 0;
   const char *name = *at = skip_padding(*at, end);
   while (is_digit(*name))
     name++;
-  if (is_blank(*name) && begins_with(skip_blanks(name), "block"))
+  const char *behind = skip_blanks(name);
+  if (behind > name && *behind >= 'a' && *behind <= 'z')
     *at = name;
   return true;
 }
@@ -250,10 +288,12 @@ static bool read_head(const char **at, const char *end, struct record *out) {
 enum text_status text_kernel(struct text *text, const char *line, const char *end,
                              struct record *out) {
   const char *at = line;
-  if (!read_head(&at, end, out)) {
+  struct text_body head = {0};
+  if (!read_head(&at, end, &head, out)) {
     if (reports_loss(text, line, end) || is_of_chain(line))
       return TEXT_PASSED;
     at = line;
+    head.word_bytes = 0;
     if (!read_short_head(&at, end, out))
       return TEXT_BAD;
   }
@@ -261,7 +301,7 @@ enum text_status text_kernel(struct text *text, const char *line, const char *en
   if (*at == 'P' && reports_loss(text, at, end))
     return TEXT_PASSED;
   if (!is_digit(*at))
-    return read_name(text, at, end, out);
+    return read_name(text, at, end, &head, out);
   if (!scan_device(&at, &out->device))
     return TEXT_BAD;
   enum text_status status = text_columns(at, end, out);

@@ -11,6 +11,14 @@
 
 static inline bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
+/* The value of a hexadecimal digit, 16 of another letter. */
+static inline unsigned hex_digit(char letter) {
+  if (is_digit(letter))
+    return (unsigned)(letter - '0');
+  letter = (char)(letter | 0x20);
+  return letter >= 'a' && letter <= 'f' ? (unsigned)(letter - 'a') + 10 : 16;
+}
+
 static inline bool is_blank(char letter) {
   return letter == ' ' || letter == '\t' || letter == '\r';
 }

@@ -53,13 +53,6 @@ static bool scan_long_number(const char **at, const char *limit, uint64_t *out) 
   return p > begin && p - begin <= MOST_DIGITS;
 }
 
-static unsigned hex_digit(char letter) {
-  if (is_digit(letter))
-    return (unsigned)(letter - '0');
-  letter = (char)(letter | 0x20);
-  return letter >= 'a' && letter <= 'f' ? (unsigned)(letter - 'a') + 10 : 16;
-}
-
 static bool read_hex(const char **at, int64_t *out) {
   uint64_t value = 0;
   const char *begin = *at, *p = begin;

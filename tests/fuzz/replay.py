@@ -95,7 +95,7 @@ def outcome(files: list[bytes], *, keeps_whole: bool) -> Decoded | Place:
 def check_texts(data: bytes, _folder: Path) -> None:
     # GIVEN an input as texts_fuzz.c reads it
     options, data = data[0], data[1:]
-    kind = detect_text(data[: 1 << 16]) if options & KNOWN else Text(1 + options % 4)
+    kind = detect_text(data[: 1 << 16]) if options & KNOWN else Text(1 + options % Text.SCSI)
     if kind == Text.NONE:
         return
     form = FORMS[(options >> 2) % 3] if kind == Text.FORM else None

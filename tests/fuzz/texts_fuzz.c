@@ -48,13 +48,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
   /* The format that the text is found to be, or any. */
   int64_t found = tk_decode_detect_text(head, (int64_t)head_size);
-  int64_t format = options & KNOWN ? found : 1 + options % 4;
+  int64_t format = options & KNOWN ? found : 1 + options % TEXT_SCSI;
   const char *form = format == TEXT_FORM ? forms[(options >> 2) % 3] : NULL;
   struct tk_decoder *decoder;
   if (tk_decode_open(&fd, 1, 0, &decoder))
     abort();
   if (format != TEXT_NONE) {
-    if (tk_decode_set_text(decoder, 0, format, form, head, (int64_t)head_size))
+    if (tk_decode_set_text(decoder, 0, format, form, 512, head, (int64_t)head_size))
       abort();
     consume(decoder);
     check(decoder);

@@ -29,6 +29,8 @@ ACTIONS = (
     *("abort", "driver", "ZP", "ZU"),
 )
 NOTIFIES = enumerators("trace_notify", "NOTIFY_")[:-1]
+LAYERS = enumerators("text_layer", "LAYER_")[:-1]
+"""Of the kernel, whose events a text may have."""
 UNMATCHED = enumerators("unmatched", "UNMATCHED_")[:-1]
 COUNTED = enumerators("counted", "COUNTED_")[:-1]
 """What the kernel counts of a disk."""
@@ -57,6 +59,9 @@ class Text(IntEnum):
     FORM = constant("TEXT_FORM")
     TRACER = constant("TEXT_TRACER")
     KERNEL = constant("TEXT_KERNEL")
+    NVME = constant("TEXT_NVME")
+    UFS = constant("TEXT_UFS")
+    SCSI = constant("TEXT_SCSI")
 
 
 class DecodeStats(SimpleNamespace):
@@ -126,14 +131,17 @@ class Decoder(Owned):
         """Name the device of this major and minor; others are called `major,minor`."""
         self._check(self._call("name_device", *number, name.encode()))
 
-    def set_text(self, text: Text, head: bytes, *, form: str | None = None) -> None:
+    def set_text(
+        self, text: Text, head: bytes, *, form: str | None = None, block_bytes: int = 512
+    ) -> None:
         """Read the one input as text, of which `head` was taken from its descriptor already.
 
         With Text.NONE it has binary records.
-        `form` is the format of `blkparse -f`; raise ValueError when it cannot be read by it.
+        `block_bytes` are those of a logical block, in which drivers count. `form` is the format of
+        `blkparse -f`; raise ValueError when it cannot be read by it.
         """
         shape = None if form is None else form.encode()
-        status = self._call("set_text", 0, text, shape, head, len(head))
+        status = self._call("set_text", 0, text, shape, block_bytes, head, len(head))
         if status == -errno.ENODATA:
             raise ValueError("it lacks one of %T, %a, %d, %S and %n or %N")
         if status == -errno.EINVAL:
@@ -169,6 +177,16 @@ class Decoder(Owned):
         numbers = array("uint32_t", self._call("devices", None, 0))
         self._call("devices", numbers, len(numbers))
         return [(number >> 20, number & 0xFFFFF) for number in numbers]
+
+    def device_names(self) -> list[str | None]:
+        """Return what drivers call each of `devices`, None for one that they did not name."""
+        shown, length = out("char *"), out("int64_t")
+        found: list[str | None] = []
+        for index in range(len(self.devices())):
+            is_named = self._call("device_name", index, shown, length)
+            name = text_at(shown[0], length[0]) if is_named else None
+            found.append(name.decode("utf-8", "replace") if name else None)
+        return found
 
     def watch(self, readings_ns: tuple[int, int, int, int]) -> None:
         """Have completions counted between two readings of the kernel's counters.

@@ -22,6 +22,7 @@ from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers import metadata
+from tracekit.readers.drivers import ASSUMED, Block
 from tracekit.readers.files import TEXT_NAME, file_beside, find_files, layout_of, unread_cpus
 from tracekit.readers.metadata import Facts
 from tracekit.readers.stream import Feed, open_feeds, progress_of, stop_feeds
@@ -90,6 +91,8 @@ class EventText:
     head: bytes
     form: str | None = None
     """The format of `blkparse -f`, for Text.FORM."""
+    block: Block = ASSUMED
+    """In which the commands of drivers count."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,8 @@ def _info(facts: Facts, tally: Tally, layout: Layout, options: ParseOptions) -> 
     name = metadata.format_name(options.text.kind, facts.stats)
     file = facts.files[0].name
     metadata.reject_bad_lines(facts, file, name=name, most_bad_ratio=MOST_BAD_RATIO)
-    return metadata.text_info(facts, tally.rows, layout=layout, name=name)
+    text = options.text
+    return metadata.text_info(facts, tally.rows, layout=layout, kind=text.kind, block=text.block)
 
 
 def decode_feeds(
@@ -204,6 +208,7 @@ def decode_feeds(
         facts = Facts(
             stats=decoder.stats(),
             devices=decoder.devices(),
+            device_names=decoder.device_names(),
             completed=decoder.completed(),
             files=[feed.describe() for feed in feeds],
             cuts=cuts,
@@ -227,7 +232,7 @@ def _prepare(decoder: Decoder, layout: Layout, options: ParseOptions) -> None:
         decoder.name_cgroup(int(number), path)
     text = options.text or EventText(Text.NONE, options.head)
     try:
-        decoder.set_text(text.kind, text.head, form=text.form)
+        decoder.set_text(text.kind, text.head, form=text.form, block_bytes=text.block.size_bytes)
     except ValueError as error:
         message = f"--blkparse-format {text.form}: {error}"
         hint = "give the format that was given to blkparse -f, such as '%D %c %T.%t %p %a %d %S %n'"

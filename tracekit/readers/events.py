@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UsageError
 from tracekit.metadata import TraceInfo, warnings_of
 from tracekit.readers import metadata
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
+from tracekit.readers.drivers import block_of, reject_block
 from tracekit.readers.files import layout_of, unread_cpus
 from tracekit.readers.metadata import EVENT_TEXTS
 from tracekit.readers.stream import Feed, open_feeds, stop_feeds
@@ -58,6 +60,8 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
         message = "--op: operations of the kernel's events are known"
         raise UsageError(message, hint="leave --op out")
     layout = layout_of([feed.path], options.layout_file)
+    block = block_of(text.kind, text.head, given=options.page_bytes, layout=layout)
+    text = replace(text, block=block)
     facts, tally = decode_feeds(
         [feed], layout, table=run.table, options=ParseOptions(text=text), on_bytes=run.on_bytes
     )
@@ -65,7 +69,8 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
     metadata.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.most_bad_ratio)
     if not options.forces_units:
         metadata.reject_disorder(facts, feed.name)
-    info = metadata.text_info(facts, tally.rows, layout=layout, name=name)
+        reject_block(facts.stats, block, kind=text.kind, file=feed.name)
+    info = metadata.text_info(facts, tally.rows, layout=layout, kind=text.kind, block=block)
     cut = _cut_first_line(text.head)
     info.warnings += warnings_of([("cut_start", cut, cut)])
     return info

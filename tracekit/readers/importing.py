@@ -16,7 +16,7 @@ from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
 from tracekit.parquet_file import Written
 from tracekit.prefetch import ahead
-from tracekit.readers import checkpoint
+from tracekit.readers import checkpoint, drivers
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
 from tracekit.readers.disorder import Disorder
@@ -54,7 +54,7 @@ from tracekit.readers.units import (
     listed,
     show_example,
 )
-from tracekit.readers.unknown import TIMES, given_of, lacks_of, reject_known
+from tracekit.readers.unknown import PAGES, TIMES, given_of, lacks_of, reject_known
 from tracekit.store import TraceFolder, new_folder, scratch_folder, write_info, write_on
 from tracekit.tables import REQUESTS
 
@@ -468,7 +468,8 @@ def _import_feeds(
         message = f"{len(feeds)} files: only a blktrace or OCTF trace is of several"
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
-        reject_known(run.options, [], name=feeds[0].name, form="a text of the kernel's events")
+        lacks = [PAGES] if text.kind in drivers.NAMES else []
+        reject_known(run.options, lacks, name=feeds[0].name, form="a text of the kernel's events")
         return import_events(feeds[0], text, run=run)
     if memory := find_memory_format(head, run.options):
         reject_known(run.options, [], name=feeds[0].name, form="a trace of memory accesses")

@@ -22,6 +22,7 @@ from tracekit.metadata import (
     TraceInfo,
     TraceWarning,
 )
+from tracekit.readers import drivers
 from tracekit.readers.files import absent_cpus
 from tracekit.readers.units import Example, listed, show_example
 
@@ -129,6 +130,8 @@ class Facts:
     stats: DecodeStats
     devices: list[tuple[int, int]]
     """Major and minor number, in order of appearance."""
+    device_names: list[str | None]
+    """What drivers call them, where they name them."""
     completed: list[Completed]
     """Of each device, between the readings of the kernel's counters."""
     files: list[metadata.SourceFile]
@@ -149,8 +152,9 @@ COUNTS = ("device_flushes", "passthrough", "unknown", "requeued_remainders")
 def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     """Return the content of trace.json."""
     stats = facts.stats
-    devices, names = _devices(facts.devices, layout)
+    devices, names = _devices(facts, layout)
     missing = missing_completions(facts, layout)
+    loss = _loss(stats, layout, missing)
     partitions, inferences = _partitions(layout, names)
     if stats.is_wall_of_start:
         evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
@@ -174,12 +178,12 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
             "notifies": _named(decode.NOTIFIES, stats.notifies),
             **{name: getattr(stats, name) for name in COUNTS},
         },
-        loss=_loss(stats, layout, missing),
+        loss=loss,
         inferences=inferences,
         warnings=metadata.warnings_of(
             [
                 *_file_doubts(facts, layout),
-                *_loss_doubts(stats, layout),
+                *_loss_doubts(stats, layout, loss),
                 *doubts(missing),
                 *_content_doubts(facts),
             ]
@@ -187,19 +191,24 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
     )
 
 
-def _devices(numbers: list[tuple[int, int]], layout: Layout) -> tuple[list[Device], dict[str, str]]:
+def _devices(facts: Facts, layout: Layout) -> tuple[list[Device], dict[str, str]]:
     """Return the devices of the trace, and the trace's name for each name of the layout."""
     known = {(device.major, device.minor): device for device in layout.devices}
+    called = {device.device: device for device in layout.devices}
     devices = [
-        known.get((major, minor), Device(device=f"{major},{minor}", major=major, minor=minor))
-        for major, minor in numbers
+        known.get(
+            number, Device(device=f"{number[0]},{number[1]}", major=number[0], minor=number[1])
+        )
+        if name is None
+        else called.get(name, Device(device=name))
+        for number, name in zip(facts.devices, facts.device_names, strict=True)
     ]
     names = {device.device: device.device for device in layout.devices}
     if len(devices) == len(layout.devices) == 1 and layout.devices[0].major is None:
         theirs, ours = layout.devices[0], devices[0]
         names[theirs.device] = ours.device
-        facts = {key: value for key, value in asdict(theirs).items() if value is not None}
-        devices[0] = replace(ours, **{**facts, "device": ours.device})
+        told = {key: value for key, value in asdict(theirs).items() if value is not None}
+        devices[0] = replace(ours, **{**told, "device": ours.device})
     return devices, names
 
 
@@ -231,6 +240,9 @@ def _named(names: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
 
 
 def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None) -> metadata.Loss:
+    unmatched = dict(zip(decode.UNMATCHED, stats.unmatched, strict=True))
+    if stats.commands:
+        unmatched["issue"] = 0
     return metadata.Loss(
         has_sequence_numbers=stats.numbered_records > 0,
         sequence_gaps=stats.sequence_gaps,
@@ -239,7 +251,7 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
         reordered_records=stats.reordered_records,
         dropped=layout.dropped,
         window_full=stats.evicted,
-        unmatched=dict(zip(decode.UNMATCHED, stats.unmatched, strict=True)),
+        unmatched=unmatched,
         unseen=missing,
     )
 
@@ -273,17 +285,19 @@ def _absent_steps(stats: DecodeStats) -> list[str]:
     A volume issues nothing: there it is only told where records are missing, too.
     """
     counts = _named(decode.ACTIONS, stats.actions)
+    # No driver knows when a request was queued.
     absent = [letter for letter in STEPS if not counts.get(letter)]
+    absent = [letter for letter in absent if letter != "Q" or not stats.commands]
     if absent == ["D"] and not stats.sequence_gaps:
         return []
     return [f"{letter} ({STEPS[letter]})" for letter in absent] if stats.records else []
 
 
-def _loss_doubts(stats: DecodeStats, layout: Layout) -> list[Doubt]:
+def _loss_doubts(stats: DecodeStats, layout: Layout, loss: metadata.Loss) -> list[Doubt]:
     """Return what may be missing."""
     absent = ", ".join(_absent_steps(stats))
     dropped, repeated = layout.dropped, stats.repeated_records
-    unmatched = _named(decode.UNMATCHED, stats.unmatched)
+    unmatched = {name: count for name, count in (loss.unmatched or {}).items() if count}
     counts = dict(zip(decode.ACTIONS, stats.actions, strict=True))
     completed = f"{counts['C']:,} events of completion, {counts['D']:,} of issue"
     pairs = ", ".join(f"{name} {count:,}" for name, count in unmatched.items())
@@ -334,7 +348,13 @@ def _content_doubts(facts: Facts) -> list[Doubt]:
 BLKPARSE, BLKPARSE_FORMAT, BLK, PERF, FTRACE = "blkparse", "blkparse -f", "blk", "perf", "ftrace"
 FEWEST_ORDERED = 100
 """From so many events their order is evidence."""
-EVENT_TEXTS = {BLKPARSE: Text.BLKPARSE, BLK: Text.NONE, PERF: Text.KERNEL, FTRACE: Text.KERNEL}
+EVENT_TEXTS = {
+    BLKPARSE: Text.BLKPARSE,
+    BLK: Text.NONE,
+    PERF: Text.KERNEL,
+    FTRACE: Text.KERNEL,
+    **{name: kind for kind, name in drivers.NAMES.items()},
+}
 """Names for --format. The blk tracer prints in two ways, which differ in their content."""
 NOT_IN_TEXT = {
     "bytes": "lengths are whole sectors: the last sector of a request counts whole",
@@ -345,6 +365,7 @@ NOT_IN_TEXT = {
     "zeroes": "the kernel's letter N of a bio is taken for a write of zeroes",
     "origins": "origins of remaps and ends of splits are missing, so partitions are not known",
     "commands": "commands to the device cannot be distinguished from requests",
+    "queue": "when a request was queued, its merges and its partition: it begins when it is issued",
 }
 """What a text cannot express, see docs/event-texts.md."""
 OF_ALL = ("bytes", "names", "clock")
@@ -354,6 +375,7 @@ OF_FORMAT = {
     BLK: ("numbers",),
     PERF: ("numbers", "plugs"),
     FTRACE: ("numbers", "plugs"),
+    **dict.fromkeys(drivers.NAMES.values(), ("numbers", "queue")),
 }
 
 
@@ -361,7 +383,8 @@ def format_name(kind: Text, stats: DecodeStats) -> str:
     """Return what the lines were of, by what the decoder saw."""
     if kind == Text.KERNEL:
         return PERF if stats.is_perf else BLK if stats.has_tracer else FTRACE
-    return {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}[kind]
+    others = {Text.BLKPARSE: BLKPARSE, Text.FORM: BLKPARSE_FORMAT, Text.TRACER: BLK}
+    return others.get(kind) or drivers.NAMES[kind]
 
 
 def not_in_text(name: str, stats: DecodeStats) -> list[metadata.Inference]:
@@ -404,19 +427,23 @@ def text_counts(facts: Facts, rows: Mapping[str, int]) -> dict[str, Any]:
     return {"operations": dict(+Counter(rows)), **lines}
 
 
-def text_info(facts: Facts, rows: Mapping[str, int], *, layout: Layout, name: str) -> TraceInfo:
-    """Return the content of trace.json of a text of the format `name`; `rows` by operation."""
+def text_info(
+    facts: Facts, rows: Mapping[str, int], *, layout: Layout, kind: Text, block: drivers.Block
+) -> TraceInfo:
+    """Return the content of trace.json of a text; `rows` by operation."""
+    name = format_name(kind, facts.stats)
     stats, bad = facts.stats, facts.stats.bad_lines
     info = trace_info(facts, layout)
     info.source.format = name
     info.counts = {**info.counts, **text_counts(facts, rows)}
     # The layout of a capture counts the same losses.
     info.loss.dropped = max(info.loss.dropped, stats.told_lost)
-    info.inferences += not_in_text(name, stats)
+    info.inferences += drivers.inferences(stats, block, kind=kind) + not_in_text(name, stats)
     lost = f"the text itself says that {stats.told_lost:,} events were lost"
     found = [
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
         ("lost_records", stats.told_lost, lost),
+        *drivers.doubts(stats, block, kind=kind),
     ]
     info.warnings += metadata.warnings_of(found)
     return info
