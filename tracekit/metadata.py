@@ -144,6 +144,16 @@ class Loss(Record):
     """False: a recording was cut, and more is lost than `dropped`, nobody knows how much."""
 
 
+class Completeness(Record):
+    """Which parts of a whole trace of a disk there are."""
+
+    columns: dict[str, int]
+    """How many requests have each of the columns."""
+    absent_actions: list[str] | UnsetType = UNSET
+    absent_cpus: list[int] | UnsetType = UNSET
+    """Without an event, though later ones have some, or the text says that there are so many."""
+
+
 class Inference(Record):
     """Something that was concluded, with its evidence."""
 
@@ -185,6 +195,7 @@ class TraceInfo(Record):
     counts: Mapping[str, Count | Mapping[str, Count] | list[dict[str, Any]]] = {}
     """Rows of the tables and what was read: `requests` and `records` of every block trace."""
     loss: Loss = msgspec.field(default_factory=Loss)
+    completeness: Completeness | UnsetType = UNSET
     unknown: list[str] | UnsetType = UNSET
     """What the format of an imported trace does not say: times, operations, page size."""
     inferences: list[Inference] = []
@@ -342,10 +353,14 @@ STAGE = "parse"
 ADVICE = {
     "ended_early": "take counts for those of a part of the time",
     "absent_files": "give these, too: their events are missing; nothing if the CPUs were offline",
+    "absent_cpus": "nothing if these CPUs were idle; else give the text of all CPUs: the buffer of"
+    " one (per_cpu/cpuN) has the events of that one only",
+    "open_requests": "latencies are those of the rest: give the whole text, of all CPUs and steps",
     "unread_files": "give these, too, or their folder: their events are missing",
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
     "absent_actions": "of what lies between them nothing is known: give all actions, without -a",
-    "left_out_records": "give the whole text: in one of some actions lost records cannot be seen",
+    "left_out_records": "give blkparse's whole text with its summary: in a part lost records"
+    " cannot be seen",
     "no_sequence_numbers": "the source cannot tell lost records; trust the tracer's own loss count",
     "unmatched_events": "expected at both ends of a capture; many of them mean lost records",
     "unseen_completions": "these requests have no completion and no latency: capture with blktrace"

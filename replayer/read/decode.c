@@ -202,6 +202,8 @@ static void add_sources(const struct merge *merge, struct tk_decode_stats *out) 
     out->passed_lines += source->text.passed;
     out->bad_lines += source->text.bad;
     out->told_lost += source->text.lost;
+    out->told_cpus += source->text.cpus;
+    out->told_skips += source->text.has_skips ? source->text.skips : -1;
     out->is_perf |= source->text.is_perf;
     out->has_tracer |= source->text.has_tracer;
     out->has_nanoseconds |= source->text.has_nanoseconds;
@@ -264,6 +266,15 @@ int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *out, int64
   int64_t count = decoder->pairing.device_count;
   for (int64_t i = 0; i < count && i < capacity; i++)
     out[i] = decoder->pairing.devices[i].number;
+  return count;
+}
+
+int64_t tk_decode_cpus(const struct tk_decoder *decoder, uint32_t *out, int64_t capacity) {
+  const uint64_t *cpus = decoder->pairing.counts.cpus;
+  int64_t count = 0;
+  for (uint32_t cpu = 0; cpu < 64 * (sizeof(decoder->pairing.counts.cpus) / 8); cpu++)
+    if (cpus[cpu / 64] >> cpu % 64 & 1 && count++ < capacity)
+      out[count - 1] = cpu;
   return count;
 }
 

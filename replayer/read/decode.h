@@ -41,12 +41,12 @@ struct tk_decode_stats {
   int64_t has_wall;                       /* 0 or 1 */
   int64_t is_wall_of_start;               /* 1: wall_ns is of the capture's start, not exact */
   int64_t lines, passed_lines, bad_lines; /* of texts: all, no events, wrong ones */
-  int64_t told_lost;                      /* events that a text itself says were lost */
+  int64_t told_lost, told_cpus;           /* events lost and CPUs (0 unknown) by the text itself */
+  int64_t told_skips;                     /* records that blkparse says it missed, or -1 */
   int64_t is_perf, has_tracer;            /* TEXT_KERNEL: what the lines are of, 0 or 1 */
   int64_t has_nanoseconds;                /* of texts: 1 if a time is no whole microsecond */
   int64_t others[TK_DECODE_LAYERS];       /* events that were passed over, by enum text_layer */
-  int64_t commands, fine_commands;        /* of drivers, see struct text */
-  int64_t unplaced;                       /* commands whose place the text does not say */
+  int64_t commands, fine_commands, unplaced; /* of drivers, see struct text */
 };
 
 /* Makes a decoder of `count` open descriptors (files or pipes), which stay the caller's and must
@@ -84,8 +84,7 @@ TK_EXPORT int tk_decode_name_device(struct tk_decoder *decoder, uint32_t major, 
 TK_EXPORT int tk_decode_stream(struct tk_decoder *decoder, struct ArrowArrayStream *out);
 
 TK_EXPORT void tk_decode_stats(const struct tk_decoder *decoder, struct tk_decode_stats *out);
-
-/* The problem that ended the stream; its kind is PROBLEM_NONE when there is none. */
+/* What ended the stream, PROBLEM_NONE when nothing did. */
 TK_EXPORT void tk_decode_problem(const struct tk_decoder *decoder, struct problem *out);
 
 /* Where input `file` was cut by `keeps_whole`; kind PROBLEM_NONE when it was not. */
@@ -100,6 +99,9 @@ TK_EXPORT int64_t tk_decode_devices(const struct tk_decoder *decoder, uint32_t *
  * `length` bytes, not ended. Returns 1, or 0 when its events name it by numbers. */
 TK_EXPORT int32_t tk_decode_device_name(const struct tk_decoder *decoder, int64_t index,
                                         const char **name, int64_t *length);
+
+/* Writes the first `capacity` of the CPUs that have an event, in their order; returns how many. */
+TK_EXPORT int64_t tk_decode_cpus(const struct tk_decoder *decoder, uint32_t *out, int64_t capacity);
 
 /* Has completions counted between two readings of the kernel's counters: first and last possible
  * time of the first reading, then of the second, in ns of the records' raw clock; before the first

@@ -156,6 +156,7 @@ int pair_record(struct pairing *pairing, const struct record *record) {
     counts->base_ns = record->time_ns;
   }
   counts->last_ns = record->time_ns;
+  counts->cpus[(record->cpu / 64) % (sizeof(counts->cpus) / 8)] |= 1ULL << record->cpu % 64;
   if (record->action == 0 || record->action >= ACTION_END) {
     counts->unknown++;
     return 0;

@@ -57,6 +57,7 @@ struct pair_counts {
   uint64_t wall_at_ns;       /* raw time at which `wall_ns` was read, see has_wall */
   int64_t wall_ns;           /* unix time */
   bool has_base, has_wall;
+  uint64_t cpus[1024]; /* a bit for each that has an event */
 };
 
 struct device {
@@ -101,7 +102,6 @@ struct pairing {
   struct pair_counts counts;
   struct watch watch;
 };
-
 /* Prepares an empty pairing. Returns 0 or -ENOMEM; pair_close in both cases. */
 int pair_open(struct pairing *pairing);
 void pair_close(struct pairing *pairing);

@@ -7,6 +7,15 @@
 
 #define ENOUGH_LINES 200 /* events that a format is known by */
 
+/* "Skips: 1,234 forward (5,678 -  12.3%)": the second number is that of the records. */
+static void take_skips(struct text *text, const char *line) {
+  const char *at = strchr(line, '(');
+  for (at = at ? at + 1 : line; is_digit(*at) || *at == ','; at++)
+    if (*at != ',' && text->skips < INT32_MAX)
+      text->skips = text->skips * 10 + (*at - '0');
+  text->has_skips = true;
+}
+
 /* What blkparse writes behind its events, and what shells and scripts write around them. */
 static bool begins_summary(const char *line) {
   static const char *const begins[] = {"CPU",      "Total (",     "Throughput (",
@@ -54,6 +63,8 @@ static bool may_pass(struct text *text, const char *line) {
   bool is_of_blkparse = text->format == TEXT_BLKPARSE || text->format == TEXT_FORM;
   if (is_of_blkparse && begins_summary(line))
     text->in_summary = true;
+  if (is_of_blkparse && begins_with(line, "Skips:"))
+    take_skips(text, line);
   return !text->is_started || text->in_summary || *begin == '\n' || *begin == '#';
 }
 

@@ -60,17 +60,18 @@ struct text {
   int64_t passed;        /* of them no events, and not wrong */
   int64_t bad;           /* of them wrong */
   int64_t lost;          /* events that the text itself says were lost */
+  int64_t skips;         /* records that blkparse says it missed, see has_skips */
+  int64_t cpus;          /* how many there are, by a header; 0 where it does not say */
   struct text_example examples[TEXT_EXAMPLES];
-  bool is_started;      /* an event was read: what stands before is a preamble */
-  bool in_summary;      /* of blkparse, behind its events */
-  bool is_too_long;     /* within a line that is longer than the buffer */
-  bool is_perf;         /* of TEXT_KERNEL: events are called block:name */
-  bool has_nanoseconds; /* a time is no whole microsecond */
-  bool has_tracer;      /* of TEXT_KERNEL: lines of the blk tracer */
-  bool has_no_memory;   /* the last line could not be read for want of it */
-
-  /* Of the events of drivers, and of those of other layers than the one that is read. */
-  struct drivers *drivers;   /* NULL before the first */
+  bool is_started; /* an event was read: what stands before is a preamble */
+  bool in_summary; /* of blkparse, behind its events */
+  bool has_skips;
+  bool is_too_long;          /* within a line that is longer than the buffer */
+  bool is_perf;              /* of TEXT_KERNEL: events are called block:name */
+  bool has_nanoseconds;      /* a time is no whole microsecond */
+  bool has_tracer;           /* of TEXT_KERNEL: lines of the blk tracer */
+  bool has_no_memory;        /* the last line could not be read for want of it */
+  struct drivers *drivers;   /* NULL before the first event of one */
   uint32_t block_bytes;      /* of a logical block; 0: 512 */
   int64_t others[LAYER_END]; /* events of layers that are not read */
   int64_t commands;          /* requests issued, */
@@ -80,7 +81,6 @@ struct text {
 };
 
 void text_close(struct text *text);
-
 /* Reads the line [line, end) into `out` but for its `offset`; *end is a '\n'. Counts it. */
 enum text_status text_line(struct text *text, const char *line, const char *end,
                            struct record *out);

@@ -221,6 +221,15 @@ static uint64_t number_behind(const char *line, const char *end, const char *wor
   return number;
 }
 
+/* How many CPUs there are: "... #P:8" of ftrace, "cpus=8" of trace-cmd, and of perf script's header
+ * "# nrcpus online : 8". */
+static void take_cpus(struct text *text, const char *line, const char *end) {
+  static const char *const words[] = {"#P:", "cpus=", "# nrcpus online :"};
+  for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]) && text->cpus == 0; i++)
+    if (number_behind(line, end, words[i]) <= MOST_CPU)
+      text->cpus = (int64_t)number_behind(line, end, words[i]);
+}
+
 /* Lines that report losses: a header's "entries-in-buffer/entries-written: 3/5", ftrace's "CPU:0
  * [LOST 2 EVENTS]", trace-cmd's "CPU:0 [2 EVENTS DROPPED]", perf's "PERF_RECORD_LOST lost 2". */
 static bool reports_loss(struct text *text, const char *line, const char *end) {
@@ -240,6 +249,7 @@ static bool reports_loss(struct text *text, const char *line, const char *end) {
   }
   if (lost > INT32_MAX)
     lost = INT32_MAX;
+  take_cpus(text, line, end);
   text->lost += (int64_t)lost;
   return lost > 0;
 }

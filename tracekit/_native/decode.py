@@ -188,6 +188,12 @@ class Decoder(Owned):
             found.append(name.decode("utf-8", "replace") if name else None)
         return found
 
+    def cpus(self) -> list[int]:
+        """Return the CPUs that have an event, in their order."""
+        numbers = array("uint32_t", self._call("cpus", None, 0))
+        self._call("cpus", numbers, len(numbers))
+        return [int(number) for number in numbers]
+
     def watch(self, readings_ns: tuple[int, int, int, int]) -> None:
         """Have completions counted between two readings of the kernel's counters.
 

@@ -177,12 +177,12 @@ class Depths(Owned):
         *,
         times_ns: NDArray[np.int64],
         responses_ns: NDArray[np.int64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
-        """Return the ends (-1: not known) and depths of the next requests, and the known ends."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the ends (-1: not known) and depths of the next requests."""
         ends, depths = np.empty(len(device), np.int64), np.empty(len(device), np.int32)
         self._devices = max(self._devices, int(device.max(initial=-1)) + 1)
-        found = self._call("count", device, times_ns, responses_ns, len(device), ends, depths)
-        return ends, depths, self._check(found)
+        self._check(self._call("count", device, times_ns, responses_ns, len(device), ends, depths))
+        return ends, depths
 
 
 class ColumnReader(Owned):

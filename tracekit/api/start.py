@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracekit.store import TraceFolder
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
-READ = ("source", "clock", "devices", "counts", "unknown", "inferences", "warnings")
+READ = ("source", "clock", "devices", "counts", "completeness", "unknown", "inferences", "warnings")
 CAPTURED = ("clock", "counts", "loss", "capture", "warnings")
 Sources = PathLike | Sequence[PathLike]
 

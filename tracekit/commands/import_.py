@@ -97,12 +97,23 @@ def _print(info: Mapping[str, Any]) -> None:
         kinds = {"not known": counts["requests"]}
     for name, rows in kinds.items():
         options.say(f"  {name:<13}{rows:>12,}")
+    _print_columns(info.get("completeness", {}).get("columns", {}), rows=counts.get("requests", 0))
     if counts.get("preamble_lines"):
         options.say(f"  {counts['preamble_lines']:,} lines before the first request passed over")
     if counts["passed_lines"]:
         options.say(f"  {counts['passed_lines']:,} lines without a request passed over")
     options.say(f"  {counts['bad_lines']:,} wrong lines left out")
     options.say(info["trace"])
+
+
+def _print_columns(columns: Mapping[str, int], *, rows: int) -> None:
+    """Print which columns no request has, or a part of them, as one without a completion."""
+    partly = {name: count / rows for name, count in columns.items() if 0 < count < rows}
+    said = [f"{share:.1%} have {name}" for name, share in partly.items()]
+    if lacking := [name for name, count in columns.items() if not count]:
+        said.insert(0, f"none has {', '.join(lacking)}")
+    if said:
+        options.say(f"  {'; '.join(said)}")
 
 
 def _explain(inferences: Sequence[Mapping[str, Any]]) -> None:

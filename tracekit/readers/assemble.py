@@ -18,6 +18,7 @@ from tracekit.arrow import count_names, number_column, texts, word_array
 from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.checkpoint import Mark, pack, unpack
+from tracekit.readers.completeness import Present
 from tracekit.readers.text import LARGEST_SUM, UNKNOWN
 from tracekit.readers.units import TIME_NS, Columns, Evidence, Units, scaled
 from tracekit.store import write_batches
@@ -111,7 +112,8 @@ class Assembler:
         self.operations: Counter[str] = Counter()
         """Requests of each operation."""
         self.devices: list[str] = []
-        self.rows = self.responses = self.rounded = 0
+        self.present = Present()
+        self.rows = self.rounded = 0
         self.first_ns = self.last_ns = 0
         self._units, self._operations, self._device = units, operations, device
         self._held: Rows = {}
@@ -239,16 +241,17 @@ class Assembler:
         if self._has_times:
             numbers["queue_ns"] = times
         if "response" in rows and self._has_times:
-            ends, depths, ended = self._depths.count(
+            ends, depths = self._depths.count(
                 rows["device"], times_ns=times, responses_ns=rows["response"]
             )
-            self.responses += ended
             self.last_ns = max(self.last_ns, int(ends.max()))
             numbers |= {"complete_ns": ends, "depth": depths}
         words = {"device": (rows["device"], self.devices), "operation": (rows["op"], OPERATIONS)}
         if "process" in rows:
             words["process"] = (rows["process"], self._processes)
-        return request_batch(numbers, words, same={"role": "unknown", "depth": 1}, count=count)
+        batch = request_batch(numbers, words, same={"role": "unknown", "depth": 1}, count=count)
+        self.present.add(batch)
+        return batch
 
     def _checked_times(self, times: Numbers) -> Numbers:
         if self._emitted_ns is None:

@@ -22,6 +22,7 @@ from tracekit.layout import Layout
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers import metadata
+from tracekit.readers.completeness import Present
 from tracekit.readers.drivers import ASSUMED, Block
 from tracekit.readers.files import TEXT_NAME, file_beside, find_files, layout_of, unread_cpus
 from tracekit.readers.metadata import Facts
@@ -118,8 +119,7 @@ class Tally:
 
     rows: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(OPERATIONS, 0)))
     length_bytes: Counter[str] = field(default_factory=Counter)
-    named: int = 0
-    """Rows whose process is known."""
+    present: Present = field(default_factory=Present)
     keeps_refused: bool = False
     refused: int = 0
     """Attempts that are no rows, see without_refused."""
@@ -127,8 +127,7 @@ class Tally:
     def add(self, batch: Any) -> None:
         """Count the rows of a batch."""
         _, codes = texts(batch.column("operation"))
-        process = batch.column("process")
-        self.named += len(process) - process.null_count
+        self.present.add(batch)
         self.rows.update(count_names(codes, OPERATIONS))
         sums = np.zeros(len(OPERATIONS), np.int64)
         np.add.at(sums, codes, ints(batch.column("length_bytes")))
@@ -200,11 +199,7 @@ def decode_feeds(
                 message = f"the table of requests cannot be written: {reason}"
                 hint = "free some space, or choose an --output elsewhere"
                 raise TracekitError(message, hint=hint) from None
-        cuts = _finish(feeds, keeps_whole=options.keeps_whole)
-        for number, feed in enumerate(feeds):
-            if place := decoder.cut(number):
-                reason, _ = _reason_and_hint(place, "byte")
-                cuts.append(f"{feed.name} was read up to byte {place.offset} only: {reason}")
+        cuts = _finish(feeds, decoder, keeps_whole=options.keeps_whole)
         facts = Facts(
             stats=decoder.stats(),
             devices=decoder.devices(),
@@ -212,8 +207,9 @@ def decode_feeds(
             completed=decoder.completed(),
             files=[feed.describe() for feed in feeds],
             cuts=cuts,
-            named_rows=tally.named,
             refused=tally.refused,
+            present=tally.present,
+            cpus=decoder.cpus(),
             bad_lines=decoder.bad_lines() if options.text else [],
         )
     _reject_nothing(facts, feeds)
@@ -292,7 +288,7 @@ def _counted(
         yield pa.RecordBatch.from_arrays(batch.columns, schema=REQUESTS)
 
 
-def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
+def _finish(feeds: list[Feed], decoder: Decoder, *, keeps_whole: bool) -> list[str]:
     """Wait until all files are hashed; return what was cut off, raise what must not be."""
     problems = []
     for feed in feeds:
@@ -302,6 +298,10 @@ def _finish(feeds: list[Feed], *, keeps_whole: bool) -> list[str]:
                 raise problem
             problems.append(str(problem))
         problems += feed.passed_over()
+    for number, feed in enumerate(feeds):
+        if place := decoder.cut(number):
+            reason, _ = _reason_and_hint(place, "byte")
+            problems.append(f"{feed.name} was read up to byte {place.offset} only: {reason}")
     return problems
 
 

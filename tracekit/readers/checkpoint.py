@@ -34,6 +34,7 @@ ALLOWED = {
     "tracekit._native.readers": {"ColumnReader", "Depths", "Kind"},
     "tracekit.parquet_file": {"Written"},
     "tracekit.readers.checkpoint": {"Source", "State"},
+    "tracekit.readers.completeness": {"Present"},
     "tracekit.readers.damage": {"Damage"},
     "tracekit.readers.disorder": {"Disorder"},
     "tracekit.readers.outliers": {"Outlier", "Outliers", "Sample"},

@@ -24,6 +24,9 @@ TEXT_NAME = re.compile(r"(?P<stem>.+)\.perf\.txt(\.(gz|xz|zst|bz2))?")
 OCTF_NAME = re.compile(r"(?P<stem>octf)\.trace\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
 """Files of a trace of the Open CAS telemetry framework."""
 
+CPU_NAME = re.compile(r"(?P<stem>.+\.blktrace|octf\.trace)\.(?P<cpu>\d+)(\.(gz|xz|zst|bz2))?")
+"""Of a capture that has a file for each CPU."""
+
 
 def find_files(inputs: Sequence[Path]) -> list[Path]:
     """Return the trace files that the inputs name: a file is itself, a folder its *.blktrace.*.
@@ -60,30 +63,31 @@ def _by_cpu(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     return [path for _, path in found]
 
 
-def absent_cpus(names: Iterable[str]) -> list[str]:
-    """Return the files of CPUs below others that are missing; one without events has a file."""
+def absent_cpus(names: Iterable[str]) -> dict[str, list[int]]:
+    """Return the CPUs below others whose file is missing; one without events has a file.
+
+    They are those of the files of each stem, as in STEM.3.
+    """
     cpus: dict[str, set[int]] = {}
     for name in names:
-        if match := TRACE_NAME.fullmatch(Path(name).name):
+        if match := CPU_NAME.fullmatch(Path(name).name):
             cpus.setdefault(match["stem"], set()).add(int(match["cpu"]))
-    return [
-        f"{stem}.blktrace.{cpu}"
-        for stem, found in cpus.items()
-        for cpu in sorted(set(range(min(max(found), MOST_CPUS))) - found)
-    ]
+    return {
+        stem: sorted(set(range(min(max(found), MOST_CPUS))) - found) for stem, found in cpus.items()
+    }
 
 
 def unread_cpus(files: Sequence[Path]) -> list[str]:
     """Return the files of other CPUs that lie beside those of a trace and are not among them."""
     given: dict[tuple[Path, str], set[str]] = {}
     for path in files:
-        if match := TRACE_NAME.fullmatch(path.name):
+        if match := CPU_NAME.fullmatch(path.name):
             given.setdefault((path.parent, match["stem"]), set()).add(match["cpu"])
     return [
         path.name
         for (folder, stem), cpus in given.items()
-        for path in _by_cpu(folder, TRACE_NAME)
-        if (match := TRACE_NAME.fullmatch(path.name))
+        for path in _by_cpu(folder, CPU_NAME)
+        if (match := CPU_NAME.fullmatch(path.name))
         and match["stem"] == stem
         and match["cpu"] not in cpus
     ]

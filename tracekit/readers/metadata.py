@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,8 @@ from tracekit.metadata import (
     TraceInfo,
     TraceWarning,
 )
-from tracekit.readers import drivers
+from tracekit.readers import completeness, drivers
+from tracekit.readers.completeness import Present
 from tracekit.readers.files import absent_cpus
 from tracekit.readers.units import Example, listed, show_example
 
@@ -137,8 +138,9 @@ class Facts:
     files: list[metadata.SourceFile]
     cuts: list[str]
     """What --salvage left away, in words."""
-    named_rows: int
-    """Rows whose process is known."""
+    present: Present
+    cpus: list[int]
+    """That have an event."""
     refused: int = 0
     """I/Os that came back with EAGAIN before they had a request, which are no rows."""
     bad_lines: list[Example] = field(default_factory=list)
@@ -179,15 +181,24 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
             **{name: getattr(stats, name) for name in COUNTS},
         },
         loss=loss,
+        completeness=_completeness(facts),
         inferences=inferences,
         warnings=metadata.warnings_of(
             [
-                *_file_doubts(facts, layout),
+                *_file_doubts(facts, layout, loss),
                 *_loss_doubts(stats, layout, loss),
                 *doubts(missing),
                 *_content_doubts(facts),
             ]
         ),
+    )
+
+
+def _completeness(facts: Facts) -> metadata.Completeness:
+    return metadata.Completeness(
+        columns=dict(facts.present.values),
+        absent_actions=_absent_steps(facts.stats),
+        absent_cpus=_absent_cpus(facts),
     )
 
 
@@ -256,13 +267,20 @@ def _loss(stats: DecodeStats, layout: Layout, missing: MissingCompletions | None
     )
 
 
-def _file_doubts(facts: Facts, layout: Layout) -> list[Doubt]:
-    """Return which files are missing among those of the CPUs, and what the layout lacks."""
-    absent = absent_cpus(file.name for file in facts.files)
+def absent_files(names: Iterable[str]) -> list[Doubt]:
+    """Return which files are missing among those of the CPUs."""
+    found = absent_cpus(names).items()
+    absent = [f"{stem}.{cpu}" for stem, cpus in found for cpu in cpus]
     shown = ", ".join(absent[:SHOWN_FILES]) + (", ..." if absent[SHOWN_FILES:] else "")
     lies = "is not among the files" if len(absent) == 1 else "are not among the files"
+    return [("absent_files", absent, f"{shown} {lies}, and files of later CPUs are")]
+
+
+def _file_doubts(facts: Facts, layout: Layout, loss: metadata.Loss) -> list[Doubt]:
+    """Return which CPUs or files of CPUs are missing, and what the layout lacks."""
     return [
-        ("absent_files", absent, f"{shown} {lies}, and files of later CPUs are"),
+        *absent_files(file.name for file in facts.files),
+        *_cpu_doubts(facts, loss),
         ("open_layout", layout.doubts, f"the layout leaves open: {'; '.join(layout.doubts)}"),
     ]
 
@@ -293,6 +311,13 @@ def _absent_steps(stats: DecodeStats) -> list[str]:
     return [f"{letter} ({STEPS[letter]})" for letter in absent] if stats.records else []
 
 
+def _absent_cpus(facts: Facts) -> list[int]:
+    """Return the CPUs without an event; of files of CPUs those whose file is missing."""
+    if of_files := absent_cpus(file.name for file in facts.files):
+        return sorted({cpu for cpus in of_files.values() for cpu in cpus})
+    return completeness.absent_cpus(facts.cpus, told=facts.stats.told_cpus)
+
+
 def _loss_doubts(stats: DecodeStats, layout: Layout, loss: metadata.Loss) -> list[Doubt]:
     """Return what may be missing."""
     absent = ", ".join(_absent_steps(stats))
@@ -307,11 +332,14 @@ def _loss_doubts(stats: DecodeStats, layout: Layout, loss: metadata.Loss) -> lis
     )
     if isinstance(layout.loss.whole_ns, int):
         lost += f", behind the first {layout.loss.whole_ns / 1e9:,.3f} s, of some CPUs"
+    why = "those of the actions" if absent else "those of lines"
+    why += " that are left out" + ("" if stats.told_skips == 0 else ", and lost ones, if any")
     left_out = (
         f"{stats.lost_records:,} records are missing at {stats.sequence_gaps:,} places by their"
-        " numbers: those of the actions that are left out, and lost ones, if any"
+        f" numbers: {why}"
     )
-    is_filtered = bool(absent) and not dropped
+    is_part = absent or (stats.lines and stats.told_skips <= 0)
+    is_filtered = bool(is_part) and not dropped
     unnumbered = "the records carry no numbers: lost ones cannot be seen in them"
     given_up = f"{stats.evicted:,} requests were given up as never completing"
     return [
@@ -329,10 +357,18 @@ def _loss_doubts(stats: DecodeStats, layout: Layout, loss: metadata.Loss) -> lis
     ]
 
 
+def _cpu_doubts(facts: Facts, loss: metadata.Loss) -> list[Doubt]:
+    """Return which CPUs of a text have no event; files of CPUs are told by their names."""
+    if absent_cpus(file.name for file in facts.files):
+        return []
+    alone = sum((loss.unmatched or {}).get(name, 0) for name in ("queue", "complete"))
+    events = facts.stats.records
+    return completeness.cpu_doubts(_absent_cpus(facts), facts.cpus, events=events, alone=alone)
+
+
 def _content_doubts(facts: Facts) -> list[Doubt]:
     """Return what is there, but odd."""
     stats, reordered = facts.stats, facts.stats.reordered_records
-    completions = stats.actions[decode.ACTIONS.index("C")]
     refused = f"{facts.refused:,} attempts came back with EAGAIN before they had a request"
     return [
         ("refused_attempts", facts.refused, f"{refused}: they are not counted as requests"),
@@ -340,8 +376,8 @@ def _content_doubts(facts: Facts) -> list[Doubt]:
         ("salvaged", facts.cuts, "; ".join(facts.cuts)),
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown action"),
         ("passthrough", stats.passthrough, f"{stats.passthrough:,} events of device commands"),
-        ("no_completions", completions == 0, "no request completes in this trace"),
-        ("no_process_names", facts.named_rows == 0, "no request has a process name"),
+        *facts.present.doubts(told=stats.unmatched[decode.UNMATCHED.index("queue")]),
+        ("no_process_names", facts.present.values["process"] == 0, "no request has a process name"),
     ]
 
 

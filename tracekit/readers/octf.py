@@ -17,7 +17,9 @@ from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler
-from tracekit.readers.metadata import line_counts
+from tracekit.readers.completeness import Present
+from tracekit.readers.files import unread_cpus
+from tracekit.readers.metadata import absent_files, line_counts, unread_files
 from tracekit.readers.stream import Feed, finish_feeds, progress_of, stop_feeds
 from tracekit.readers.text import BadLines
 from tracekit.readers.units import Columns, Import, ImportOptions, OnBytes, Units, listed
@@ -117,7 +119,7 @@ def inferences(stats: OctfStats, operations: Mapping[str, int]) -> list[metadata
 
 
 def doubts(
-    stats: OctfStats, lost: metadata.Loss, *, responses: int, bad: int
+    stats: OctfStats, lost: metadata.Loss, *, present: Present, bad: int
 ) -> list[metadata.TraceWarning]:
     """Return the warnings of trace.json."""
     missing = lost.lost_records + lost.dropped
@@ -127,7 +129,7 @@ def doubts(
     found = [
         ("lost_records", missing, f"{missing:,} events are missing"),
         ("no_sequence_numbers", not lost.has_sequence_numbers, "events without numbers"),
-        ("no_completions", not responses, "no request completes in this trace"),
+        *present.doubts(told=starts),
         ("unmatched_events", starts + ends, unmatched),
         ("window_full", stats.evicted, given_up),
         ("unknown_actions", stats.unknown, f"{stats.unknown:,} events of an unknown kind"),
@@ -209,8 +211,13 @@ def _info(made: Assembler, bad: BadLines, feeds: Sequence[Feed], reader: OctfRea
             "rounded_places": 0,
         },
         loss=lost,
+        completeness=metadata.Completeness(columns=dict(made.present.values)),
         inferences=inferences(stats, made.operations),
-        warnings=doubts(stats, lost, responses=made.responses, bad=bad.bad),
+        warnings=[
+            *metadata.warnings_of(absent_files(feed.name for feed in feeds)),
+            *unread_files(unread_cpus([feed.path for feed in feeds])),
+            *doubts(stats, lost, present=made.present, bad=bad.bad),
+        ],
     )
 
 
