@@ -58,6 +58,19 @@ TEXTS: dict[str, tuple[str, list[Row]]] = {
         [(None, None, "trace", 80, 8192, None), (None, None, "trace", 240, 4096, None)],
     ),
 }
+TEXTS |= {
+    "vscsi-text": (
+        "#Vscsi Cmd Trace. (Trace Format Version 1)\n"
+        "#Serial Number,IO Data Length,Num SG Entries,Command Type,LBN,Time Stamp (microseconds)\n"
+        "2147483692,4096,1,write,24048800,2756778716647\n"
+        "12,4608,2,read,6322464,2756778716650\n",
+        [(0, None, "trace", 24048800, 4096, "write"), (3000, None, "trace", 6322464, 4608, "read")],
+    ),
+    "k5cloud": (
+        "1157,0.000000,R,8192,16384\n20,0.000215,W,512,4096\n",
+        [(0, None, "1157", 16, 16384, "read"), (215_000, None, "20", 1, 4096, "write")],
+    ),
+}
 FIO2 = """fio version 2 iolog
 /dev/sdb add
 /dev/sdb open

@@ -111,8 +111,6 @@ def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
         ("op_time,key,key_size,op,op_count,size\n1,2,3,GET,1,9\n", "CacheLib's key-value caches"),
         ("timestamp,cacheKey,OpType,objectSize\n1,2,1,9\n", "CacheLib's CDN caches"),
         ("0,q:q:1:8WTf,17,213,4,get,0\n1,q:q:1:8WTw,17,720,6,set,0\n", "Twitter's caches"),
-        ("op_time,block_id,block_id_size,io_size,io_offset,user\n1,2,3,4,5,6\n", "Meta's Tectonic"),
-        ("filename,file_offset,application,c_time,io_zone,op\na,0,b,1,W,R\n", "Google's Thesios"),
     ],
 )
 def test_what_is_no_trace_of_a_disk_is_named(lines: str, message: str, place: Path) -> None:

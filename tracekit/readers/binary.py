@@ -49,6 +49,7 @@ class OracleFormat:
     header_bytes: int = 0
     evidence: str = "the first records"
     units: Units = OBJECT_UNITS
+    assumes: str = ""
 
     @property
     def record_bytes(self) -> int:
@@ -171,6 +172,7 @@ class VscsiFormat:
     evidence = "the first records"
     header_bytes = 0
     has_operations = True
+    assumes = ""
 
     def __init__(self, version: int) -> None:
         self.name = f"vscsi{version}"

@@ -169,7 +169,7 @@ def _built_in() -> dict[str, dict[str, Any]]:
 
 
 LACKS = ("time", "op", "response", "device", "process", "pid")
-"""Columns that a text may be without; places and lengths it has."""
+"""Columns that a text may be without; lengths it has, and places on a disk or within files."""
 
 
 def _own(file: Path) -> dict[str, Any]:
@@ -185,7 +185,8 @@ def _own(file: Path) -> dict[str, Any]:
 
 def lacking(form: text.TextFormat) -> set[str]:
     """Return which of the columns a text format lacks."""
-    return set(LACKS) - set(form.columns)
+    places = {"place"} if "file" in form.columns else set[str]()
+    return set(LACKS) - set(form.columns) | places
 
 
 def _full(name: str, one: Mapping[str, Any]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from tracekit.readers.text import (
 )
 from tracekit.readers.tool_texts import BIOSNOOP, DTRACE, IOSNOOP, XPERF, dtrace_iosnoop
 from tracekit.readers.units import SHOWN_CHARACTERS, Columns, ImportOptions, Units, listed
+from tracekit.readers.within import TECTONIC, THESIOS, headed_within
 
 
 def _text(
@@ -58,6 +59,17 @@ TENCENT = _text(
     {"0": "read", "1": "write", **READ_OR_WRITE},
     required=r'^\s*"?[0-9]{9,}\b|^[^A-Za-z]*$',  # with letters, SPC's places have fewer digits
 )
+
+K5CLOUD = _text("k5cloud", "device:digits time:decimal op offset length", "s bytes bytes")
+"""As its README has it: iotta.snia.org/traces/parallel/26930."""
+VSCSI_TEXT = _text(
+    "vscsi-text",
+    "_serial:[0-9]+ length _segments:[0-9]+ op offset time",
+    "us sectors bytes",
+)
+VSCSI_HEADER = b"vscsi cmd trace"
+"""What vscsiStats writes before the lines, perhaps behind a #."""
+VSCSI_LINE = 80
 
 ARC = _text(
     "arc", r"offset length _zero:[0-9]+ _number:[0-9]+\s*", "us pages pages", {}, delimiter=" "
@@ -203,6 +215,7 @@ TEXTS = (
     BLKREPLAY, MSR, SPC, ALIBABA, TENCENT, SYSTOR,
     FIU, MQSIM, DISKSIM, ARC, FIO_2, FIO_3,
     BIOSNOOP, IOSNOOP, XPERF, DTRACE,
+    VSCSI_TEXT, K5CLOUD, THESIOS, TECTONIC,
 )  # fmt: skip
 OBJECTS = (
     OracleFormat(),
@@ -274,10 +287,8 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         evidence = f"the format file {options.named}"
         return replace(own, name=options.named, evidence=evidence) if options.named else own
     headed = None
-    if options.form in (None, LCS) and (described := lcs_format(head, name=name)):
-        return described
-    if options.form in (None, DTRACE.name) and (printed := dtrace_iosnoop(head)):
-        return printed
+    if described := _described(head, options.form, name=name):
+        return described.with_words(words) if isinstance(described, TextFormat) else described
     if options.form is None:
         _reject_by_name(head, name)
     try:
@@ -294,6 +305,18 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     if options.form is None and headed is None and isinstance(found, TextFormat):
         _reject_names(head, found, name)
     return found if headed is None else headed.with_words(words)
+
+
+def _described(head: bytes, form: str | None, *, name: str) -> Format | None:
+    """Return the format of this name, or of any, that a header describes or names."""
+    has_vscsi = VSCSI_HEADER in head[:VSCSI_LINE].lower()
+    found = (
+        lcs_format(head, name=name),
+        dtrace_iosnoop(head),
+        replace(VSCSI_TEXT, evidence="its header") if has_vscsi else None,
+        headed_within(head),
+    )
+    return next((one for one in found if one and form in (None, one.name)), None)
 
 
 def _choose_of_most(
@@ -365,7 +388,6 @@ def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
 
 KEYS = "requests are of keys, which have no place on a disk"
 CACHES = "libCacheSim simulates caches of keys; tracekit reads requests of disks"
-WITHIN = "give each its own device with --columns or --regex, if that is what you want"
 REFUSED = (
     (r"(?:op_time,)?key,(?:key_size,)?op,", "a trace of CacheLib's key-value caches", KEYS, CACHES),
     (r"timestamp,cacheKey,OpType,", "a trace of CacheLib's CDN caches", KEYS, CACHES),
@@ -375,18 +397,6 @@ REFUSED = (
         "a trace of Twitter's caches",
         KEYS,
         CACHES,
-    ),
-    (
-        "op_time,block_id,block_id_size,io_size,io_offset,",
-        "a trace of Meta's Tectonic",
-        "places are within blocks, of which nothing says where they lie",
-        WITHIN,
-    ),
-    (
-        "filename,file_offset,application,c_time,io_zone,",
-        "a trace of Google's Thesios",
-        "places are within files, of which nothing says where they lie",
-        WITHIN,
     ),
 )
 """What a first line begins with, what that is, why it is no trace of a disk, and what to do."""

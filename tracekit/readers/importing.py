@@ -392,6 +392,7 @@ def _warnings(read: Reading, feed: Feed) -> list[metadata.TraceWarning]:
     doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
     assumed = [text for name, text in read.given.items() if name in read.lacks]
+    assumed += [read.format.assumes] if read.format.assumes else []
     unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
     if "page size" in read.unknown:
         unknown += f"; tables have a block of {SIZE_BYTES['pages']:,} bytes for a page"

@@ -39,10 +39,12 @@ LARGEST_SUM = (1 << 62) - 1
 """Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
 READ_OR_WRITE = {"r": "read", "w": "write", "read": "read", "write": "write"}
 LARGEST_PID = (1 << 31) - 1
+LARGEST_COUNT = 1 << 16
+"""Of requests that one line stands for."""
 NEARLY_ALL = 0.9
 MOST_OF_THEM = 0.5
 KEPT_EXAMPLES = 5
-NUMBERS = ("time", "offset", "length", "response", "pid", "queue")
+NUMBERS = ("time", "offset", "length", "response", "pid", "queue", "count", "file")
 WORDS = ("op", "device", "volume", "process")
 DECIMALS = ("decimal", "decimal?", "point")
 RESPONSES = ("response", "queue")
@@ -79,6 +81,8 @@ class BadLines:
     """Of such a format: the first of these times, and how many there are."""
     wrong: list[int] = field(default_factory=list)
     """Which lines of the last block are wrong, from 0."""
+    pieces: dict[int, int] = field(default_factory=dict)
+    """Of a format whose places are within files: where each piece of a file lies."""
     reader: ColumnReader | None = None
     """What reads the lines, and knows the words that they had."""
 
@@ -123,6 +127,8 @@ class TextFormat:
     required: str = ""
     """A regular expression that a good line of the head must match, where another format's lines
     are good ones, too."""
+    assumes: str = ""
+    """What stands in no line, and is taken so."""
 
     def line(self) -> str:
         """Return the regular expression of a good line."""
@@ -306,8 +312,8 @@ class TextFormat:
 
         Times and places with what follows them must be 64-bit numbers of ns and bytes.
         """
-        if name == "pid":
-            return LARGEST_PID
+        if name in ("pid", "count"):
+            return LARGEST_PID if name == "pid" else LARGEST_COUNT
         if name in ("offset", "length"):
             return LARGEST_SUM // self.units.factor(name)
         if name not in ("time", *RESPONSES):

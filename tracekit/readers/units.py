@@ -40,6 +40,8 @@ class Units:
     """Unit of the response time, where the format has one."""
     page_bytes: int | None = None
     """Given by the user."""
+    is_within: bool = False
+    """Places are within files, where any byte can be one."""
     settled_time: str | None = None
     """Unit of time that the format's own reader takes, where traces are often read in another."""
 
@@ -245,7 +247,7 @@ class Evidence:
         has_rate = self.requests >= FEWEST_REQUESTS and span_ns > 0
         checks = [
             (
-                self.odd > SMALL_RATIO * self.requests,
+                self.odd > SMALL_RATIO * self.requests and not units.is_within,
                 f"places cannot be {units.offset}: {self.odd:,} of {self.requests:,} are no whole"
                 " sectors: --unit offset=sectors",
             ),
