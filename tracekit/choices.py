@@ -33,10 +33,10 @@ MoveBy = Literal["latency", "bandwidth"]
 CaptureSource = Literal["blktrace", "tracefs-blk", "bpf", "perf", "strace"]
 Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
-    "blkparse", "blk", "perf", "ftrace", "nvme", "ufs", "scsi", "octf", "vscsi1", "vscsi2",
-    "oracleGeneral", "oracleGeneralOpNS", "lcs", "blkreplay", "msr", "spc", "alibaba", "tencent",
-    "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3", "biosnoop", "iosnoop", "xperf",
-    "dtrace-iosnoop", "vscsi-text", "k5cloud", "thesios", "tectonic", "lackey", "perf-mem",
+    "blkparse", "blk", "perf", "ftrace", "nvme", "ufs", "scsi", "octf", "perfetto", "vscsi1",
+    "vscsi2", "oracleGeneral", "oracleGeneralOpNS", "lcs", "blkreplay", "msr", "spc", "alibaba",
+    "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3", "biosnoop", "iosnoop",
+    "xperf", "dtrace-iosnoop", "vscsi-text", "k5cloud", "thesios", "tectonic", "lackey", "perf-mem",
     "perf-mem-report", "gem5-packets", "gem5", "ramulator", "ramulator-cpu",
 ]  # fmt: skip
 Join = Literal["refuse", "sequence", "overlay"]

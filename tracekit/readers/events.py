@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -9,15 +10,18 @@ from dataclasses import replace
 
 from tracekit._native.decode import Text, detect_text
 from tracekit.errors import InputError, UsageError
-from tracekit.metadata import TraceInfo, warnings_of
+from tracekit.metadata import Source, TraceInfo, inferences_of, warnings_of
 from tracekit.readers import metadata
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.drivers import block_of, reject_block
 from tracekit.readers.files import layout_of, unread_cpus
 from tracekit.readers.metadata import EVENT_TEXTS
-from tracekit.readers.stream import Feed, open_feeds, stop_feeds
+from tracekit.readers.perfetto import PERFETTO, read_perfetto
+from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
 from tracekit.readers.units import SHOWN_CHARACTERS, Import, ImportOptions
+from tracekit.store import scratch_folder
 
+READ_BYTES = 1 << 16
 EVENT_END = re.compile(rb" \+ \d+( [^\[\]]*)? \[[^\[\]]*\]\s*$")
 """Length and process of an event, with which its line ends."""
 
@@ -83,6 +87,32 @@ def _cut_first_line(head: bytes) -> str:
         return ""
     shown = line.decode("utf-8", "replace").strip()[-SHOWN_CHARACTERS:]
     return f"the first line is the end of an event and was left out: {shown}"
+
+
+def import_perfetto(feed: Feed, head: bytes, *, run: Import) -> TraceInfo:
+    """Decode the kernel's events in a trace of Perfetto; return the content of trace.json.
+
+    `head` was read from the feed already. Raise InputError for damage, or where there are none.
+    """
+    data = b"".join([head, *iter(lambda: os.read(feed.fd, READ_BYTES), b"")])
+    finish_feeds([feed])
+    found = read_perfetto(data, feed.name)
+    if not found.lines:
+        message = f"{feed.name}: a trace of Perfetto without events of blocks and UFS"
+        hint = "trace with ftrace_events: block/block_rq_issue, block/block_rq_complete and so on"
+        raise InputError(message, f"  {found.passed()}", hint=hint)
+    text = found.text()
+    with scratch_folder(run.folder / "events") as scratch:
+        file = scratch / "events.txt"
+        file.write_bytes(text)
+        kind = Text.KERNEL if b": block_" in text else Text.UFS
+        with open_feeds([file]) as opened:
+            opened[0].path = feed.path  # for messages, and what lies beside it
+            _, first = take_head(opened, READ_BYTES)
+            told = import_events(opened[0], EventText(kind, first), run=run)
+    told.source = Source(format=PERFETTO, files=[feed.describe()])
+    told.inferences += inferences_of([("passed over", found.passed(), "no events of a disk")])
+    return told
 
 
 def import_capture(feeds: Sequence[Feed], head: bytes, *, run: Import) -> TraceInfo:

@@ -20,7 +20,7 @@ from tracekit.readers import checkpoint, drivers
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
 from tracekit.readers.disorder import Disorder
-from tracekit.readers.events import event_text, import_capture, import_events
+from tracekit.readers.events import event_text, import_capture, import_events, import_perfetto
 from tracekit.readers.files import find_files, is_blktrace, readable_head
 from tracekit.readers.format_files import with_format_file
 from tracekit.readers.formats import (
@@ -36,6 +36,7 @@ from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.metadata import line_counts
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.outliers import Bounds, OutlierError, Outliers
+from tracekit.readers.perfetto import PERFETTO, is_perfetto
 from tracekit.readers.restarts import RestartError, Restarts, Shifts
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, skip, stop_feeds, take_head
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
@@ -462,6 +463,9 @@ def _import_feeds(
     if is_blktrace(head):
         reject_known(run.options, [], name=feeds[0].name, form="a capture of blktrace")
         return import_capture(feeds, head, run=run)
+    if run.options.form in (None, PERFETTO) and is_perfetto(head):
+        reject_known(run.options, [PAGES], name=feeds[0].name, form="a trace of Perfetto")
+        return import_perfetto(feeds[0], head, run=run)
     text = event_text(head, run.options)
     if text is None and is_chosen(head, run.options):
         reject_known(run.options, [], name=feeds[0].name, form="OCTF")
