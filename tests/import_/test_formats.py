@@ -110,6 +110,13 @@ def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
         ("key,op,size,op_count,key_size\n1,GET,9,1,2\n", "CacheLib's key-value caches: requests"),
         ("op_time,key,key_size,op,op_count,size\n1,2,3,GET,1,9\n", "CacheLib's key-value caches"),
         ("timestamp,cacheKey,OpType,objectSize\n1,2,1,9\n", "CacheLib's CDN caches"),
+        # wikitech.wikimedia.org/wiki/Analytics/Data_Lake/Traffic/Caching; iotta.snia.org: 36305
+        (
+            "relative_unix\thashed_path_query\timage_type\tresponse_size\ttime_firstbyte\n"
+            "0\t1\tpng\t9\t0.01\n",
+            "Wikipedia's CDN caches",
+        ),
+        ("1219008 REST.PUT.OBJECT 8d4fcda3d675bac9 1056\n", "IBM's object store"),
         ("0,q:q:1:8WTf,17,213,4,get,0\n1,q:q:1:8WTw,17,720,6,set,0\n", "Twitter's caches"),
     ],
 )

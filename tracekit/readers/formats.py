@@ -398,6 +398,18 @@ REFUSED = (
         KEYS,
         CACHES,
     ),
+    (
+        r"relative_unix\s+hashed_\w*path_query\s",
+        "a trace of Wikipedia's CDN caches",
+        "requests are of pages and images, which have no place on a disk",
+        CACHES,
+    ),
+    (
+        r"[0-9]+ REST\.(?:GET|PUT|HEAD|COPY|DELETE)\.OBJECT [0-9a-f]+",
+        "a trace of IBM's object store",
+        "requests are of objects, which have no place on a disk",
+        CACHES,
+    ),
 )
 """What a first line begins with, what that is, why it is no trace of a disk, and what to do."""
 
