@@ -33,11 +33,11 @@ MoveBy = Literal["latency", "bandwidth"]
 CaptureSource = Literal["blktrace", "tracefs-blk", "bpf", "perf", "strace"]
 Compression = Literal["none", "xz", "zstd"]
 ImportFormat = Literal[
-    "blkparse", "blk", "perf", "ftrace", "nvme", "ufs", "scsi", "octf", "perfetto", "vscsi1",
-    "vscsi2", "oracleGeneral", "oracleGeneralOpNS", "lcs", "blkreplay", "msr", "spc", "alibaba",
-    "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3", "biosnoop", "iosnoop",
-    "xperf", "dtrace-iosnoop", "vscsi-text", "k5cloud", "thesios", "tectonic", "lackey", "perf-mem",
-    "perf-mem-report", "gem5-packets", "gem5", "ramulator", "ramulator-cpu",
+    "blkparse", "blk", "perf", "ftrace", "nvme", "ufs", "scsi", "octf", "perfetto", "rbd-replay",
+    "vscsi1", "vscsi2", "oracleGeneral", "oracleGeneralOpNS", "lcs", "blkreplay", "msr", "spc",
+    "alibaba", "tencent", "systor", "fiu", "mqsim", "disksim", "arc", "fio2", "fio3", "biosnoop",
+    "iosnoop", "xperf", "dtrace-iosnoop", "vscsi-text", "k5cloud", "thesios", "tectonic", "lackey",
+    "perf-mem", "perf-mem-report", "gem5-packets", "gem5", "ramulator", "ramulator-cpu",
 ]  # fmt: skip
 Join = Literal["refuse", "sequence", "overlay"]
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]

@@ -45,7 +45,16 @@ def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_the_list_has_every_format() -> None:
     assert list(LISTED) == list(words(ImportFormat))
-    binary = {"octf", "perfetto", "vscsi1", "vscsi2", "oracleGeneral", "oracleGeneralOpNS", "lcs"}
+    binary = {
+        "octf",
+        "perfetto",
+        "rbd-replay",
+        "vscsi1",
+        "vscsi2",
+        "oracleGeneral",
+        "oracleGeneralOpNS",
+        "lcs",
+    }
     assert {name for name, one in LISTED.items() if not one["example"]} == binary
     assert all(one["about"] and one["source"] for one in LISTED.values())
 

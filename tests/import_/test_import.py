@@ -17,6 +17,7 @@ from tracekit.readers import memory, octf
 from tracekit.readers.formats import FORMATS
 from tracekit.readers.metadata import EVENT_TEXTS
 from tracekit.readers.perfetto import PERFETTO
+from tracekit.readers.rbd_replay import RBD_REPLAY
 
 OWN: dict[str, Any] = {"columns": "time,op,offset,length"}
 
@@ -482,4 +483,11 @@ def test_dates_in_a_known_format(read: Importer) -> None:
 
 
 def test_the_option_offers_the_formats_that_are_read() -> None:
-    assert words(ImportFormat) == (*EVENT_TEXTS, octf.NAME, PERFETTO, *FORMATS, *memory.FORMATS)
+    assert words(ImportFormat) == (
+        *EVENT_TEXTS,
+        octf.NAME,
+        PERFETTO,
+        RBD_REPLAY,
+        *FORMATS,
+        *memory.FORMATS,
+    )

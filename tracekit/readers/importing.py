@@ -37,6 +37,7 @@ from tracekit.readers.metadata import line_counts
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.outliers import Bounds, OutlierError, Outliers
 from tracekit.readers.perfetto import PERFETTO, is_perfetto
+from tracekit.readers.rbd_replay import BANNER, RBD_REPLAY, import_actions
 from tracekit.readers.restarts import RestartError, Restarts, Shifts
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, skip, stop_feeds, take_head
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
@@ -463,9 +464,8 @@ def _import_feeds(
     if is_blktrace(head):
         reject_known(run.options, [], name=feeds[0].name, form="a capture of blktrace")
         return import_capture(feeds, head, run=run)
-    if run.options.form in (None, PERFETTO) and is_perfetto(head):
-        reject_known(run.options, [PAGES], name=feeds[0].name, form="a trace of Perfetto")
-        return import_perfetto(feeds[0], head, run=run)
+    if whole := _import_whole(feeds[0], head, run):
+        return whole
     text = event_text(head, run.options)
     if text is None and is_chosen(head, run.options):
         reject_known(run.options, [], name=feeds[0].name, form="OCTF")
@@ -482,6 +482,18 @@ def _import_feeds(
         texts = blocks_of(feeds[0].fd, head, whole=whole_lines)
         return import_memory(feeds[0], form=memory, run=run, texts=texts)
     return _import_text(feeds[0], head, run, state)
+
+
+def _import_whole(feed: Feed, head: bytes, run: Import) -> TraceInfo | None:
+    """Import a trace that must be known as a whole before its first request, if it is one."""
+    form = run.options.form
+    if form in (None, PERFETTO) and is_perfetto(head):
+        reject_known(run.options, [PAGES], name=feed.name, form="a trace of Perfetto")
+        return import_perfetto(feed, head, run=run)
+    if form in (None, RBD_REPLAY) and head.startswith(BANNER):
+        reject_known(run.options, [], name=feed.name, form="a trace of rbd-replay")
+        return import_actions(feed, head, run=run)
+    return None
 
 
 def _import_text(feed: Feed, head: bytes, run: Import, state: checkpoint.State | None) -> TraceInfo:
