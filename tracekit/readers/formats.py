@@ -64,8 +64,9 @@ K5CLOUD = _text("k5cloud", "device:digits time:decimal op offset length", "s byt
 """As its README has it: iotta.snia.org/traces/parallel/26930."""
 VSCSI_TEXT = _text(
     "vscsi-text",
-    "_serial:[0-9]+ length _segments:[0-9]+ op offset time",
+    r"_serial:[^,\n]* length _segments:[^,\n]* op offset time",
     "us sectors bytes",
+    required="(?!)",  # without its header its lines may be SPC's
 )
 VSCSI_HEADER = b"vscsi cmd trace"
 """What vscsiStats writes before the lines, perhaps behind a #."""
