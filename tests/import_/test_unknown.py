@@ -106,8 +106,10 @@ def test_what_the_user_gives_is_an_assumption_that_is_told(tmp_path: Path) -> No
     assert assumed in traces.warnings(TraceFolder(trace))["assumed_values"]
     # AND an answer says so in its first lines
     succeed("classify", trace)
-    lines = succeed("recommend", trace, "--nvm", "ssd-optane").stdout.splitlines()
-    assert any(assumed in line for line in lines[:3])
+    shown = succeed("recommend", trace, "--nvm", "ssd-optane").stdout
+    first, _, behind = " ".join(shown.split()).partition(assumed)
+    assert first.count(" caution ") == 1
+    assert "throughput" in behind or "block by block" in behind
 
 
 def test_whole_seconds_are_told(read: Importer) -> None:
