@@ -19,10 +19,12 @@ from tracekit.errors import InputError, UnorderedError
 from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.checkpoint import Mark, pack, unpack
 from tracekit.readers.completeness import Present
+from tracekit.readers.hypotheses import Pairs
 from tracekit.readers.text import LARGEST_SUM, UNKNOWN
-from tracekit.readers.units import TIME_NS, Columns, Evidence, Units, scaled
+from tracekit.readers.units import TIME_NS, Columns, Units, scaled
 from tracekit.store import write_batches
 from tracekit.tables import OPERATIONS, REQUESTS
+from tracekit.units import SECTOR_BYTES
 
 FEWEST_KEPT = 1 << 18
 MOST_KEPT = 32
@@ -108,7 +110,7 @@ class Assembler:
         """Take what stands for what the format lacks: requests a second, and an operation."""
         self._rate, self._operation = rate, operation
         self._has_times = True
-        self.evidence = Evidence(units)
+        self.pairs = Pairs()
         self.operations: Counter[str] = Counter()
         """Requests of each operation."""
         self.devices: list[str] = []
@@ -167,7 +169,9 @@ class Assembler:
         _reject_large(numbers["offset"], place_bytes, "place")
         _reject_large(numbers["length"], length_bytes, "length")
         places = scaled(numbers["offset"], place_bytes)
-        self.rounded += self.evidence.add(places, numbers["length"], device=device)
+        self.pairs.add(numbers["offset"], numbers["length"], device=device)
+        if place_bytes % SECTOR_BYTES:
+            self.rounded += int(np.count_nonzero(places & (SECTOR_BYTES - 1)))
         op, readahead = self._operation_codes(columns)
         found: Rows = {
             "time": self._times(columns),
@@ -193,7 +197,7 @@ class Assembler:
     def _times(self, columns: Columns) -> Numbers:
         if "time" not in columns.numbers:
             self._has_times = self._rate is not None
-            first = self.evidence.requests - columns.rows
+            first = self.pairs.requests - columns.rows
             numbers = np.arange(first, first + columns.rows, dtype=np.int64)
             return (numbers * (1e9 / (self._rate or np.inf))).astype(np.int64)
         times = columns.numbers["time"]
@@ -263,7 +267,7 @@ class Assembler:
             )
         self._emitted_ns = int(times[-1])
         if self._has_times:
-            self.evidence.add_times(times)
+            self.pairs.add_times(times)
         return times - self.first_ns
 
 

@@ -37,10 +37,11 @@ ALLOWED = {
     "tracekit.readers.completeness": {"Present"},
     "tracekit.readers.damage": {"Damage"},
     "tracekit.readers.disorder": {"Disorder"},
+    "tracekit.readers.hypotheses": {"Pairs"},
     "tracekit.readers.outliers": {"Outlier", "Outliers", "Sample"},
     "tracekit.readers.restarts": {"Part", "Restarts"},
     "tracekit.readers.text": {"BadLines"},
-    "tracekit.readers.units": {"Evidence", "Units"},
+    "tracekit.readers.units": {"Units"},
 }
 """What a state may be made of: whoever writes the file can make nothing else of it."""
 

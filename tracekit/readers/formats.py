@@ -13,6 +13,7 @@ from tracekit.arrow import texts
 from tracekit.errors import InputError, UsageError
 from tracekit.readers import text
 from tracekit.readers.binary import LCS, ORACLE_OP_NS, OracleFormat, VscsiFormat, lcs_format
+from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.text import (
     OPERATIONS,
     READ_OR_WRITE,
@@ -323,15 +324,18 @@ def _described(head: bytes, form: str | None, *, name: str) -> Format | None:
 def _choose_of_most(
     head: bytes, name: str, options: ImportOptions, words: Mapping[str, str]
 ) -> Format:
-    """Return the format of most lines; the error says how others fit if the user asks for it."""
+    """Return the format of most lines; the error says what the columns may be.
+
+    It also says how other formats fit if the user asks for it.
+    """
     try:
         return _choose(head, name, given=options.form, words=words, is_lenient=True)
     except InputError as error:
-        if not options.explains:
-            raise
-        fit = others_in_words(head, "", options=options)
-        said = f"good lines of formats in the first 64 KiB: {fit}"
-        raise InputError(str(error), *listed([said]), hint=error.hint) from None
+        said = likely_columns(head)
+        if options.explains:
+            fit = others_in_words(head, "", options=options)
+            said.append(f"good lines of formats in the first 64 KiB: {fit}")
+        raise InputError(str(error), *listed(said), hint=error.hint) from None
 
 
 MOST_SHOWN = 3

@@ -32,6 +32,14 @@ from tracekit.readers.formats import (
     others_in_words,
     same_waits,
 )
+from tracekit.readers.hypotheses import (
+    FEWEST_REQUESTS,
+    MOSTLY,
+    Column,
+    Judgement,
+    Seen,
+    judged,
+)
 from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.metadata import line_counts
 from tracekit.readers.octf import import_octf, is_chosen
@@ -39,12 +47,11 @@ from tracekit.readers.outliers import Bounds, OutlierError, Outliers
 from tracekit.readers.perfetto import PERFETTO, is_perfetto
 from tracekit.readers.rbd_replay import BANNER, RBD_REPLAY, import_actions
 from tracekit.readers.restarts import RestartError, Restarts, Shifts
+from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, skip, stop_feeds, take_head
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.units import (
     DEFAULTS,
-    FEWEST_REQUESTS,
-    MOSTLY,
     SIZE_BYTES,
     TIME_NS,
     Block,
@@ -133,9 +140,9 @@ class Reading:
     def __init__(self, feed: Feed, run: Import, *, start: bytes, again: Again) -> None:
         """Take what is known of a trace that is read once more."""
         self._feed, self._on_bytes, options = feed, run.on_bytes, run.options
-        self.lines = BadLines()
-        self._rest = start
-        whole = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1] or start
+        self.lines, self._rest = BadLines(), start
+        cut = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1]
+        self.head = whole = cut or start
         form = find_format(start, whole, name=feed.name, options=options)
         self.format: Format = form
         self.units: Units = replace(
@@ -292,16 +299,31 @@ def _possible(units: Units) -> Bounds:
     return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})
 
 
-def contradictions(read: Reading) -> list[str]:
-    """Return what cannot be under the units of a trace that was read, in words."""
-    made = read.assembler
-    if others := _many_devices(made) + read.outliers.exchanges():
-        return others
-    found = made.evidence.contradictions(
-        span_ns=made.last_ns,
-        first_ns=made.first_ns,
-        usual_length=read.outliers.samples["length"].median(),
+def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
+    """Score the units of a trace that was read, and those that may be meant in their place."""
+    made, seen = read.assembler, read.outliers
+    places, lengths = (
+        Column(seen.samples[name].values, seen.extremes[name][1], made.pairs.odd[name])
+        for name in ("offset", "length")
     )
+    given = frozenset(unit.partition("=")[0] for unit in options.units)
+    first, span = None, 0.0
+    if TIMES not in read.lacks and made.pairs.latest_ns is not None:
+        tick_ns = TIME_NS[read.units.time]
+        first = seen.extremes["time"][0] / (tick_ns if read.is_scaled else 1)
+        span = (made.pairs.latest_ns - made.first_ns) / tick_ns
+    return judged(Seen(read.units, given, places, lengths, made.pairs, first, span))
+
+
+def contradictions(read: Reading, options: ImportOptions) -> list[str]:
+    """Return what cannot be under the units of a trace that was read, in words.
+
+    Where no other units can be, either, it says what the columns of a text may be.
+    """
+    others, judgement = _many_devices(read.assembler), judgement_of(read, options)
+    found = others or judgement.contradictions()
+    if found and not options.columns and (others or not judgement.has_rival):
+        found = [*found, *likely_columns(read.head)]
     return found + same_waits(read.lines)
 
 
@@ -317,8 +339,9 @@ def _many_devices(made: Assembler) -> list[str]:
 
 def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference]:
     """Return what was taken of the format and its units, and who said so."""
-    units, pairs = read.units, read.assembler.evidence.pairs
-    evidence = f"sequential pairs: {pairs['bytes']:,} as bytes, {pairs['sectors']:,} as sectors"
+    units, pairs = read.units, read.assembler.pairs
+    counts = [f"{pairs.of(units.offset, unit):,} as {unit}" for unit in ("bytes", "sectors")]
+    evidence = f"sequential pairs: {', '.join(counts)}"
     lengths = f"{_source(read, options, 'length')}; {evidence}"
     found = [
         ("format", read.format.name, read.format.evidence),
@@ -331,6 +354,9 @@ def _inferences(read: Reading, options: ImportOptions) -> list[metadata.Inferenc
         ("unit of places", units.offset, _source(read, options, "offset")),
         ("unit of times", units.time, _time_evidence(read, options)),
     ]
+    if read.assembler.rows:
+        judgement = judgement_of(read, options)
+        found.append(("judgement", f"score {judgement.taken.score:.1f}", judgement.in_words()))
     if read.shifts is not None:
         starts = f"starts again {_times(len(read.shifts.rows) - 1)}"
         found.append(("clock", starts, "--join sequence: no pause between the parts"))
@@ -363,7 +389,7 @@ def import_info(read: Reading, feed: Feed, *, options: ImportOptions) -> TraceIn
         completeness=metadata.Completeness(columns=dict(made.present.values)),
         unknown=read.unknown or UNSET,
         inferences=_inferences(read, options),
-        warnings=_warnings(read, feed),
+        warnings=_warnings(read, feed, options),
     )
 
 
@@ -388,18 +414,21 @@ def _time_evidence(read: Reading, options: ImportOptions) -> str:
     return given
 
 
-def _warnings(read: Reading, feed: Feed) -> list[metadata.TraceWarning]:
+def _warnings(
+    read: Reading, feed: Feed, options: ImportOptions
+) -> list[metadata.TraceWarning]:
     made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
     far = read.outliers.far_places()
-    doubts = contradictions(read) + made.evidence.doubts(span_ns=made.last_ns)
+    doubts = [*contradictions(read, options), *judgement_of(read, options).doubts()]
+    doubts = list(dict.fromkeys(doubts))
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
     assumed = [text for name, text in read.given.items() if name in read.lacks]
     assumed += [read.format.assumes] if read.format.assumes else []
     unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
     if "page size" in read.unknown:
         unknown += f"; tables have a block of {SIZE_BYTES['pages']:,} bytes for a page"
-    is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.evidence.ticks
-    coarse = f"times are whole seconds: {made.rows:,} requests share {made.evidence.ticks:,}"
+    is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.pairs.ticks
+    coarse = f"times are whole seconds: {made.rows:,} requests share {made.pairs.ticks:,}"
     found = [
         ("coarse_times", is_coarse, coarse),
         ("unknown_values", read.unknown, unknown),
@@ -613,10 +642,10 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
         raise InputError(f"{name}: there is no request in it", hint="check the file")
     if options.forces_units:
         return
-    found = contradictions(read)
+    found, judgement = contradictions(read, options), judgement_of(read, options)
     shown = listed([*found, *read.outliers.shown()])
     bounds = None
-    if read.bounds is None and not read.outliers.exchanges():
+    if read.bounds is None and not judgement.is_exchanged:
         bounds = read.outliers.bounds(is_contradicted=bool(found))
     if bounds:
         message = f"{name}: some lines lie far from all others"

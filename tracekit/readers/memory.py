@@ -28,6 +28,8 @@ from tracekit.store import write_batches
 from tracekit.tables import MEMORY_ACCESSES
 
 BATCHES_AHEAD = 4
+FEWEST_TICKS = 8
+"""Lines from which on they are looked at."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,17 @@ class MemoryFormat:
     is_known_by_content: bool = True
 
     def matches(self, head: bytes) -> bool:
-        """Say whether nearly all lines of the head are accesses, or known not to be any."""
+        """Say whether nearly all lines of the head are accesses, or known not to be any.
+
+        Packets' ticks rise: where they do not, requests of disks have a device in their place.
+        """
         with MemoryReader(self.text) as reader:
             blocks = list(reader.read(head))
         rows, wrong = (sum(block.rows for block in blocks), sum(len(one.wrong) for one in blocks))
+        if self.text == Text.GEM5_PACKETS and rows >= FEWEST_TICKS:
+            times = np.concatenate([block.times_ns for block in blocks])
+            if times[-1] == times[0] or (times[1:] < times[:-1]).any():
+                return False
         return rows > 0 and rows >= NEARLY_ALL * (rows + wrong)
 
 

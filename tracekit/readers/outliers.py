@@ -12,18 +12,13 @@ from numpy.typing import NDArray
 
 from tracekit.errors import InputError
 from tracekit.formats import FILETIME_OF_1970
-from tracekit.readers.units import (
+from tracekit.readers.hypotheses import (
     EPOCH_S,
-    FEWEST_REQUESTS,
     LARGEST_LENGTH_BYTES,
     LARGEST_PLACE_BYTES,
     MOSTLY,
-    SMALL_RATIO,
-    TIME_NS,
-    Columns,
-    Units,
-    show_example,
 )
+from tracekit.readers.units import TIME_NS, Columns, Units, show_example
 from tracekit.units import SECTOR_BYTES
 
 WHATS = {"time": "time", "offset": "place", "length": "length"}
@@ -37,9 +32,6 @@ LONG_S = 365 * 86_400
 """No trace pauses for a year, and for a thousand times as long as it lasts."""
 KEPT = 5
 FEW_RATIO = 0.001
-FEW_PLACES = 0.05
-"""Of the different lengths: no trace has so few different places."""
-USUAL_LENGTH = 16 << 20
 
 Range = tuple[int, int]
 
@@ -113,20 +105,10 @@ class Sample:
         low, high = np.percentile(self._kept, ends, method="nearest")
         return int(low), int(high)
 
-    def median(self) -> int:
-        """Return the value that half of them do not exceed; 0 of none."""
-        return int(np.percentile(self._kept, 50, method="lower")) if len(self._kept) else 0
-
     @property
-    def rows(self) -> int:
-        """How many values are kept."""
-        return len(self._kept)
-
-    def different(self) -> int:
-        """Return how many different values are kept."""
-        # Of np.unique, numpy would load its masked arrays.
-        values = np.sort(self._kept)
-        return int(np.count_nonzero(values[1:] != values[:-1])) + (len(values) > 0)
+    def values(self) -> NDArray[Any]:
+        """What is kept."""
+        return self._kept
 
     def cannot_be_bytes(self, most: int) -> bool:
         """Say whether most values up to `most` are no multiples of a sector's bytes."""
@@ -222,24 +204,6 @@ class Outliers:
     def shown(self) -> list[str]:
         """Return the lines that are far from the others, for a message."""
         return [outlier.shown for outlier in self.noted if self._is_far(outlier)]
-
-    def exchanges(self) -> list[str]:
-        """Return in words that places and lengths seem to stand in each other's column."""
-        if not {"offset", "length"} <= set(self.extremes) or self.requests < FEWEST_REQUESTS:
-            return []
-        places, lengths = (self.samples[name].different() for name in ("offset", "length"))
-        far, long = (self.extremes[name][1] for name in ("offset", "length"))
-        are_all = (
-            lengths >= MOSTLY * min(self.requests, SAMPLED) and places <= lengths * SMALL_RATIO
-        )
-        # Of a small disk places return; what stands for them is then as small as lengths are.
-        are_few = lengths >= FEWEST_REQUESTS and places <= lengths * FEW_PLACES
-        if not are_all and not (are_few and far <= USUAL_LENGTH and far < long):
-            return []
-        return [
-            f"of {self.samples['length'].rows:,} requests {lengths:,} lengths and {places:,} places"
-            " differ: are the two columns exchanged? name them with --columns"
-        ]
 
     def far_places(self) -> list[str]:
         """Return in words that some places lie far behind all others, if few do."""
