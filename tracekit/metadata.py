@@ -352,10 +352,11 @@ STAGE = "parse"
 
 ADVICE = {
     "ended_early": "take counts for those of a part of the time",
-    "absent_files": "give these, too: their events are missing; nothing if the CPUs were offline",
+    "absent_files": "give these, too: what is in them is missing; nothing if the CPUs were offline",
     "absent_cpus": "nothing if these CPUs were idle; else give the text of all CPUs: the buffer of"
     " one (per_cpu/cpuN) has the events of that one only",
     "open_requests": "latencies are those of the rest: give the whole text, of all CPUs and steps",
+    "long_gaps": "check that no file or part is missing: rates and idle times can be wrong",
     "unread_files": "give these, too, or their folder: their events are missing",
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
     "absent_actions": "of what lies between them nothing is known: give all actions, without -a",

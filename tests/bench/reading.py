@@ -29,7 +29,7 @@ from tracekit._native.readers import OctfReader
 from tracekit.formats import ORACLE_RECORD
 from tracekit.readers.binary import V1, V2, OracleFormat, VscsiFormat
 from tracekit.readers.formats import ALIBABA
-from tracekit.readers.importing import blocks_of, whole_lines, whole_records
+from tracekit.readers.reading import blocks_of, whole_lines, whole_records
 from tracekit.readers.text import BadLines
 
 

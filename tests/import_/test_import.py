@@ -101,8 +101,9 @@ def test_fio2_waits_that_are_all_the_same_count_from_the_one_before(read: Import
 
 def test_fio2_waits_go_on_over_blocks(read: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN blocks so small that a wait and its requests are in different ones
-    monkeypatch.setattr("tracekit.readers.importing.CHUNK_BYTES", 40)
-    monkeypatch.setattr("tracekit.readers.importing.HEAD_BYTES", 60)
+    monkeypatch.setattr("tracekit.readers.reading.CHUNK_BYTES", 40)
+    for name in ("importing", "reading"):
+        monkeypatch.setattr(f"tracekit.readers.{name}.HEAD_BYTES", 60)
     text = "".join(f"f wait {7 * n} 0\nf read {4096 * n} 4096\nf write 0 512\n" for n in range(50))
     found = read.rows("fio version 2 iolog\nf add\nf open\n" + text)
     assert [row[0] for row in found] == [7_000_000 * n for n in range(50) for _ in range(2)]

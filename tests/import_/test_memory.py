@@ -185,7 +185,7 @@ def test_rows_and_lines_are_counted_on_over_blocks(
     read: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN blocks of few lines, in the last of which one is wrong and the last has no end
-    monkeypatch.setattr("tracekit.readers.importing.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("tracekit.readers.reading.CHUNK_BYTES", 1000)
     lines = [f"I  {at:x},4\n L {at:x},8\n" for at in range(1, 5001)]
     folder = read("".join(lines) + "wrong\n L 7,1")
     rows = rows_of(folder.table("memory_accesses"))

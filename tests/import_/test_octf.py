@@ -206,7 +206,7 @@ def test_what_cannot_be_imported_is_rejected(read: Importer, tmp_path: Path) -> 
     read.rejects(FIRST, message, error=UsageError, units=("time=us",))
     read.rejects(FIRST, "there is no request in it")
     (tmp_path / "y").write_text(TEXTS["alibaba"][0])
-    message = "2 files: only a blktrace or OCTF trace is of several"
+    message = "there is no line of the format alibaba in "
     read.rejects([tmp_path / "y", read.source], message, error=UsageError)
     read.rejects(b"", "empty")
 

@@ -14,11 +14,11 @@ import pytest
 
 from tests import parsed as traces
 from tests.import_.importer import Importer
-from tracekit.readers import importing
+from tracekit.readers import reading
 from tracekit.store import TraceFolder
 
 SMALL = (
-    "from tracekit.readers import importing; importing.CHUNK_BYTES = 4096;"
+    "from tracekit.readers import reading; reading.CHUNK_BYTES = 4096;"
     "from tracekit.cli import main; main()"
 )
 TICK = 128166372003061629  # in filetime, of 100 ns
@@ -28,7 +28,7 @@ Line = tuple[int, int, int, str]
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 4096)
 
 
 @pytest.fixture(scope="module")

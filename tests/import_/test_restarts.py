@@ -11,7 +11,7 @@ from tests import parsed as traces
 from tests.import_.examples import lines_of
 from tests.import_.importer import Importer
 from tracekit.errors import UsageError
-from tracekit.readers import importing
+from tracekit.readers import reading
 
 COLUMNS = "time,op,offset,length,device"
 Times = Sequence[float]
@@ -34,7 +34,7 @@ def climb(count: int, *, first: float = 0.0, seed: int = 1) -> list[float]:
 
 @pytest.fixture(params=[1 << 20, 3000], ids=["one block", "blocks"])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "CHUNK_BYTES", request.param)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("_blocks")

@@ -18,15 +18,15 @@ import pytest
 from tests.import_.importer import Importer
 from tracekit.errors import InputError, UsageError
 from tracekit.formats import ORACLE_RECORD
-from tracekit.readers import checkpoint, importing
+from tracekit.readers import checkpoint, reading
 from tracekit.readers.importing import import_trace
 from tracekit.readers.units import ImportOptions
 
 LINES = 20_000
 KILLED = """
 import os, signal, sys
-from tracekit.readers import checkpoint, importing
-importing.CHUNK_BYTES, importing.CHECKPOINT_BYTES = 8192, 40_000
+from tracekit.readers import checkpoint, reading
+reading.CHUNK_BYTES, reading.CHECKPOINT_BYTES = 8192, 40_000
 last, is_early, write = int(sys.argv.pop(1)), sys.argv.pop(1) == "early", checkpoint.Mark.__call__
 def killed(mark, table):
     global last
@@ -172,8 +172,8 @@ def test_a_trace_to_be_sorted_leaves_no_state(
     read: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a text whose disorder shows only behind some marks
-    monkeypatch.setattr(importing, "CHUNK_BYTES", 8192)
-    monkeypatch.setattr(importing, "CHECKPOINT_BYTES", 20_000)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(reading, "CHECKPOINT_BYTES", 20_000)
     lines = CONTENTS["text"].decode().splitlines(keepends=True)
     mixed = lines[:9_000] + random.Random(1).sample(lines[9_000:], len(lines) - 9_000)  # noqa: S311
     # WHEN it is imported, for which it is read once more and sorted THEN nothing is left of them

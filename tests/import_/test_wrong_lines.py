@@ -13,7 +13,7 @@ from tests import parsed as traces
 from tests.import_.examples import oracle, vscsi
 from tests.import_.importer import Importer
 from tracekit.errors import TracekitError
-from tracekit.readers import importing
+from tracekit.readers import reading
 from tracekit.readers.outliers import SAMPLED, Sample
 from tracekit.store import TraceFolder
 
@@ -143,7 +143,7 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
     read: Importer, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a text in several blocks, of which one has a line that matches and has no good value
-    monkeypatch.setattr(importing, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 4096)
     lines = [*map(at, range(300)), line, *map(at, range(301, 600))]
     units = ("time=ms", "offset=sectors", "length=sectors")
     # WHEN it is imported THEN only that line is missing
@@ -166,12 +166,12 @@ def test_one_wrong_line_of_a_pattern_costs_no_other(
         ("fiu", fiu(AT, place=4 * 10**15)),
     ],
 )
-@pytest.mark.parametrize("block_bytes", [4096, importing.CHUNK_BYTES])
+@pytest.mark.parametrize("block_bytes", [4096, reading.CHUNK_BYTES])
 def test_an_outlier_is_a_wrong_line(
     read: Importer, name: str, line: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a trace of one block or several, one line of which has a number that no unit explains
-    monkeypatch.setattr(importing, "CHUNK_BYTES", block_bytes)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", block_bytes)
     # WHEN it is imported
     made = read(with_one(line, name))
     # THEN it is left out, counted and shown as any wrong line, and the others are all there
@@ -289,7 +289,7 @@ def test_a_sample_is_even(block: int) -> None:
 
 def test_outliers_of_a_disordered_trace(read: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN requests in any order over many blocks, and an outlier
-    monkeypatch.setattr(importing, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 4096)
     text = with_one(alibaba(AT, time=0)).splitlines()
     random.Random(3).shuffle(text)  # noqa: S311 - a fixed sequence, no secret
     made = read("\n".join(text))
@@ -305,12 +305,12 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize("block_bytes", [4096, importing.CHUNK_BYTES])
+@pytest.mark.parametrize("block_bytes", [4096, reading.CHUNK_BYTES])
 @pytest.mark.parametrize("name", LAST)
 def test_a_last_line_without_newline(
     read: Importer, name: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "CHUNK_BYTES", block_bytes)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", block_bytes)
     # GIVEN lines of which the last has no newline
     line, is_left_out = LAST[name]
     good = LINES["fiu" if name == "half a column" else "alibaba"]
@@ -332,11 +332,11 @@ def test_a_wrong_last_line_without_newline_is_not_taken(read: Importer) -> None:
     assert "is wrong: it was left out: line 401: 419,W" in said
 
 
-@pytest.mark.parametrize("block_bytes", [4096, importing.CHUNK_BYTES])
+@pytest.mark.parametrize("block_bytes", [4096, reading.CHUNK_BYTES])
 def test_bytes_of_wrong_lines_are_reported(
     read: Importer, block_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "CHUNK_BYTES", block_bytes)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", block_bytes)
     # GIVEN 20,000 zeros in the place of as many bytes in the middle
     text = ("\n".join(alibaba(number) for number in range(4000)) + "\n").encode()
     at = 50_000

@@ -67,7 +67,9 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="The trace, compressed or not; - for a pipe. Of OCTF: its folder, or all files.",
+            help="The trace, compressed or not; - for a pipe. Of OCTF: its folder, or all files. Of"
+            " a log that was rotated: all files, which are read in the order of their numbers, or"
+            " of their times where these fall.",
         ),
     ],
     *,
@@ -91,7 +93,9 @@ def _print(info: Mapping[str, Any]) -> None:
     what = f"{counts.get('requests', 0):,} requests of {_devices(info)} {span}"
     if "memory_accesses" in counts:
         what = f"{counts['memory_accesses']:,} memory accesses"
-    options.say(f"{what} ({info['source']['format']})")
+    is_joined = any(one["what"] == "files" for one in info["inferences"])
+    several = f", {len(info['source']['files']):,} files" if is_joined else ""
+    options.say(f"{what} ({info['source']['format']}{several})")
     kinds = counts["operations"]
     if "operations" in info.get("unknown", ()):
         kinds = {"not known": counts["requests"]}

@@ -20,6 +20,7 @@ from tracekit.formats import FILETIME_OF_1970
 from tracekit.readers.checkpoint import Mark, pack, unpack
 from tracekit.readers.completeness import Present
 from tracekit.readers.hypotheses import Pairs
+from tracekit.readers.pieces import Gaps
 from tracekit.readers.text import LARGEST_SUM, UNKNOWN
 from tracekit.readers.units import TIME_NS, Columns, Units, scaled
 from tracekit.store import write_batches
@@ -110,7 +111,7 @@ class Assembler:
         """Take what stands for what the format lacks: requests a second, and an operation."""
         self._rate, self._operation = rate, operation
         self._has_times = True
-        self.pairs = Pairs()
+        self.pairs, self.gaps = Pairs(), Gaps()
         self.operations: Counter[str] = Counter()
         """Requests of each operation."""
         self.devices: list[str] = []
@@ -174,7 +175,7 @@ class Assembler:
             self.rounded += int(np.count_nonzero(places & (SECTOR_BYTES - 1)))
         op, readahead = self._operation_codes(columns)
         found: Rows = {
-            "time": self._times(columns),
+            "time": self.times_of(columns),
             "device": device,
             "sector": places >> SECTOR_SHIFT,
             "length_bytes": scaled(numbers["length"], length_bytes),
@@ -194,7 +195,8 @@ class Assembler:
                 found["process"][is_unknown] = NONE
         return found
 
-    def _times(self, columns: Columns) -> Numbers:
+    def times_of(self, columns: Columns) -> Numbers:
+        """Return the times of the rows in ns, from 1970 or from where the format counts."""
         if "time" not in columns.numbers:
             self._has_times = self._rate is not None
             first = self.pairs.requests - columns.rows
@@ -268,6 +270,7 @@ class Assembler:
         self._emitted_ns = int(times[-1])
         if self._has_times:
             self.pairs.add_times(times)
+            self.gaps.add(times)
         return times - self.first_ns
 
 

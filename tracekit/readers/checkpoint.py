@@ -39,6 +39,7 @@ ALLOWED = {
     "tracekit.readers.disorder": {"Disorder"},
     "tracekit.readers.hypotheses": {"Pairs"},
     "tracekit.readers.outliers": {"Outlier", "Outliers", "Sample"},
+    "tracekit.readers.pieces": {"Gaps"},
     "tracekit.readers.restarts": {"Part", "Restarts"},
     "tracekit.readers.text": {"BadLines"},
     "tracekit.readers.units": {"Units"},

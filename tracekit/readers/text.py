@@ -85,12 +85,14 @@ class BadLines:
     """Of a format whose places are within files: where each piece of a file lies."""
     reader: ColumnReader | None = None
     """What reads the lines, and knows the words that they had."""
+    source: str = ""
+    """Of one of several files: its name, behind each line."""
 
     def add(self, number: int, text: str) -> None:
         """Count a wrong line, and keep it as an example if there are not enough of them."""
         self.bad += 1
         if len(self.examples) < KEPT_EXAMPLES:
-            self.examples.append((number, text[:SHOWN_CHARACTERS]))
+            self.examples.append((number, text[:SHOWN_CHARACTERS] + self.source))
 
 
 USUAL_KINDS = {"time": "int", "op": "op", "offset": "int", "length": "int", "pid": "int"}
@@ -277,7 +279,7 @@ class TextFormat:
             words=words,
             rows=found.rows,
             scaled=self.scaled(),
-            block=Block(first, block, frozenset(at for at, _ in found.wrong)),
+            block=Block(first, block, frozenset(at for at, _ in found.wrong), source=lines.source),
         )
 
     def scaled(self) -> set[str]:

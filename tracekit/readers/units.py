@@ -104,16 +104,21 @@ class Block:
     """Lines of the block, from 0, that are no row."""
     kept: Any = None
     """Rows of the lines or records that are left, in their order; None if all are."""
+    source: str = ""
+    """Of one of several files: its name, behind each line."""
 
     def examples(self, rows: Sequence[int]) -> list[Example]:
         """Return what the rows are in the file."""
         places = rows if self.kept is None else [int(self.kept[row]) for row in rows]
         if self.text is None:
-            return [(0, f"record {self.first + place + 1}") for place in places]
+            return [(0, f"record {self.first + place + 1}{self.source}") for place in places]
         texts = bytes(self.text).split(b"\n")
         lines = [at for at, text in enumerate(texts) if text.strip() and at not in self.wrong]
         found = [(lines[place], texts[lines[place]].decode("utf-8", "replace")) for place in places]
-        return [(self.first + at + 1, text.rstrip()[:SHOWN_CHARACTERS]) for at, text in found]
+        return [
+            (self.first + at + 1, text.rstrip()[:SHOWN_CHARACTERS] + self.source)
+            for at, text in found
+        ]
 
 
 @dataclass

@@ -1,0 +1,206 @@
+"""What trace.json says of an import: how it was judged, what was taken, what is doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import UNSET
+
+from tracekit import metadata
+from tracekit.metadata import TraceInfo
+from tracekit.readers.assemble import Assembler
+from tracekit.readers.formats import FioLog, same_waits
+from tracekit.readers.hypotheses import (
+    FEWEST_REQUESTS,
+    MOSTLY,
+    Column,
+    Judgement,
+    Seen,
+    judged,
+)
+from tracekit.readers.metadata import line_counts
+from tracekit.readers.pieces import Piece, by_name, gaps_in_words, missing_numbers
+from tracekit.readers.reading import Reading
+from tracekit.readers.sniffer import likely_columns
+from tracekit.readers.stream import Feed
+from tracekit.readers.text import KEPT_EXAMPLES
+from tracekit.readers.units import SIZE_BYTES, TIME_NS, ImportOptions
+from tracekit.readers.unknown import TIMES
+
+
+def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
+    """Score the units of a trace that was read, and those that may be meant in their place."""
+    if read.judgement is not None:
+        return read.judgement
+    made, seen = read.assembler, read.outliers
+    places, lengths = (
+        Column(seen.samples[name].values, seen.extremes[name][1], made.pairs.odd[name])
+        for name in ("offset", "length")
+    )
+    given = frozenset(unit.partition("=")[0] for unit in options.units)
+    first, span = None, 0.0
+    if TIMES not in read.lacks and made.pairs.latest_ns is not None:
+        tick_ns = TIME_NS[read.units.time]
+        first = seen.extremes["time"][0] / (tick_ns if read.is_scaled else 1)
+        span = (made.pairs.latest_ns - made.first_ns) / tick_ns
+    read.judgement = judged(Seen(read.units, given, places, lengths, made.pairs, first, span))
+    return read.judgement
+
+
+def contradictions(read: Reading, options: ImportOptions) -> list[str]:
+    """Return what cannot be under the units of a trace that was read, in words.
+
+    Where no other units can be, either, it says what the columns of a text may be.
+    """
+    others, judgement = _many_devices(read.assembler), judgement_of(read, options)
+    found = others or judgement.contradictions()
+    if found and not options.columns and (others or not judgement.has_rival):
+        found = [*found, *likely_columns(read.head)]
+    return found + same_waits(read.lines)
+
+
+def _many_devices(made: Assembler) -> list[str]:
+    """Return in words that most requests have a device of their own, if they do."""
+    if made.rows < FEWEST_REQUESTS or len(made.devices) <= MOSTLY * made.rows:
+        return []
+    return [
+        f"{made.rows:,} requests are of {len(made.devices):,} devices: its column is another one;"
+        " name them with --columns"
+    ]
+
+
+def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference]:
+    """Return what was taken of the format and its units, and who said so."""
+    units, pairs = read.units, read.assembler.pairs
+    counts = [f"{pairs.of(units.offset, unit):,} as {unit}" for unit in ("bytes", "sectors")]
+    evidence = f"sequential pairs: {', '.join(counts)}"
+    lengths = f"{_source(read, options, 'length')}; {evidence}"
+    found = [
+        ("format", read.format.name, read.format.evidence),
+        *(
+            [("other formats", read.others, "good lines of the first 64 KiB")]
+            if read.others
+            else []
+        ),
+        ("unit of lengths", units.length, lengths),
+        ("unit of places", units.offset, _source(read, options, "offset")),
+        ("unit of times", units.time, _time_evidence(read, options)),
+        *_order(read.pieces),
+    ]
+    if read.assembler.rows:
+        judgement = judgement_of(read, options)
+        found.append(("judgement", f"score {judgement.taken.score:.1f}", judgement.in_words()))
+    if read.shifts is not None:
+        starts = f"starts again {times_in_words(len(read.shifts.rows) - 1)}"
+        found.append(("clock", starts, "--join sequence: no pause between the parts"))
+    elif later := read.restarts.parts()[1:]:
+        found.append(
+            ("clock", f"starts again {times_in_words(len(later))}", "--join overlay: of one time")
+        )
+    if read.bounds:
+        beyond = f"beyond {read.bounds.in_words()}, where nearly all lie"
+        found.append(("strays", f"{read.beyond:,} wrong lines", beyond))
+    return metadata.inferences_of(found)
+
+
+def import_info(read: Reading, feeds: Sequence[Feed], *, options: ImportOptions) -> TraceInfo:
+    """Return the content of trace.json."""
+    made, bad = read.assembler, read.lines.bad
+    base_ns = made.first_ns
+    wall_ns = base_ns if read.units.is_wall and base_ns >= 0 else None
+    return TraceInfo(
+        source=metadata.Source(format=read.format.name, files=[feed.describe() for feed in feeds]),
+        clock=metadata.Clock(base_ns=base_ns, wall_ns=wall_ns, duration_ns=made.last_ns),
+        devices=[metadata.Device(device=name) for name in made.devices],
+        counts={
+            "records": made.rows + bad,
+            "requests": made.rows,
+            "operations": dict(made.operations),
+            "preamble_lines": read.preamble,
+            **line_counts(read.lines.passed, bad, examples=read.lines.examples),
+            "rounded_places": made.rounded,
+        },
+        loss=metadata.Loss(has_sequence_numbers=False, unmatched={}),
+        completeness=metadata.Completeness(columns=dict(made.present.values)),
+        unknown=read.unknown or UNSET,
+        inferences=inferences(read, options),
+        warnings=_warnings(read, options),
+    )
+
+
+def _source(read: Reading, options: ImportOptions, name: str) -> str:
+    """Return who says the unit of this: the user, a header, or else the format."""
+    if any(unit.startswith(f"{name}=") for unit in options.units):
+        return "given by the user"
+    if options.columns or options.regex:
+        return "not given, that of a text of one's own"
+    is_user_format = read.format.name == "own"
+    return read.format.evidence if is_user_format else f"format {read.format.name}"
+
+
+def _time_evidence(read: Reading, options: ImportOptions) -> str:
+    form, given = read.format, _source(read, options, "time")
+    if read.units.time == "date":
+        return f"{read.format.evidence}; dates without a zone are taken as UTC"
+    if isinstance(form, FioLog) and form.version == 2:
+        return f"{given}; waits count from fio's start, requests between two share the time"
+    if TIMES in read.lacks:
+        return "the format has no times; requests are in its order"
+    return given
+
+
+def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarning]:
+    made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
+    far = read.outliers.far_places()
+    doubts = [*contradictions(read, options), *judgement_of(read, options).doubts()]
+    doubts = list(dict.fromkeys(doubts))
+    rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
+    assumed = [text for name, text in read.given.items() if name in read.lacks]
+    assumed += [read.format.assumes] if read.format.assumes else []
+    unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
+    if "page size" in read.unknown:
+        unknown += f"; tables have a block of {SIZE_BYTES['pages']:,} bytes for a page"
+    is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.pairs.ticks
+    coarse = f"times are whole seconds: {made.rows:,} requests share {made.pairs.ticks:,}"
+    where = "" if read.pieces else read.damage.in_words(bad)
+    absent = missing_numbers([feed.path for feed in read.feeds])
+    passed_over = [text for feed in read.feeds for text in feed.passed_over()]
+    gaps = gaps_in_words(made.gaps, read.pieces, first_ns=made.first_ns)
+    found = [
+        (
+            "absent_files",
+            absent,
+            f"missing between the others: {', '.join(absent[:KEPT_EXAMPLES])}",
+        ),
+        ("long_gaps", gaps, "; ".join(gaps[:KEPT_EXAMPLES])),
+        ("coarse_times", is_coarse, coarse),
+        ("unknown_values", read.unknown, unknown),
+        (
+            "assumed_values",
+            assumed,
+            f"assumed, as the format does not say it: {', '.join(assumed)}",
+        ),
+        ("salvaged", passed_over, "; ".join(passed_over)),
+        *made.present.doubts(),
+        ("bad_lines", bad, f"{bad:,} lines were wrong and left out{where}"),
+        ("open_end", read.last_line, read.last_line),
+        ("doubtful_units", doubts, "; ".join(doubts)),
+        ("lone_times", lone, "; ".join(lone)),
+        ("lone_places", far, "; ".join(far)),
+        ("reordered_records", read.disorder.count, read.disorder.in_words()),
+        ("rounded_places", made.rounded, rounded),
+    ]
+    return metadata.warnings_of(found)
+
+
+def _order(pieces: Sequence[Piece]) -> list[tuple[str, str, str]]:
+    """Return the order of several files, and where it is from."""
+    names = [Path(one.name) for one in pieces]
+    how = "numbers in their names" if by_name(names) == names else "times in them"
+    return [("files", ", ".join(map(str, names)), f"order of the {how}")] if names else []
+
+
+def times_in_words(count: int) -> str:
+    """Return how often in words."""
+    return "once" if count == 1 else f"{count:,} times"

@@ -1,0 +1,294 @@
+"""Reads a text or records of another tool block by block, and looks at what is in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tracekit.errors import InputError, UnorderedError, UsageError
+from tracekit.prefetch import ahead
+from tracekit.readers import checkpoint
+from tracekit.readers.assemble import Assembler, Sorting
+from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
+from tracekit.readers.disorder import Disorder
+from tracekit.readers.formats import (
+    Format,
+    RecordFormat,
+    find_format,
+    others_in_words,
+)
+from tracekit.readers.hypotheses import Judgement
+from tracekit.readers.outliers import Bounds, Outliers
+from tracekit.readers.pieces import Piece
+from tracekit.readers.restarts import Restarts, Shifts
+from tracekit.readers.stream import Feed, progress_of, skip
+from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
+from tracekit.readers.units import (
+    TIME_NS,
+    Block,
+    Columns,
+    Import,
+    ImportOptions,
+    Units,
+)
+from tracekit.readers.unknown import given_of, lacks_of, reject_known
+
+CHUNK_BYTES = 4 << 20
+LONGEST_LINE_BYTES = 64 << 20
+
+Whole = Callable[[bytearray, int], int]
+"""How many of so many first bytes of a buffer are whole lines or records."""
+
+
+def whole_lines(buffer: bytearray, size: int) -> int:
+    """Return how many of the first `size` bytes are whole lines."""
+    return buffer.rfind(b"\n", 0, size) + 1
+
+
+def whole_records(record_bytes: int) -> Whole:
+    """Return what counts the bytes of whole records."""
+    return lambda _buffer, size: size - size % record_bytes
+
+
+def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
+    """Yield whole lines or records, some MiB at a time, and last what remains, whole or not.
+
+    `start` was read from the descriptor already. A block is valid until the next one is asked for:
+    all lie in one buffer. Raise InputError for a line that no text has.
+    """
+    buffer = bytearray(max(2 * CHUNK_BYTES, 2 * len(start)))
+    buffer[: len(start)] = start
+    size = len(start)
+    while got := os.readv(fd, [memoryview(buffer)[size:]]):
+        size += got
+        if size < CHUNK_BYTES:
+            continue
+        end = whole(buffer, size)
+        if end:
+            yield memoryview(buffer)[:end]
+            buffer[: size - end] = buffer[end:size]
+            size -= end
+        elif size == len(buffer):
+            if size > LONGEST_LINE_BYTES:
+                message = f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB: this is no text"
+                raise InputError(message, hint="check the file")
+            buffer = buffer + bytearray(size)
+    if size:
+        yield memoryview(buffer)[:size]
+
+
+HEAD_BYTES = 1 << 16
+BLOCKS_AHEAD = 1
+CHECKPOINT_BYTES = 1 << 30
+"""Of text: a killed import is gone on with from the last multiple, about."""
+KNOWN = (
+    *("lines", "damage", "last_line", "outliers", "restarts", "disorder", "beyond"),
+    *("_before", "_bytes", "_records", "_rows"),
+)
+"""What a reading knows of the text before a mark."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is known of a trace that is read once more."""
+
+    is_sorted: bool = False
+    """Its requests are to be put in order first."""
+    bounds: Bounds | None = None
+    """What lies beyond is a wrong line."""
+    shifts: Shifts | None = None
+    """Its clock starts again."""
+    is_ordered: bool = False
+    """Its files were put in order."""
+
+
+FIRST = Again()
+
+
+class Reading:
+    """One import while it runs."""
+
+    def __init__(self, feeds: Sequence[Feed], run: Import, *, start: bytes, again: Again) -> None:
+        """Take what is known of a trace that is read once more."""
+        self.feeds, self._on_bytes, options = feeds, run.on_bytes, run.options
+        self.name = feeds[0].name if len(feeds) == 1 else f"{feeds[0].name} to {feeds[-1].name}"
+        self.lines, self._rest = BadLines(), start
+        cut = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1]
+        self.head = whole = cut or start
+        form = find_format(start, whole, name=feeds[0].name, options=options)
+        self.format: Format = form
+        self.units: Units = replace(
+            form.units.overridden(options.units), page_bytes=options.page_bytes
+        )
+        self.others = others_in_words(whole, form.name, options=options) if options.explains else ""
+        self.preamble, self.is_scaled = 0, False
+        operations: dict[str, str] = {}
+        _reject_words(form, options, name=self.name)
+        if isinstance(form, TextFormat):
+            self.format = form = replace(form, units=self.units)
+            self.preamble = form.preamble(whole, self.lines)
+            operations = dict(form.operations)
+            self.is_scaled = "time" in form.scaled()
+            self._rest = start.split(b"\n", self.lines.lines)[-1]
+        else:
+            self._rest = start[form.header_bytes :]
+        self.damage, self.last_line, self.pieces = Damage(), "", list[Piece]()
+        self._before, self._bytes = b"", len(start) - len(self._rest)
+        """The end of the block before, and how many bytes are read."""
+        self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
+        reject_known(options, self.lacks, name=self.name, form=form.name)
+        self.assembler = Assembler(
+            self.units, operations, "trace", rate=options.rate, operation=options.operation
+        )
+        self.outliers = Outliers(self.units, self.is_scaled)
+        self.unknown = [what for what in self.lacks if what not in self.given]
+        self.bounds, self.shifts, self._possible = again.bounds, again.shifts, _possible(self.units)
+        self.restarts, self.disorder = Restarts(is_wall=self.units.is_wall), Disorder()
+        self.judgement: Judgement | None = None
+        self.beyond = self._records = self._rows = 0
+        """Lines and records with a number beyond the bounds, records read, and rows of them."""
+        self._marks = checkpoint.begin(run) if again == FIRST else None
+
+    def go_on(self, state: checkpoint.State) -> None:
+        """Go on behind what was read when this state was written."""
+        head_bytes = self._bytes + len(self._rest)
+        vars(self).update(checkpoint.unpack(state.known))
+        self.assembler.go_on(state.rows)
+        self._rest = skip(self.feeds[0], state.at, head=self._rest, head_bytes=head_bytes)
+
+    def _mark(self) -> checkpoint.Mark | None:
+        """Return a mark behind the block that was read, if it is time for one."""
+        marks = self._marks
+        if marks is None or self._bytes // CHECKPOINT_BYTES == marks.state.at // CHECKPOINT_BYTES:
+            return None
+        known = checkpoint.pack({name: vars(self)[name] for name in KNOWN})
+        self._marks = replace(marks, state=replace(marks.state, at=self._bytes, known=known))
+        return self._marks
+
+    def batches(self, *, sorting: Sorting | None = None) -> Generator[Any]:
+        """Yield the batches of requests, to the end of the file; the next are decoded meanwhile.
+
+        Among them are marks, where a killed import can be gone on with.
+        """
+        with closing(ahead(self._decoded(), most=BLOCKS_AHEAD)) as decoded:
+            try:
+                yield from self.assembler.batches(decoded, sorting=sorting)
+            except UnorderedError:
+                raise
+            except InputError as problem:
+                raise InputError(f"{self.name}: {problem}", hint=problem.hint) from problem
+
+    def _decoded(self) -> Generator[Columns | checkpoint.Mark]:
+        for at, feed in enumerate(self.feeds):
+            if len(self.feeds) > 1:
+                self.lines.source = f" [{feed.path.name}]"
+            if at:
+                self.lines.lines, self._rest, self._before = 0, b"", b""
+            yield from self._of_feed(feed)
+
+    def _of_feed(self, feed: Feed) -> Generator[Columns | checkpoint.Mark]:
+        """Decode one file."""
+        form, times = self.format, list[int]()
+        whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
+        for block in blocks_of(feed.fd, self._rest, whole=whole):
+            if isinstance(form, TextFormat):
+                columns = self._text_of(block, form)
+            else:
+                columns = self._records_of(block, form)
+            self._on_bytes(*progress_of(self.feeds))
+            if columns is not None and self.bounds is not None:
+                columns = self._without(columns, self.bounds)
+            if columns is not None:
+                columns = self._of_one_clock(columns)
+                self.outliers.see(columns)
+                if columns.rows:
+                    if len(self.feeds) > 1 and "time" in columns.numbers:
+                        moments = self.assembler.times_of(columns)
+                        times += [int(moments.min()), int(moments.max())]
+                    yield replace(columns, block=None)
+            if mark := self._mark():
+                yield mark
+        if times:
+            self.pieces.append(Piece(feed.path.name, min(times), max(times)))
+
+    def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
+        """Decode lines, of which the last of the file may have no newline."""
+        first, byte, lines = self.lines.lines + 1, self._bytes, self.lines
+        self._bytes += len(block)
+        end = len(block) if block[-1] == NEWLINE else bytes(block).rfind(b"\n") + 1
+        before, self._before = self._before + bytes(block[:end][-TAIL_BYTES:]), b""
+        line = bytes(block[end:])
+        why_not = "shorter than those before it" if line and is_cut(line, before, form=form) else ""
+        text: bytes | memoryview = block[:end]
+        if line and not why_not:
+            text = bytes(block) + b"\n"
+        columns = form.decode(text, lines) if len(text) else None
+        if len(text) and lines.wrong:
+            self.damage.see(text, lines.wrong, line=first, byte=byte)
+        if why_not:
+            lines.lines += 1
+            lines.add(lines.lines, line.decode("utf-8", "replace"))
+        elif len(text) and lines.wrong[-1:] == [lines.lines - first]:
+            why_not = "wrong"
+        if line.strip():
+            self.last_line = last_line(lines.lines, line, why_not=why_not)
+        else:
+            self._before = before[-TAIL_BYTES:]
+        return columns
+
+    def _of_one_clock(self, columns: Columns) -> Columns:
+        """Look where the clock starts again; where that is known, let the times go on."""
+        first, self._rows = self._rows, self._rows + columns.rows
+        if self.shifts is None:
+            self.restarts.see(columns, row=first)
+        else:
+            times = self.shifts.shifted(columns.numbers["time"], row=first)
+            columns = replace(columns, numbers={**columns.numbers, "time": times})
+        self.disorder.see(columns)
+        return columns
+
+    def _records_of(self, block: memoryview, form: RecordFormat) -> Columns | None:
+        """Decode whole records; a cut one at the end and impossible ones are wrong lines."""
+        self._bytes += len(block)
+        if cut := len(block) % form.record_bytes:
+            self.lines.add(0, f"{cut} bytes at the end are no whole record")
+        if len(block) == cut:
+            return None
+        columns = form.decode(block[: len(block) - cut])
+        columns = replace(columns, block=Block(self._records))
+        self._records += columns.rows
+        return self._without(columns, self._possible)
+
+    def _without(self, columns: Columns, bounds: Bounds) -> Columns:
+        """Return the columns without the rows beyond the bounds, which are counted and shown."""
+        rows = bounds.outside(columns)
+        if not len(rows) or columns.block is None:
+            return columns
+        self.beyond += len(rows)
+        shown = rows[:KEPT_EXAMPLES].tolist()
+        for row, (number, text) in zip(shown, columns.block.examples(shown), strict=True):
+            reason = "" if number else f": {bounds.reason(columns, row)}"
+            self.lines.add(number, f"{text}{reason}")
+        self.lines.bad += len(rows) - len(shown)
+        return columns.without(rows)
+
+
+def _possible(units: Units) -> Bounds:
+    """Return the numbers that records can have: 64 bits of ns and bytes with what follows."""
+    factors = {
+        "time": TIME_NS[units.time],
+        "offset": units.factor("offset"),
+        "length": units.factor("length"),
+        "response": 2 * TIME_NS[units.response or "ns"],
+    }
+    return Bounds({name: (0, LARGEST_SUM // factor) for name, factor in factors.items()})
+
+
+def _reject_words(form: Format, options: ImportOptions, *, name: str) -> None:
+    """Raise UsageError for words of operations of a format that has none."""
+    if options.operations and not (isinstance(form, TextFormat) and "op" in form.columns):
+        message = f"{name}: --op: {form.name} has no words of operations"
+        raise UsageError(message, hint="leave --op out")
