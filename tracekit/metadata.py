@@ -389,6 +389,7 @@ ADVICE = {
     "lone_times": "take these lines out if their times are wrong: they stretch the trace",
     "rounded_places": "check the unit of places",
     "given_layout": "classify again without --layout for the trace's own",
+    "mounted_names": "freeze it first (fsfreeze), or unmount it, and classify again",
     "open_layout": "make one that has it, by tracekit layout, and classify with --layout",
     "contradicted_roles": "check that the layout belongs to this trace, and is of that time",
     "guessed_roles": "check them; set roles with tracekit classify --role NAME=ROLE or --layout",

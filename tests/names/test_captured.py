@@ -1,6 +1,7 @@
 """Names of captured requests, against what the application itself says that it wrote where."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from tracekit.stack.devices import Node, Stack
 from tracekit.stack.file_map import join_walks, table_of
 from tracekit.stack.file_walk import FileSystem, walk
 from tracekit.stack.mounts import read_mounts
+from tracekit.stack.offline_map import is_mounted
 from tracekit.store import write_table
 
 pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
@@ -148,25 +150,26 @@ def test_an_image_has_the_names_that_the_mounted_file_system_has(
     for number in range(20):
         (folder / "some where" / f"file {number}").write_bytes(bytes(4096 * (number + 1)))
     run("sync", "-f", str(folder))
-    for tool in ("debugfs", "xfs_db"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"needs {tool}")
+    if absent := [tool for tool in ("debugfs", "xfs_db") if shutil.which(tool) is None]:
+        pytest.skip(f"needs {absent[0]}")
     trace = mapped(device, folder, tmp_path)
     before = places_in(trace)
     # WHEN the device is read by the file system's own tool, with nothing left in its log
     run("fsfreeze", "--freeze", str(folder))
     try:
-        trace.classify(names=device)
+        found = [trace.classify(names=one) for one in (tmp_path / "disk.img", device)]
     finally:
         run("fsfreeze", "--unfreeze", str(folder))
-    after = places_in(trace)
     # THEN it has the same files in the same places
-    assert before == after
-    assert len({row[0] for row in after}) == 20
+    assert before == places_in(trace)
+    assert len({row[0] for row in before}) == 20
+    # AND it is reported that more may be in memory, of the device and of its image
+    assert [any("is mounted" in str(said) for said in one.warnings) for one in found] == [True] * 2
     # AND the image of another disk is refused
     other = tmp_path / "other"
-    with other.open("wb") as file:
-        file.truncate(SIZE_BYTES)
+    other.touch()
+    os.truncate(other, SIZE_BYTES)
+    assert not is_mounted(other)
     refused(
         invoke("classify", trace.folder.path, "--names", other),
         "holds no file system",

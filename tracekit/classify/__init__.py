@@ -23,6 +23,7 @@ from tracekit.metadata import Inference, Region, TraceInfo, TraceWarning, warnin
 from tracekit.model.database_logs import load_rules, with_logs
 from tracekit.model.file_extents import given_map
 from tracekit.stack.file_map import read_map
+from tracekit.stack.offline_map import is_mounted
 from tracekit.store import TraceFolder, write_table
 from tracekit.tables import FILE_MAP, ROLES
 
@@ -83,16 +84,14 @@ def classify(
         temperatures = hotness.write_blocks(blocks, counts, devices=devices, rule=options.rule)
     hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
     given = {"layout_from": str(options.layout_file)} if options.layout_file else {}
+    warnings = classify_warnings(guess, roles, counts=counts, devices=devices, given=given)
     changes = {
         "layout": guess.entries,
         **_own_layout(folder, options),
         "classification": {"rule": ROLE_RULE, **given, **_counts(roles)},
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_notes(folder.info.inferences, guess.inferences),
-        "warnings": replace_notes(
-            folder.info.warnings,
-            classify_warnings(guess, roles, counts=counts, devices=devices, given=given),
-        ),
+        "warnings": replace_notes(folder.info.warnings, [*warnings, *_on_names(options)]),
     }
     _name_logs(folder, options)
     folder.save_info(**changes)
@@ -216,6 +215,13 @@ def classify_warnings(
         ("impossible_requests", impossible, f"{places}: {impossible:,}"),
     ]
     return warnings_of(found, stage=regions.FOUND_BY)
+
+
+def _on_names(options: ClassifyOptions) -> list[TraceWarning]:
+    file = options.names_file
+    is_old = file is not None and is_mounted(file)
+    text = f"{file} is mounted: names and places that are not yet written are missing or old"
+    return warnings_of([("mounted_names", is_old, text)], stage=regions.FOUND_BY)
 
 
 Note = TypeVar("Note", Inference, TraceWarning)

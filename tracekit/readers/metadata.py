@@ -162,9 +162,8 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
         evidence = "times are relative, as blkparse -d writes them: the capture's start is taken"
         guess = ("wall clock of the first event", stats.wall_ns, evidence)
         inferences += metadata.inferences_of([guess])
-    kind = f"blktrace v{stats.version}{', byte-swapped' if stats.swapped_files else ''}"
     return TraceInfo(
-        source=metadata.Source(format=kind, kernel=layout.kernel, files=facts.files),
+        source=_source(facts, layout),
         clock=metadata.Clock(
             base_ns=stats.base_ns,
             wall_ns=stats.wall_ns if stats.has_wall else None,
@@ -192,6 +191,12 @@ def trace_info(facts: Facts, layout: Layout) -> TraceInfo:
             ]
         ),
     )
+
+
+def _source(facts: Facts, layout: Layout) -> metadata.Source:
+    swapped = ", byte-swapped" if facts.stats.swapped_files else ""
+    kind = f"blktrace v{facts.stats.version}{swapped}"
+    return metadata.Source(format=kind, kernel=layout.kernel, files=facts.files)
 
 
 def _completeness(facts: Facts) -> metadata.Completeness:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 from tracekit.errors import InputError
 from tracekit.helper_programs import find_helper, run_helper
 from tracekit.metadata import Region
+from tracekit.stack.mounts import read_mounts
 from tracekit.stack.signatures import read_signature
 from tracekit.units import SECTOR_BYTES
 
@@ -75,6 +79,21 @@ def read_image(image: Path, regions: Sequence[Region]) -> list[tuple[str, int, i
         for part in _parts(list(paths))
         for inode, (place, first, sectors) in reader.runs(image, part)
     ]
+
+
+def is_mounted(image: Path) -> bool:
+    """Whether a device, or a loop device of an image, is mounted: it may lack what is new."""
+    info = image.stat()
+    numbers = {f"{os.major(info.st_rdev)},{os.minor(info.st_rdev)}"}
+    if not stat.S_ISBLK(info.st_mode):
+        numbers = set()
+        for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+            with suppress(OSError):
+                if Path(backing.read_text().strip()).samefile(image):
+                    disk = backing.parents[1]
+                    devices = (disk / "dev", *disk.glob("loop*/dev"))
+                    numbers |= {one.read_text().strip().replace(":", ",") for one in devices}
+    return any(one.device in numbers for one in read_mounts())
 
 
 def _paths(image: Path, reader: Reader, mount: str) -> dict[int, str]:
