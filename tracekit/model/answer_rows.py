@@ -39,9 +39,7 @@ def answer_rows(
     is_by_role = parts and advice.units is None
     rows = [*_gain(advice, parts)] if is_by_role else [("answer", lead)]
     if advice.base.sentence is not None:
-        rows.append(
-            ("base device", advice.base.sentence.removeprefix("The base device is ").rstrip("."))
-        )
+        rows.append(("base device", advice.base.sentence.removeprefix("The base device is ")))
     rows += [("caution", doubt) for doubt in doubts]
     if advice.predictions is not None and is_by_role:
         rows += _felt(advice.predictions)

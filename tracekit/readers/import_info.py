@@ -156,11 +156,6 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     doubts = [*contradictions(read, options), *judgement_of(read, options).doubts()]
     doubts = list(dict.fromkeys(doubts))
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
-    assumed = [text for name, text in read.given.items() if name in read.lacks]
-    assumed += [read.format.assumes] if read.format.assumes else []
-    unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
-    if "page size" in read.unknown:
-        unknown += f"; tables have a block of {SIZE_BYTES['pages']:,} bytes for a page"
     is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.pairs.ticks
     coarse = f"times are whole seconds: {made.rows:,} requests share {made.pairs.ticks:,}"
     where = "" if read.pieces else read.damage.in_words(bad)
@@ -175,12 +170,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ),
         ("long_gaps", gaps, "; ".join(gaps[:KEPT_EXAMPLES])),
         ("coarse_times", is_coarse, coarse),
-        ("unknown_values", read.unknown, unknown),
-        (
-            "assumed_values",
-            assumed,
-            f"assumed, as the format does not say it: {', '.join(assumed)}",
-        ),
+        *_unknown(read),
         ("salvaged", passed_over, "; ".join(passed_over)),
         *made.present.doubts(),
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out{where}"),
@@ -192,6 +182,17 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ("rounded_places", made.rounded, rounded),
     ]
     return metadata.warnings_of(found)
+
+
+def _unknown(read: Reading) -> list[tuple[str, object, str]]:
+    """Return what the format does not say, and what is assumed in its place."""
+    unknown = f"the format, {read.format.name}, does not say {', '.join(read.unknown)}"
+    if "page size" in read.unknown:
+        unknown += f"; tables have a block of {SIZE_BYTES['pages']:,} bytes for a page"
+    assumed = [text for name, text in read.given.items() if name in read.lacks]
+    assumed += [read.format.assumes] if read.format.assumes else []
+    said = f"assumed, as the format does not say it: {', '.join(assumed)}"
+    return [("unknown_values", read.unknown, unknown), ("assumed_values", assumed, said)]
 
 
 def _order(pieces: Sequence[Piece]) -> list[tuple[str, str, str]]:
