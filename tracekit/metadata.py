@@ -352,14 +352,15 @@ STAGE = "parse"
 
 ADVICE = {
     "ended_early": "take counts for those of a part of the time",
-    "absent_files": "give these, too: what is in them is missing; nothing if the CPUs were offline",
+    "absent_files": "give these, too: what is in them is missing; a CPU that was offline has none",
     "absent_cpus": "nothing if these CPUs were idle; else give the text of all CPUs: the buffer of"
     " one (per_cpu/cpuN) has the events of that one only",
     "open_requests": "latencies are those of the rest: give the whole text, of all CPUs and steps",
     "long_gaps": "check that no file or part is missing: rates and idle times can be wrong",
     "unread_files": "give these, too, or their folder: their events are missing",
     "lost_records": "capture again with larger buffers: latencies and totals can be wrong",
-    "absent_actions": "of what lies between them nothing is known: give all actions, without -a",
+    "absent_actions": "of what lies between them nothing is known: trace all actions (block:*,"
+    " blktrace without -a)",
     "left_out_records": "give blkparse's whole text with its summary: in a part lost records"
     " cannot be seen",
     "no_sequence_numbers": "the source cannot tell lost records; trust the tracer's own loss count",
@@ -379,6 +380,7 @@ ADVICE = {
     "no_completions": "latency cannot be analysed: capture all actions, or import response times",
     "no_process_names": "capture with tracekit, which saves the names, or give --layout",
     "bad_lines": "trace.json shows the first of them; the rest was imported",
+    "long_preamble": "if they are of another format, import both parts by themselves",
     "cut_start": "import the file before this one with it, or copy the file again",
     "open_end": "nothing if only the newline is missing; else copy the file again",
     "doubtful_units": "import again with the right --unit: sizes, places or rates can be wrong",

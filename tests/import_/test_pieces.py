@@ -123,3 +123,26 @@ def test_the_command_says_how_many_files(tmp_path: Path) -> None:
     files, _ = written(tmp_path, ["t.1", "t.2"])
     shown = succeed("import", *files, "-o", tmp_path / "made").stdout
     assert "(spc, 2 files)\n" in shown
+
+
+def test_a_damaged_file_stays_at_its_place(read: Importer, tmp_path: Path) -> None:
+    # GIVEN three packed files of which the second lacks its last bytes, but no line
+    files, lines = written(tmp_path, [f"t.csv.{number}.gz" for number in (1, 2, 3)])
+    files[1].write_bytes(files[1].read_bytes()[:-6])
+    # WHEN what is damaged is passed over THEN the files are in the order of their numbers
+    made = read(files, salvages=True)
+    assert traces.rows(made) == read.rows("".join(lines))
+    assert "t.csv.2.gz" in traces.warnings(made)["salvaged"]
+
+
+def test_whole_seconds_have_no_gaps(read: Importer) -> None:
+    lines = [f"{1538323200 + number // 400},{number * 8},8,0,1063\n" for number in range(2000)]
+    assert "long_gaps" not in traces.warnings(read("".join(lines), form="tencent"))
+
+
+@pytest.mark.parametrize("many", [50, 1000])
+def test_a_long_preamble_may_be_another_trace(read: Importer, many: int) -> None:
+    # GIVEN lines of a log before the requests, THEN many of them are a warning
+    log = [f"host kernel: audit: type=1400 pid={number} comm=cron\n" for number in range(many)]
+    said = traces.warnings(read("".join([*log, *lines_of(1000)])))
+    assert ("1,000 lines stand before" in said.get("long_preamble", "")) == (many == 1000)

@@ -120,3 +120,12 @@ def test_shards_one_behind_the_other_and_without_a_header(read: Importer) -> Non
 def test_more_than_one_block_of_lines(read: Importer) -> None:
     text = made(TECTONIC_HEADER, ",", rows=30_000, seed=3)
     check(read(text), text, ",")
+
+
+def test_blocks_that_are_read_whole_are_no_sequence(read: Importer) -> None:
+    # GIVEN reads of 128 KiB, each of another block: 512 times as much is the distance of the places
+    lines = [f"{number} 0 131072 {9e8 + number:.1f} 1 1 1 1" for number in range(2000)]
+    folder = read("\n".join([f"# {BALEEN['2019']}", *lines]))
+    # THEN they are bytes, without a doubt
+    assert {row["length_bytes"] for row in requests(folder).to_pylist()} == {131072}
+    assert "doubtful_units" not in traces.warnings(folder)

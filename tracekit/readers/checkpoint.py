@@ -145,7 +145,7 @@ def found(output: Path, files: Sequence[Path], *, options: ImportOptions) -> Sta
     if not left or (options.overwrite and not options.resumes):
         if options.resumes:
             message = f"{output}: --resume: no import was killed that left something to go on with"
-            hint = "leave --resume out: only requests are kept, not events, and none to be sorted"
+            hint = "leave --resume out: of one file requests in order are kept, no events"
             raise UsageError(message, hint=hint)
         return None
     anew = "begin anew: --force"

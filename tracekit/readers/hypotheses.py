@@ -178,6 +178,8 @@ class Seen:
     """The first time, in the file's unit; None where there are none."""
     span: float
     """From the first time to the last."""
+    has_places: bool = True
+    """Whether the file has them; else they are assumed, and say nothing."""
 
 
 @dataclass(frozen=True)
@@ -302,7 +304,7 @@ def judged(seen: Seen) -> Judgement:
     ]
     found = [
         scored(seen, replace(units, time=time, offset=offset, length=length), exchanged=exchanged)
-        for exchanged in (False, True)
+        for exchanged in (False, True)[: 1 + seen.has_places]
         for time, offset, length in product(times, *sizes)
     ]
     taken = next(one for one in found if one.units == units and not one.is_exchanged)
@@ -314,11 +316,14 @@ def scored(seen: Seen, units: Units, *, exchanged: bool = False) -> Hypothesis:
     """Return what speaks against these units, perhaps with places and lengths exchanged."""
     columns = seen.places, seen.lengths
     places, lengths = reversed(columns) if exchanged else columns
-    findings = [
+    of_places = [
         *_of_places(seen, places, lengths, unit=units.offset),
-        *_of_lengths(seen, lengths, units, places=places),
         *_of_pairs(seen, units, exchanged=exchanged),
         *_of_columns(seen, places, lengths),
+    ]
+    findings = [
+        *(of_places if seen.has_places else []),
+        *_of_lengths(seen, lengths, units, places=places),
         *_of_times(seen, units, usual_bytes=lengths.usual * units.factor("length")),
         *_of_sayings(seen, units, exchanged=exchanged),
     ]
@@ -397,7 +402,7 @@ def _of_lengths(seen: Seen, column: Column, units: Units, *, places: Column) -> 
         share = LENGTHS_SHARE if places.power >= column.power else 1.0
         yield Finding(share * _of_alignment(column, units.length) * _weight(seen), text)
     step = (1 << places.power) * units.factor("offset")
-    if units.length == "bytes" and step >= MOST_STEPS * usual > 0:
+    if seen.has_places and units.length == "bytes" and step >= MOST_STEPS * usual > 0:
         text = f"half of the requests have {usual:,} bytes or less, at multiples of {step:,}"
         yield Finding(DOUBTED * min(1.0, places.different / FEW), text)
 

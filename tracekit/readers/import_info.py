@@ -19,7 +19,7 @@ from tracekit.readers.hypotheses import (
     Seen,
     judged,
 )
-from tracekit.readers.metadata import line_counts
+from tracekit.readers.metadata import line_counts, long_preamble
 from tracekit.readers.pieces import Piece, by_name, gaps_in_words, missing_numbers
 from tracekit.readers.reading import Reading
 from tracekit.readers.sniffer import likely_columns
@@ -44,7 +44,10 @@ def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
         tick_ns = TIME_NS[read.units.time]
         first = seen.extremes["time"][0] / (tick_ns if read.is_scaled else 1)
         span = (made.pairs.latest_ns - made.first_ns) / tick_ns
-    read.judgement = judged(Seen(read.units, given, places, lengths, made.pairs, first, span))
+    has_places = not read.format.assumes
+    read.judgement = judged(
+        Seen(read.units, given, places, lengths, made.pairs, first, span, has_places)
+    )
     return read.judgement
 
 
@@ -161,7 +164,8 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     where = "" if read.pieces else read.damage.in_words(bad)
     absent = missing_numbers([feed.path for feed in read.feeds])
     passed_over = [text for feed in read.feeds for text in feed.passed_over()]
-    gaps = gaps_in_words(made.gaps, read.pieces, first_ns=made.first_ns)
+    tick_ns = 1 if read.is_scaled else TIME_NS[read.units.time]
+    gaps = gaps_in_words(made.gaps, read.pieces, first_ns=made.first_ns, tick_ns=tick_ns)
     found = [
         (
             "absent_files",
@@ -173,6 +177,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         *_unknown(read),
         ("salvaged", passed_over, "; ".join(passed_over)),
         *made.present.doubts(),
+        long_preamble(read.preamble, made.rows, what="stand before the first request"),
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out{where}"),
         ("open_end", read.last_line, read.last_line),
         ("doubtful_units", doubts, "; ".join(doubts)),

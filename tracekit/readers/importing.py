@@ -145,7 +145,7 @@ def _in_order(run: Import, head: bytes) -> Import:
         message = f"{len(named)} files: records and pipes are imported one by one"
         raise UsageError(message, hint="import each file by itself")
     form = replace(form, units=form.units.overridden(run.options.units))
-    return replace(run, files=by_time(named, form))
+    return replace(run, files=by_time(named, form, salvages=run.options.salvages))
 
 
 def _import_text(

@@ -244,6 +244,18 @@ def _partitions(
     return entries, inferences
 
 
+MOST_PREAMBLE = 0.1
+"""Of the records; a header, a licence or a summary has fewer lines."""
+FEWEST_PREAMBLE = 100
+
+
+def long_preamble(count: int, records: int, *, what: str) -> tuple[str, bool, str]:
+    """Return whether so many lines that were passed over may be a trace of another format."""
+    is_long = count > max(FEWEST_PREAMBLE, MOST_PREAMBLE * records)
+    said = f"{count:,} lines {what} and were passed over, beside {records:,} records"
+    return "long_preamble", is_long, said
+
+
 def line_counts(passed: int, bad: int, *, examples: Sequence[Example]) -> dict[str, Any]:
     """Return what trace.json says of a text's lines; examples are a line's number and text."""
     shown = [{"line": number, "text": text} for number, text in examples]
@@ -480,8 +492,10 @@ def text_info(
     # The layout of a capture counts the same losses.
     info.loss.dropped = max(info.loss.dropped, stats.told_lost)
     info.inferences += drivers.inferences(stats, block, kind=kind) + not_in_text(name, stats)
-    lost = f"the text itself says that {stats.told_lost:,} events were lost"
+    lost = f"it says itself that {stats.told_lost:,} events were lost"
+    others = stats.passed_lines if name == "blkparse" else 0
     found = [
+        long_preamble(others, stats.records, what="are no events"),
         ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
         ("lost_records", stats.told_lost, lost),
         *drivers.doubts(stats, block, kind=kind),

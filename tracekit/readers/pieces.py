@@ -20,11 +20,14 @@ NUMBER = re.compile(r"(\d+)")
 COMPRESSED = re.compile(r"\.(gz|xz|zst|bz2)$")
 MOST_GAPS = 64
 EDGE_BYTES = 1 << 16
+EMPTY_BYTES = 64
+"""Of a compressed file without a text."""
 LONGEST_NUMBER = 7
 """Digits: a date or a time of day has more or stands beside others."""
 LONG_SHARE = 0.1
 """Of the trace: without a request for so long is a gap."""
 FEWEST_GAPS = 100
+FEWEST_TICKS = 10
 BOUNDARY_RATIO = 2
 """Between two files so many times the longest within one is a gap."""
 
@@ -87,7 +90,7 @@ def missing_numbers(files: Sequence[Path]) -> list[str]:
     return ["".join([*rows[0][:at], f"{number:0{width}}", *rows[0][at + 1 :]]) for number in lost]
 
 
-def by_time(files: Sequence[Path], form: TextFormat) -> list[Path]:
+def by_time(files: Sequence[Path], form: TextFormat, *, salvages: bool) -> list[Path]:
     """Return the files, which are in the order of their names, in that of their times.
 
     Of logrotate's files the last number is the oldest. Where files overlap in times that count from
@@ -96,22 +99,24 @@ def by_time(files: Sequence[Path], form: TextFormat) -> list[Path]:
     """
     if "time" not in form.columns:
         return list(files)
-    firsts = [_edge(file, form, is_last=False) for file in files]
+    firsts = [_edge(file, form, is_last=False, salvages=salvages) for file in files]
     empty = [file for file, time in zip(files, firsts, strict=True) if time is None]
+    if salvages and any(file.stat().st_size > EMPTY_BYTES for file in empty):
+        return list(files)  # its text cannot be read to that edge
     named = [file for file in files if file not in empty]
     times = [time for time in firsts if time is not None]
     order = np.argsort(times, kind="stable").tolist()
     if order == sorted(order):
         return [*named, *empty]
     found = [named[at] for at in order]
-    ends = [_edge(file, form, is_last=True) or 0 for file in found[:-1]]
+    ends = [_edge(file, form, is_last=True, salvages=salvages) or 0 for file in found[:-1]]
     is_apart = all(end <= times[at] for end, at in zip(ends, order[1:], strict=True))
     return [*(found if is_apart or form.units.is_wall else named), *empty]
 
 
-def _edge(file: Path, form: TextFormat, *, is_last: bool) -> int | None:
+def _edge(file: Path, form: TextFormat, *, is_last: bool, salvages: bool) -> int | None:
     """Return the first or the last time of a file, as it stands in it; None of an empty file."""
-    with open_feeds([file]) as (feed,):
+    with open_feeds([file], salvages=salvages) as (feed,):
         if is_last and feed.is_direct and feed.total_bytes:
             os.lseek(feed.fd, max(feed.total_bytes - EDGE_BYTES, 0), os.SEEK_SET)
         text = b""
@@ -127,10 +132,11 @@ def _edge(file: Path, form: TextFormat, *, is_last: bool) -> int | None:
     return int(columns.numbers["time"][-1 if is_last else 0])
 
 
-def gaps_in_words(gaps: Gaps, pieces: Sequence[Piece], *, first_ns: int) -> list[str]:
+def gaps_in_words(gaps: Gaps, pieces: Sequence[Piece], *, first_ns: int, tick_ns: int) -> list[str]:
     """Return in words where there is no request for long: a tenth of the trace, or between files.
 
-    Between two files it is long where it is longer than all within them.
+    Between two files it is long where it is longer than all within them. Of times that are read in
+    ticks a gap is some of them.
     """
     span_ns = (gaps.latest_ns or first_ns) - first_ns
     if gaps.count < FEWEST_GAPS or span_ns <= 0:
@@ -139,9 +145,8 @@ def gaps_in_words(gaps: Gaps, pieces: Sequence[Piece], *, first_ns: int) -> list
     inner = max((length for length, start in gaps.longest if start not in ends), default=0)
     found = []
     for length, start in sorted(gaps.longest, key=lambda gap: gap[1]):
-        if length < LONG_SHARE * span_ns and not (
-            start in ends and length > BOUNDARY_RATIO * inner
-        ):
+        is_long = length >= LONG_SHARE * span_ns and length >= FEWEST_TICKS * tick_ns
+        if not is_long and not (start in ends and length > BOUNDARY_RATIO * inner):
             continue
         where = f", between {' and '.join(ends[start])}" if start in ends else ""
         from_s = (start - first_ns) / 1e9
