@@ -12,7 +12,7 @@ from tests.import_ import octf
 from tests.import_.examples import TEXTS, vscsi
 from tests.import_.importer import Importer
 from tests.parsed import COMPRESSORS, Row
-from tracekit.errors import InputError
+from tracekit.errors import InputError, UsageError
 from tracekit.readers.importing import import_trace
 
 BY_COMMAS = ("msr", "spc", "alibaba", "tencent", "systor")
@@ -229,3 +229,14 @@ def test_a_file_that_is_still_written(tmp_path: Path, name: str) -> None:
         import_trace(path, tmp_path / "out", on_bytes=grow)
     assert f"head -c {len(data)} FILE" in rejected.value.hint
     assert not (tmp_path / "out").exists()
+
+
+def test_vscsistats_text_is_known_by_its_columns(read: Importer) -> None:
+    # GIVEN the text without its title and without the #, whose lines could be those of SPC
+    text, expected = TEXTS["vscsi-text"]
+    header, *lines = text.splitlines(keepends=True)[1:]
+    read.gives("".join([header.lstrip("#"), *lines]), "vscsi-text", expected)
+
+
+def test_an_untold_unit_names_the_file(read: Importer) -> None:
+    read.rejects("time,op,size,lbn\n5,read,512,8\n", "/x: its header names", error=UsageError)

@@ -69,8 +69,8 @@ VSCSI_TEXT = _text(
     "us sectors bytes",
     required="(?!)",  # without its header its lines may be SPC's
 )
-VSCSI_HEADER = b"vscsi cmd trace"
-"""What vscsiStats writes before the lines, perhaps behind a #."""
+VSCSI_HEADERS = (b"vscsi cmd trace", b"serial number,io data length")
+"""What vscsiStats writes before the lines, perhaps behind a #: a title, the columns."""
 VSCSI_LINE = 80
 
 ARC = _text(
@@ -296,14 +296,14 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     try:
         found = _choose(whole, name, given=options.form, words=words)
     except InputError:
-        headed = text.header_format(head, units=options.units)
+        headed = text.header_format(head, units=options.units, name=name)
         if headed is None:
             return _choose_of_most(head, name, options, words)
         return headed.with_words(words)
     if found.name == SPC.name:
         _reject_commas(whole, name, options)
     if options.form is None and isinstance(found, TextFormat) and text.contradicts(head, found):
-        headed = text.header_format(head, units=options.units)
+        headed = text.header_format(head, units=options.units, name=name)
     if options.form is None and headed is None and isinstance(found, TextFormat):
         _reject_names(head, found, name)
     return found if headed is None else headed.with_words(words)
@@ -311,7 +311,7 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
 
 def _described(head: bytes, form: str | None, *, name: str) -> Format | None:
     """Return the format of this name, or of any, that a header describes or names."""
-    has_vscsi = VSCSI_HEADER in head[:VSCSI_LINE].lower()
+    has_vscsi = any(header in head[:VSCSI_LINE].lower() for header in VSCSI_HEADERS)
     found = (
         lcs_format(head, name=name),
         dtrace_iosnoop(head),

@@ -80,7 +80,8 @@ def read_actions(data: bytes, name: str) -> Actions:
             _take(action, found)
         except struct.error as error:
             hint = "copy the file again, or make it again: rbd-replay-prep"
-            raise InputError(f"{name}: byte {at:,}: {error}", hint=hint) from None
+            message = f"{name}: byte {at:,}: no action begins here, or it is cut"
+            raise InputError(message, hint=hint) from error
         at += ENTRY.size + len(action)
     return found
 
@@ -90,7 +91,7 @@ def _action(data: bytes, at: int) -> bytes:
     version, oldest, size = ENTRY.unpack_from(data, at)
     action = data[at + ENTRY.size : at + ENTRY.size + size]
     if oldest > 1 or not version or len(action) < size:
-        raise struct.error("no action begins here, or it is cut")
+        raise struct.error
     return action
 
 

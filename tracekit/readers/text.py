@@ -546,11 +546,11 @@ DELIMITERS = ",;\t| "
 TIMES = ("time", "response")
 
 
-def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
+def header_format(head: bytes, *, units: Iterable[str], name: str) -> TextFormat | None:
     """Return the format that the header names, or None if the first line is not a header.
 
-    `units` are the user's. Raise UsageError when nobody says the unit of the times: it cannot be
-    concluded of the numbers.
+    `units` are the user's, `name` is the file's. Raise UsageError when nobody says the unit of the
+    times: it cannot be concluded of the numbers.
     """
     first, delimiter, columns, units_named = _header(head)
     if not set(NEEDED) <= set(columns):
@@ -563,7 +563,7 @@ def header_format(head: bytes, *, units: Iterable[str]) -> TextFormat | None:
     said = {one.partition("=")[0] for one in given}
     unsaid = [what for what in TIMES if what in columns and what not in said]
     if unsaid:
-        shown = f"its header names the columns, but not the unit of {' and '.join(unsaid)}"
+        shown = f"{name}: its header names the columns, but not the unit of {' and '.join(unsaid)}"
         hint = f"give --unit {unsaid[0]}=UNIT, one of {', '.join(TIME_NS)}"
         raise UsageError(f"{shown}: {first}", hint=hint)
     form = user_format(",".join(columns), delimiter, units=given)
