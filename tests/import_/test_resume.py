@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,11 @@ main()
 NEVER = 1 << 30
 
 
-def text() -> bytes:
+def text(count: int = LINES, *, seed: int = 11) -> bytes:
     """Return requests of a few volumes, somewhat out of order, with wrong lines and outliers."""
-    pick = random.Random(11)  # noqa: S311 - test data
+    pick = random.Random(seed)  # noqa: S311 - test data
     lines, now = list[str](), 128166372003061629
-    for number in range(LINES):
+    for number in range(count):
         now += pick.randrange(20_000)
         host, volume = pick.choice(("usr", "hm", f"new{number // 4500}")), pick.randrange(3)
         place, late = pick.randrange(1 << 22) * 512, pick.choice((0, 0, 0, 30_000))
@@ -65,18 +66,39 @@ def records() -> bytes:
     return made.tobytes()
 
 
-CONTENTS = {"text": text(), "gzip": gzip.compress(text()), "records": records()}
+def pieces(content: bytes) -> list[bytes]:
+    """Return a text cut at lines, plain and packed, with an empty one, and an end within a line."""
+    lines = content.splitlines(keepends=True)
+    cuts = (0, 5_000, 12_000, 12_000, len(lines))
+    first, *others = (b"".join(lines[at:end]) for at, end in pairwise(cuts))
+    return [gzip.compress(first), *others[:-1], others[-1][:-9]]
 
 
-def command(last: int, source: Path, output: Path, *more: str) -> int:
+CONTENTS: dict[str, list[bytes]] = {
+    "text": [text()],
+    "gzip": [gzip.compress(text())],
+    "records": [records()],
+    "pieces": pieces(text()),
+    "sequence": [text(LINES // 2), gzip.compress(text(LINES // 2, seed=5))],
+}
+
+
+def command(last: int, sources: list[Path], output: Path, *more: str) -> int:
     """Import with small blocks in a process that is killed at a mark; return its status."""
     when = "early" if last % 2 else "late"
-    words = [str(last), when, "import", str(source), "-o", str(output), *more]
+    words = [str(last), when, "import", *map(str, sources), "-o", str(output), *more]
     done = subprocess.run(
         [sys.executable, "-c", KILLED, *words], capture_output=True, text=True, check=False
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode
+
+
+def stored(folder: Path, kind: str) -> list[Path]:
+    files = [folder / f"x.{number}" for number in range(len(CONTENTS[kind]))]
+    for file, content in zip(files, CONTENTS[kind], strict=True):
+        file.write_bytes(content)
+    return files
 
 
 def whole(folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -95,14 +117,21 @@ def left(output: Path) -> list[Path]:
 
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_a_killed_import_is_gone_on_with(tmp_path: Path, kind: str) -> None:
-    (source := tmp_path / "x").write_bytes(CONTENTS[kind])
-    assert command(NEVER, source, tmp_path / "whole") == 0
+    sources, join = stored(tmp_path, kind), ["--join", "sequence"] if kind == "sequence" else []
+    assert command(NEVER, sources, tmp_path / "whole", *join) == 0
     # GIVEN an import that is killed at random places, again and again
     output, pick, kills = tmp_path / "made", random.Random(3), 0  # noqa: S311 - test data
-    while command(pick.randrange(2, 6), source, output, *(["--resume"] if left(output) else [])):
+    clocks = set[bool]()
+    resume = list[str]()
+    while command(pick.randrange(2, 6), sources, output, *join, *resume):
         kills += 1
         assert not output.exists()
         assert kills < 100
+        resume = ["--resume"] if left(output) else []
+        for folder in left(output):
+            state = checkpoint.unpack((folder / checkpoint.NAME).read_bytes())
+            clocks.add(state.again.shifts is not None)
+    assert clocks == ({False, True} if join else {False})
     # WHEN the last one comes to its end THEN table and description are those of a whole import
     assert kills >= 3
     (table, info), (wanted, wanted_info) = whole(output), whole(tmp_path / "whole")
@@ -117,8 +146,8 @@ def test_a_killed_import_is_gone_on_with(tmp_path: Path, kind: str) -> None:
 @pytest.fixture
 def killed(tmp_path: Path) -> tuple[Path, Path]:
     """Return a file and the output of an import of it that was killed."""
-    (source := tmp_path / "x").write_bytes(CONTENTS["text"])
-    assert command(4, source, tmp_path / "made") == -signal.SIGKILL
+    (source := tmp_path / "x").write_bytes(CONTENTS["text"][0])
+    assert command(4, [source], tmp_path / "made") == -signal.SIGKILL
     assert len(left(tmp_path / "made")) == 1
     return source, tmp_path / "made"
 
@@ -156,6 +185,19 @@ def test_a_changed_source_is_not_gone_on_with(killed: tuple[Path, Path], change:
     assert left(output)
 
 
+def test_other_files_are_not_gone_on_with(tmp_path: Path) -> None:
+    # GIVEN an import of three files that was killed
+    sources, output = stored(tmp_path, "pieces"), tmp_path / "made"
+    assert command(12, sources, output) == -signal.SIGKILL
+    # WHEN one of them is missing or has changed THEN that is said
+    resumes = ImportOptions(resumes=True)
+    with pytest.raises(InputError, match="was killed with 4 files, not 3"):
+        import_trace(sources[1:], output, options=resumes)
+    sources[1].write_bytes(b"1" + sources[1].read_bytes())
+    with pytest.raises(InputError, match=r"x\.1: it changed since its import was killed"):
+        import_trace(sources, output, options=resumes)
+
+
 class Other:
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return (os.system, ("true",))
@@ -174,7 +216,7 @@ def test_a_trace_to_be_sorted_leaves_no_state(
     # GIVEN a text whose disorder shows only behind some marks
     monkeypatch.setattr(reading, "CHUNK_BYTES", 8192)
     monkeypatch.setattr(reading, "CHECKPOINT_BYTES", 20_000)
-    lines = CONTENTS["text"].decode().splitlines(keepends=True)
+    lines = CONTENTS["text"][0].decode().splitlines(keepends=True)
     mixed = lines[:9_000] + random.Random(1).sample(lines[9_000:], len(lines) - 9_000)  # noqa: S311
     # WHEN it is imported, for which it is read once more and sorted THEN nothing is left of them
     folder = read("".join(mixed), join="overlay")

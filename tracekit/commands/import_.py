@@ -59,7 +59,7 @@ def completed(incomplete: str) -> list[str]:
     max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
     explain="Print how the format and its units were judged, and how other formats fit.",
     salvage="Pass over what is damaged in a text, also in the midst of a compressed one.",
-    resume="Go on with an import of this file to this output that was killed.",
+    resume="Go on with an import of the same files to this output that was killed.",
     force=options.FORCE_TRACE,
 )
 def import_(

@@ -1,8 +1,8 @@
 """What a killed import left: how far it came, and all that it knew there, to be gone on with.
 
-Every CHECKPOINT_BYTES of a text of requests, what was made of it until there is written and synced,
-and then, in one step, a file of the state. Events that are paired and requests that are sorted
-have none: what waits for its partner or its place would be most of it.
+Every CHECKPOINT_BYTES of a text of requests, in one file or several, what was made of it until
+there is written and synced, and then, in one step, a file of the state. Events that are paired and
+requests that are sorted have none: what waits for its partner or its place would be most of it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 from tracekit.errors import InputError, UsageError
 from tracekit.parquet_file import Written
 from tracekit.readers.files import STANDARD_INPUT
+from tracekit.readers.outliers import Bounds
+from tracekit.readers.restarts import Shifts
 from tracekit.readers.units import Import, ImportOptions
 from tracekit.store import unfinished
 from tracekit.version import __version__
@@ -33,14 +35,14 @@ ALLOWED = {
     "numpy._core.numeric": {"_frombuffer"},
     "tracekit._native.readers": {"ColumnReader", "Depths", "Kind"},
     "tracekit.parquet_file": {"Written"},
-    "tracekit.readers.checkpoint": {"Source", "State"},
+    "tracekit.readers.checkpoint": {"Again", "Source", "State"},
     "tracekit.readers.completeness": {"Present"},
     "tracekit.readers.damage": {"Damage"},
     "tracekit.readers.disorder": {"Disorder"},
     "tracekit.readers.hypotheses": {"Pairs"},
-    "tracekit.readers.outliers": {"Outlier", "Outliers", "Sample"},
-    "tracekit.readers.pieces": {"Gaps"},
-    "tracekit.readers.restarts": {"Part", "Restarts"},
+    "tracekit.readers.outliers": {"Bounds", "Outlier", "Outliers", "Sample"},
+    "tracekit.readers.pieces": {"Gaps", "Piece"},
+    "tracekit.readers.restarts": {"Part", "Restarts", "Shifts"},
     "tracekit.readers.text": {"BadLines"},
     "tracekit.readers.units": {"Units"},
 }
@@ -49,11 +51,26 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Source:
-    """The one file of an import: what shows that it is still the same."""
+    """A file of an import: what shows that it is still the same."""
 
     bytes: int
     mtime_ns: int
     head_sha256: str
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is known of a trace that is read once more."""
+
+    is_sorted: bool = False
+    """Its requests are to be put in order first."""
+    bounds: Bounds | None = None
+    """What lies beyond is a wrong line."""
+    shifts: Shifts | None = None
+    """Its clock starts again."""
+
+
+FIRST = Again()
 
 
 @dataclass(frozen=True)
@@ -62,11 +79,13 @@ class State:
 
     version: str
     options: str
-    source: Source
-    at: int
-    """Bytes of the text that are read."""
-    known: bytes
-    """What the reader knows, packed."""
+    sources: tuple[Source, ...]
+    """The files, in the order of their paths."""
+    again: Again
+    at: int = 0
+    """Bytes of the text that are read, of all files."""
+    known: bytes = b""
+    """What the reader knows, packed; nothing at the beginning."""
     rows: bytes = b""
     """What is known of the rows, and those that wait."""
     table: Written | None = None
@@ -89,8 +108,12 @@ def pack(value: Any) -> bytes:
     return pickle.dumps(value)
 
 
+def _sources_of(files: Sequence[Path]) -> tuple[Source, ...]:
+    """Return what is known of the files."""
+    return tuple(map(_source_of, sorted(files)))
+
+
 def _source_of(path: Path) -> Source:
-    """Return what is known of a file."""
     with path.open("rb") as file:
         found, head = os.fstat(file.fileno()), file.read(HEAD_BYTES)
     return Source(found.st_size, found.st_mtime_ns, hashlib.sha256(head).hexdigest())
@@ -107,9 +130,9 @@ class Mark:
         """Return it with what is known of the rows there."""
         return replace(self, state=replace(self.state, rows=rows))
 
-    def __call__(self, table: Written) -> None:
+    def __call__(self, table: Written | None) -> None:
         """Write the state, replacing an earlier one in one step."""
-        part = self.file.with_name(f"{NAME}.new")
+        part = _unfinished(self.file)
         with part.open("wb") as out:
             out.write(pack(replace(self.state, table=table)))
             out.flush()
@@ -117,17 +140,36 @@ class Mark:
         part.replace(self.file)
 
 
+def _unfinished(file: Path) -> Path:
+    return file.with_name(f"{NAME}.new")
+
+
+def clear(folder: Path) -> None:
+    """Remove the state of an import, as of one that came to its end."""
+    for file in (folder / NAME, _unfinished(folder / NAME)):
+        file.unlink(missing_ok=True)
+
+
 def _can_go_on(files: Sequence[Path]) -> bool:
-    """Say whether an import of the files can leave a state: of one regular file."""
-    return len(files) == 1 and files[0] != STANDARD_INPUT and files[0].is_file()
+    """Say whether an import of the files can leave a state: of regular files."""
+    return all(file != STANDARD_INPUT and file.is_file() for file in files)
 
 
-def begin(run: Import) -> Mark | None:
+def begin(run: Import, again: Again) -> Mark | None:
     """Return the mark of an import's beginning; None if it leaves no state."""
-    if not _can_go_on(run.files):
+    if again.is_sorted or not _can_go_on(run.files):
         return None
-    source = _source_of(run.files[0])
-    return Mark(run.folder / NAME, State(__version__, _said(run.options), source, 0, b""))
+    sources = _sources_of(run.files)
+    return Mark(run.folder / NAME, State(__version__, _said(run.options), sources, again))
+
+
+def begin_again(run: Import, again: Again) -> None:
+    """Forget what was read, but not what was learnt where that took a state's time."""
+    mark = begin(run, again)
+    if mark is not None and mark.file.exists():
+        mark(None)
+    else:
+        clear(run.folder)
 
 
 def _said(options: ImportOptions) -> str:
@@ -145,7 +187,7 @@ def found(output: Path, files: Sequence[Path], *, options: ImportOptions) -> Sta
     if not left or (options.overwrite and not options.resumes):
         if options.resumes:
             message = f"{output}: --resume: no import was killed that left something to go on with"
-            hint = "leave --resume out: of one file requests in order are kept, no events"
+            hint = "leave --resume out: requests in order are kept, no events and none to be sorted"
             raise UsageError(message, hint=hint)
         return None
     anew = "begin anew: --force"
@@ -160,11 +202,20 @@ def found(output: Path, files: Sequence[Path], *, options: ImportOptions) -> Sta
     if state.options != _said(options):
         message = f"{output}: the killed import had other options"
         raise UsageError(message, hint=f"give the same, or {anew}")
-    now = _source_of(files[0]) if _can_go_on(files) else None
-    if state.source != now:
-        sizes = f"{state.source.bytes:,} bytes then, {now.bytes:,} now" if now else "no file now"
-        raise InputError(f"{files[0]}: it changed since its import was killed: {sizes}", hint=anew)
+    _reject_changed(state, files, hint=anew)
     return state
+
+
+def _reject_changed(state: State, files: Sequence[Path], *, hint: str) -> None:
+    """Raise InputError where the files are others than those of the killed import."""
+    now = _sources_of(files) if _can_go_on(files) else ()
+    if len(now) != len(state.sources):
+        message = f"{files[0]}: its import was killed with {len(state.sources):,} files, not"
+        raise InputError(f"{message} {len(files):,}", hint=hint)
+    for file, one, then in zip(sorted(files), now, state.sources, strict=True):
+        if one != then:
+            sizes = f"{then.bytes:,} bytes then, {one.bytes:,} now"
+            raise InputError(f"{file}: it changed since its import was killed: {sizes}", hint=hint)
 
 
 def _read(file: Path) -> State | None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
-from tracekit.parquet_file import Written
 from tracekit.prefetch import ahead
 from tracekit.readers import checkpoint, drivers
 from tracekit.readers.assemble import Sorting
+from tracekit.readers.checkpoint import FIRST, Again
 from tracekit.readers.events import event_text, import_capture, import_events, import_perfetto
 from tracekit.readers.files import STANDARD_INPUT, find_files, is_blktrace, readable_head
 from tracekit.readers.format_files import with_format_file
@@ -33,11 +33,12 @@ from tracekit.readers.outliers import OutlierError
 from tracekit.readers.perfetto import PERFETTO, is_perfetto
 from tracekit.readers.pieces import by_name, by_time
 from tracekit.readers.rbd_replay import BANNER, RBD_REPLAY, import_actions
-from tracekit.readers.reading import FIRST, HEAD_BYTES, Again, Reading, blocks_of, whole_lines
+from tracekit.readers.reading import HEAD_BYTES, Reading, blocks_of, whole_lines
 from tracekit.readers.restarts import RestartError
 from tracekit.readers.stream import (
     Feed,
     finish_feeds,
+    open_all,
     open_feeds,
     stop_feeds,
     take_head,
@@ -78,10 +79,10 @@ def import_trace(
     goes_on = checkpoint.NAME if state else None
     with new_folder(output, overwrite=options.overwrite, goes_on=goes_on) as folder:
         run = Import(files, folder, options, on_bytes)
-        with open_feeds(files, salvages=options.salvages) as opened:
+        with open_feeds(files, salvages=options.salvages, is_late=True) as opened:
             feeds, head = _take_readable(opened)
             info = _import_feeds(feeds, head, run, state)
-        (folder / checkpoint.NAME).unlink(missing_ok=True)
+        checkpoint.clear(folder)
         write_info(folder, info)
     return TraceFolder(output)
 
@@ -100,6 +101,7 @@ def _import_feeds(
     text = event_text(head, run.options)
     if text is None and is_chosen(head, run.options):
         reject_known(run.options, [], name=feeds[0].name, form="OCTF")
+        open_all(feeds)
         return import_octf(feeds, run, head=head)
     memory = None if text is not None else find_memory_format(head, run.options)
     if len(feeds) > 1 and (text is not None or memory):
@@ -113,9 +115,10 @@ def _import_feeds(
         reject_known(run.options, [], name=feeds[0].name, form="a trace of memory accesses")
         texts = blocks_of(feeds[0].fd, head, whole=whole_lines)
         return import_memory(feeds[0], form=memory, run=run, texts=texts)
-    if len(feeds) == 1:
-        return _import_text(feeds, head, run, state=state)
-    return _import_text(feeds, head, _in_order(run, head), again=Again(is_ordered=True))
+    if len(feeds) > 1:
+        stop_feeds(feeds)
+        run = _in_order(run, head)
+    return _import_text(feeds, head, run, state)
 
 
 def _import_whole(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo | None:
@@ -149,24 +152,19 @@ def _in_order(run: Import, head: bytes) -> Import:
 
 
 def _import_text(
-    feeds: Sequence[Feed],
-    head: bytes,
-    run: Import,
-    *,
-    again: Again = FIRST,
-    state: checkpoint.State | None = None,
+    feeds: Sequence[Feed], head: bytes, run: Import, state: checkpoint.State | None
 ) -> TraceInfo:
     """Import the requests of a text or of records, which is read again as it turns out to be."""
     name, is_pipe = feeds[0].name, feeds[0].total_bytes is None
+    again = state.again if state else FIRST
     while True:
         try:
-            if again == FIRST:
+            if again == FIRST and len(feeds) == 1:
                 read = Reading(feeds, run, start=head, again=again)
-                if state is not None:
-                    read.go_on(state)
-                return _import_requests(read, feeds, run, written=state.table if state else None)
-            (run.folder / checkpoint.NAME).unlink(missing_ok=True)
-            return _import_again(run, again)
+                return _import_requests(read, feeds, run, state=state)
+            if state is None and again != FIRST:
+                checkpoint.begin_again(run, again)
+            return _import_again(run, again, state)
         except UnorderedError as error:
             if is_pipe:
                 hint = "give the trace as a file, which can be read again, or sort it by time first"
@@ -179,17 +177,19 @@ def _import_text(
                 again = replace(again, bounds=error.bounds)
             else:
                 again = replace(again, shifts=error.shifts, is_sorted=False)
+        state = None
 
 
-def _import_again(run: Import, again: Again) -> TraceInfo:
-    """Import a trace once more: in order, without outliers, or with one clock."""
-    salvages = run.options.salvages
+def _import_again(run: Import, again: Again, state: checkpoint.State | None) -> TraceInfo:
+    """Import a trace file by file, or once more: in order, without outliers, or with one clock."""
     with ExitStack() as stack:
-        scratch = stack.enter_context(scratch_folder(run.folder / "sorting"))
-        feeds, head = _take_readable(stack.enter_context(open_feeds(run.files, salvages=salvages)))
+        sorting = None
+        if again.is_sorted:
+            sorting = Sorting(stack.enter_context(scratch_folder(run.folder / "sorting")))
+        late = open_feeds(run.files, salvages=run.options.salvages, is_late=True)
+        feeds, head = _take_readable(stack.enter_context(late))
         read = Reading(feeds, run, start=head, again=again)
-        sorting = Sorting(scratch) if again.is_sorted else None
-        return _import_requests(read, feeds, run, sorting=sorting)
+        return _import_requests(read, feeds, run, sorting=sorting, state=state)
 
 
 def _import_requests(
@@ -198,8 +198,11 @@ def _import_requests(
     run: Import,
     *,
     sorting: Sorting | None = None,
-    written: Written | None = None,
+    state: checkpoint.State | None = None,
 ) -> TraceInfo:
+    if state is not None:
+        read.go_on(state)
+    written = None if state is None else state.table
     rows = read.batches(sorting=sorting)
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))) as batches:
         write_on(run.table, batches, schema=REQUESTS, written=written)

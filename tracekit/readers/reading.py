@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.prefetch import ahead
 from tracekit.readers import checkpoint
 from tracekit.readers.assemble import Assembler, Sorting
+from tracekit.readers.checkpoint import Again
 from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
 from tracekit.readers.disorder import Disorder
 from tracekit.readers.formats import (
@@ -23,8 +24,8 @@ from tracekit.readers.formats import (
 from tracekit.readers.hypotheses import Judgement
 from tracekit.readers.outliers import Bounds, Outliers
 from tracekit.readers.pieces import Piece
-from tracekit.readers.restarts import Restarts, Shifts
-from tracekit.readers.stream import Feed, progress_of, skip
+from tracekit.readers.restarts import Restarts
+from tracekit.readers.stream import Feed, drain, opened, progress_of, skip
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.units import (
     TIME_NS,
@@ -85,27 +86,10 @@ BLOCKS_AHEAD = 1
 CHECKPOINT_BYTES = 1 << 30
 """Of text: a killed import is gone on with from the last multiple, about."""
 KNOWN = (
-    *("lines", "damage", "last_line", "outliers", "restarts", "disorder", "beyond"),
-    *("_before", "_bytes", "_records", "_rows"),
+    *("lines", "damage", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
+    *("_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
 )
 """What a reading knows of the text before a mark."""
-
-
-@dataclass(frozen=True)
-class Again:
-    """What is known of a trace that is read once more."""
-
-    is_sorted: bool = False
-    """Its requests are to be put in order first."""
-    bounds: Bounds | None = None
-    """What lies beyond is a wrong line."""
-    shifts: Shifts | None = None
-    """Its clock starts again."""
-    is_ordered: bool = False
-    """Its files were put in order."""
-
-
-FIRST = Again()
 
 
 class Reading:
@@ -115,7 +99,7 @@ class Reading:
         """Take what is known of a trace that is read once more."""
         self.feeds, self._on_bytes, options = feeds, run.on_bytes, run.options
         self.name = feeds[0].name if len(feeds) == 1 else f"{feeds[0].name} to {feeds[-1].name}"
-        self.lines, self._rest = BadLines(), start
+        self.lines, self._start = BadLines(), start
         cut = start if len(start) < HEAD_BYTES else start[: start.rfind(b"\n") + 1]
         self.head = whole = cut or start
         form = find_format(start, whole, name=feeds[0].name, options=options)
@@ -132,12 +116,15 @@ class Reading:
             self.preamble = form.preamble(whole, self.lines)
             operations = dict(form.operations)
             self.is_scaled = "time" in form.scaled()
-            self._rest = start.split(b"\n", self.lines.lines)[-1]
+            self._bytes = len(start) - len(start.split(b"\n", self.lines.lines)[-1])
         else:
-            self._rest = start[form.header_bytes :]
+            self._bytes = form.header_bytes
+        """How many bytes are read, of all files."""
+        self._at, self._begin, self._times = 0, 0, list[int]()
+        """Which file is read, how many bytes stand in those before, and times of it."""
         self.damage, self.last_line, self.pieces = Damage(), "", list[Piece]()
-        self._before, self._bytes = b"", len(start) - len(self._rest)
-        """The end of the block before, and how many bytes are read."""
+        self._before = b""
+        """The end of the block before."""
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
         reject_known(options, self.lacks, name=self.name, form=form.name)
         self.assembler = Assembler(
@@ -150,14 +137,13 @@ class Reading:
         self.judgement: Judgement | None = None
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
-        self._marks = checkpoint.begin(run) if again == FIRST else None
+        self._marks = checkpoint.begin(run, again)
 
     def go_on(self, state: checkpoint.State) -> None:
         """Go on behind what was read when this state was written."""
-        head_bytes = self._bytes + len(self._rest)
-        vars(self).update(checkpoint.unpack(state.known))
-        self.assembler.go_on(state.rows)
-        self._rest = skip(self.feeds[0], state.at, head=self._rest, head_bytes=head_bytes)
+        if state.known:
+            vars(self).update(checkpoint.unpack(state.known))
+            self.assembler.go_on(state.rows)
 
     def _mark(self) -> checkpoint.Mark | None:
         """Return a mark behind the block that was read, if it is time for one."""
@@ -183,17 +169,25 @@ class Reading:
 
     def _decoded(self) -> Generator[Columns | checkpoint.Mark]:
         for at, feed in enumerate(self.feeds):
-            if len(self.feeds) > 1:
-                self.lines.source = f" [{feed.path.name}]"
-            if at:
-                self.lines.lines, self._rest, self._before = 0, b"", b""
-            yield from self._of_feed(feed)
+            with opened(feed):
+                if at < self._at:  # read before the import was killed
+                    drain(feed)
+                    continue
+                if at > self._at:
+                    self._at, self._begin, self._times = at, self._bytes, []
+                    self.lines.lines, self._before = 0, b""
+                if len(self.feeds) > 1:
+                    self.lines.source = f" [{feed.path.name}]"
+                head = b"" if at else self._start
+                yield from self._of_feed(feed, skip(feed, self._bytes - self._begin, head=head))
+            if feed.failure is not None:
+                return
 
-    def _of_feed(self, feed: Feed) -> Generator[Columns | checkpoint.Mark]:
-        """Decode one file."""
-        form, times = self.format, list[int]()
+    def _of_feed(self, feed: Feed, start: bytes) -> Generator[Columns | checkpoint.Mark]:
+        """Decode one file, of which `start` was read."""
+        form = self.format
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
-        for block in blocks_of(feed.fd, self._rest, whole=whole):
+        for block in blocks_of(feed.fd, start, whole=whole):
             if isinstance(form, TextFormat):
                 columns = self._text_of(block, form)
             else:
@@ -207,12 +201,12 @@ class Reading:
                 if columns.rows:
                     if len(self.feeds) > 1 and "time" in columns.numbers:
                         moments = self.assembler.times_of(columns)
-                        times += [int(moments.min()), int(moments.max())]
+                        self._times += [int(moments.min()), int(moments.max())]
                     yield replace(columns, block=None)
             if mark := self._mark():
                 yield mark
-        if times:
-            self.pieces.append(Piece(feed.path.name, min(times), max(times)))
+        if self._times:
+            self.pieces.append(Piece(feed.path.name, min(self._times), max(self._times)))
 
     def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
         """Decode lines, of which the last of the file may have no newline."""

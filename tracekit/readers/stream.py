@@ -20,7 +20,7 @@ import select
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
@@ -98,8 +98,10 @@ class Feed:
     total_bytes: int | None = None
     """Of the stored file; None for a pipe."""
     compression: str | None = None
-    stored: tuple[int, os.stat_result] | None = None
-    """Descriptor of the stored file, and what was known of it at first; None for a pipe."""
+    source: IO[bytes] | None = None
+    """The stored file while it is open."""
+    stored: os.stat_result | None = None
+    """What was known of the stored file at first; None for a pipe."""
     hashed_bytes: int = 0
     is_empty: bool = True
     """Nothing was in it, after decompression; known when it was finished."""
@@ -119,7 +121,8 @@ class Feed:
     @property
     def done_bytes(self) -> int:
         """How much of the stored file has been decoded, about."""
-        return os.lseek(self.fd, 0, os.SEEK_CUR) if self.is_direct else self.hashed_bytes
+        is_open = self.is_direct and self.fd >= 0
+        return os.lseek(self.fd, 0, os.SEEK_CUR) if is_open else self.hashed_bytes
 
     def describe(self) -> SourceFile:
         """Return the entry of trace.json; only after the feeds were finished."""
@@ -130,6 +133,16 @@ class Feed:
         """Return in words what --salvage passed over; only after the feeds were finished."""
         said = self.salvage.in_words(self.name) if self.salvage else ""
         return [said] if said else []
+
+    def close(self) -> None:
+        """Close it; a thread that waits for room in its pipe ends then."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+        self.finish()
+        if self.source is not None:
+            self.source.close()
+        self.source = None
 
     def finish(self) -> None:
         """Wait until the stored file has been read to its end."""
@@ -147,8 +160,8 @@ class Feed:
         A file that changes meanwhile is one that is still being written: what was decoded and what
         was hashed may differ.
         """
-        if self.stored is not None:
-            before, now = self.stored[1], os.fstat(self.stored[0])
+        if self.stored is not None and self.source is not None:
+            before, now = self.stored, os.fstat(self.source.fileno())
             if (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns):
                 sizes = f"from {before.st_size:,} to {now.st_size:,} bytes"
                 return InputError(
@@ -200,27 +213,59 @@ class _Hashing(io.RawIOBase):
 
 
 @contextmanager
-def open_feeds(files: Sequence[Path], *, salvages: bool = False) -> Iterator[list[Feed]]:
+def open_feeds(
+    files: Sequence[Path], *, salvages: bool = False, is_late: bool = False
+) -> Iterator[list[Feed]]:
     """Open the files; when the block ends, threads are stopped and descriptors closed.
 
     With `salvages` they are texts, of which what is damaged is passed over; InputError for a pipe,
-    in which nothing can be searched.
+    in which nothing can be searched. With `is_late` each is opened where it is asked for: by
+    `take_head`, `open_all` or `opened`.
     """
-    feeds: list[Feed] = []
-    with ExitStack() as stack:
-        try:
-            for path in files:
-                # In the list before it is opened: a signal may come when its thread has begun.
-                feeds.append(Feed(path, salvage=Salvage() if salvages else None))
-                _open(feeds[-1], stack)
-            yield feeds
-        finally:
-            stop_feeds(feeds)
-            # A thread that waits for room in its pipe ends when the reading end is closed.
-            for fd in (feed.fd for feed in feeds if feed.fd >= 0):
-                os.close(fd)
-            for feed in feeds:
-                feed.finish()
+    feeds = [
+        Feed(path, total_bytes=_size_of(path), salvage=Salvage() if salvages else None)
+        for path in files
+    ]
+    try:
+        if not is_late:
+            open_all(feeds)
+        yield feeds
+    finally:
+        stop_feeds(feeds)
+        for feed in feeds:
+            feed.close()
+
+
+def _size_of(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size if path.is_file() else None
+    return None
+
+
+def open_all(feeds: Sequence[Feed]) -> None:
+    """Open those that are not open."""
+    for feed in feeds:
+        if feed.fd < 0:
+            _open(feed)
+
+
+@contextmanager
+def opened(feed: Feed) -> Iterator[None]:
+    """Open a feed for the block, at whose end it was read to its own; an open one stays so.
+
+    What went wrong with it is its failure.
+    """
+    if feed.fd >= 0:
+        yield
+        return
+    try:
+        _open(feed)
+        yield
+        feed.finish()
+        feed.failure = feed.problem()
+    finally:
+        feed.stop.set()
+        feed.close()
 
 
 def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
@@ -229,6 +274,7 @@ def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
     Raise InputError when all are empty.
     """
     for place, feed in enumerate(feeds):
+        open_all([feed])
         head = b""
         while len(head) < most and (more := _read_awake(feed.fd, most - len(head))):
             head += more
@@ -239,20 +285,23 @@ def take_head(feeds: Sequence[Feed], most: int) -> tuple[list[Feed], bytes]:
     raise problems[0] if problems else InputError(f"{feeds[0].name}: empty", hint="check the file")
 
 
-def skip(feed: Feed, at: int, *, head: bytes, head_bytes: int) -> bytes:
-    """Go to a byte of the text, of which `head_bytes` were read; return what is left of the head.
-
-    `head` is the end of those bytes.
-    """
-    if at < head_bytes:
-        return head[len(head) - (head_bytes - at) :]
-    left = at - head_bytes
+def skip(feed: Feed, at: int, *, head: bytes) -> bytes:
+    """Go to a byte of the text, of which the head was read; return what is left of the head."""
+    left = at - len(head)
+    if left < 0:
+        return head[at:]
     if feed.is_direct:
         os.lseek(feed.fd, left, os.SEEK_CUR)
         return b""
     while left and (more := os.read(feed.fd, min(left, CHUNK_BYTES))):
         left -= len(more)
     return b""
+
+
+def drain(feed: Feed) -> None:
+    """Pass over the text of a feed: what it is stored in is hashed nevertheless."""
+    while not feed.is_direct and os.read(feed.fd, CHUNK_BYTES):
+        pass
 
 
 def _read_awake(descriptor: int, size: int) -> bytes:
@@ -286,7 +335,7 @@ def stop_feeds(feeds: Sequence[Feed]) -> None:
         feed.stop.set()
 
 
-def _open(feed: Feed, stack: ExitStack) -> None:
+def _open(feed: Feed) -> None:
     try:
         is_standard = feed.path == STANDARD_INPUT
         path = Path("/proc/self/fd/0") if is_standard else feed.path
@@ -300,10 +349,10 @@ def _open(feed: Feed, stack: ExitStack) -> None:
     except OSError as error:
         message = f"{feed.name}: cannot be opened: {error.strerror}"
         raise InputError(message, hint="check the permissions") from None
-    source = stack.enter_context(os.fdopen(raw, "rb", buffering=0))
+    source = feed.source = os.fdopen(raw, "rb", buffering=0)
     if is_file:
-        feed.stored = (raw, os.fstat(raw))
-        feed.total_bytes = feed.stored[1].st_size
+        feed.stored = os.fstat(raw)
+        feed.total_bytes = feed.stored.st_size
         feed.compression = _compression(first)
     if feed.salvage is not None and not is_file:
         message = f"{feed.name}: --salvage: a pipe, in which no place can be searched"
