@@ -88,9 +88,33 @@ def test_a_wrong_line_is_named_with_its_file(read: Importer, tmp_path: Path) -> 
     text[4] = "what is this\n"
     files[1].write_text("ASU,LBA,Size,Opcode,Timestamp\n" + "".join(text))
     # WHEN they are imported THEN nothing else is lost
-    counts = read(files).content["counts"]
+    made = read(files)
+    counts = made.content["counts"]
     assert counts["bad_examples"] == [{"line": 6, "text": "what is this [t.2]"}]
     assert (counts["requests"], counts["bad_lines"]) == (599, 1)
+    # AND its bytes are told
+    begin = len("ASU,LBA,Size,Opcode,Timestamp\n" + "".join(text[:4]))
+    said = f"1 line was wrong and left out: t.2: 12 bytes from byte {begin:,} (line 6)"
+    assert traces.warnings(made)["bad_lines"] == said
+
+
+def test_damage_is_told_by_file(read: Importer, tmp_path: Path) -> None:
+    # GIVEN three files, the last two with zeros in the place of some of their bytes
+    files, _ = written(tmp_path, ["t.1", "t.2", "t.3"])
+    told = list[str]()
+    for file in files[1:]:
+        text = file.read_bytes()
+        text = text[:1000] + bytes(500) + text[1500:]
+        begin, end = text.rindex(b"\n", 0, 1000) + 1, text.index(b"\n", 1500)
+        line = text.count(b"\n", 0, 1000) + 1
+        usual = (len(text) - (end - begin)) / (text.count(b"\n") - 1)
+        file.write_bytes(text)
+        told.append(f"{file.name}: {end - begin} bytes from byte {begin:,} (line {line})")
+        told[-1] += f", 500 of them zero; about {(end - begin) / usual:.0f} lines"
+    # THEN each has its name, its bytes and about how many lines
+    said = traces.warnings(read(files))["bad_lines"]
+    assert all(one in said for one in told), (said, told)
+    assert "t.1" not in said
 
 
 def test_times_without_a_request_are_reported(read: Importer, tmp_path: Path) -> None:

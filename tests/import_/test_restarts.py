@@ -138,7 +138,7 @@ def test_a_piece_that_lies_over_the_end(read: Importer, share: float) -> None:
 @pytest.mark.parametrize(("kind", "lines"), [("a wrong time", [1001]), ("an early line", [1501])])
 def test_a_wrong_time_is_shown(read: Importer, kind: str, lines: list[int]) -> None:
     said = traces.warnings(read(text_of(disorder(kind)), columns=COLUMNS))["reordered_records"]
-    assert said.startswith("1 requests stood behind a later one or before an earlier: line ")
+    assert said.startswith("1 request stood behind a later one or before an earlier: line ")
     assert [f"line {line}: " in said for line in lines] == [True]
 
 

@@ -346,8 +346,29 @@ def test_bytes_of_wrong_lines_are_reported(
     line = text.count(b"\n", 0, at) + 1
     # WHEN it is imported THEN the warning has their place and what they are
     said = traces.warnings(read(text))["bad_lines"]
-    assert f"1 lines were wrong and left out: {end - begin:,} bytes from byte {begin:,}" in said
+    assert f"1 line was wrong and left out: {end - begin:,} bytes from byte {begin:,}" in said
     assert f"(line {line:,}), 20,000 of them zero; about " in said
     gone = 4000 - len(text.splitlines()) + 1
     told = int(said.split("about ")[1].split(" lines")[0].replace(",", ""))
     assert abs(told - gone) < gone * 0.05
+
+
+@pytest.mark.parametrize("block_bytes", [512, reading.CHUNK_BYTES])
+def test_scattered_wrong_lines_are_not_one_place(
+    read: Importer, block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CHUNK_BYTES", block_bytes)
+    # GIVEN wrong lines here and there, some of them one behind the other over several blocks
+    wrong = [3, *range(10, 90), 200, 202, 300, 301, 350, 390]
+    text = [b"what?\n" if number in wrong else f"{line}\n".encode()
+            for number, line in enumerate(GOOD, 1)]  # fmt: skip
+    said = traces.warnings(read(b"".join(text), most_bad_ratio=0.5))["bad_lines"]
+    # THEN the first places are told with their lines and bytes, of the others how many there are
+    begin = {number: sum(map(len, text[: number - 1])) for number in wrong}
+    places = [("line 3", 3), ("lines 10 to 89", 10), ("line 200", 200), ("line 202", 202)]
+    places.append(("lines 300 to 301", 300))
+    shown = [f"{lines} from byte {begin[first]:,}" for lines, first in places]
+    assert said == (
+        f"{len(wrong)} lines were wrong and left out: {5 * len(wrong)} bytes at 7 places,"
+        f" {', '.join(shown)}, 2 more, the last with line 390"
+    )

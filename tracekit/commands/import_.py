@@ -106,7 +106,8 @@ def _print(info: Mapping[str, Any]) -> None:
         options.say(f"  {counts['preamble_lines']:,} lines before the first request passed over")
     if counts["passed_lines"]:
         options.say(f"  {counts['passed_lines']:,} lines without a request passed over")
-    options.say(f"  {counts['bad_lines']:,} wrong lines left out")
+    bad = counts["bad_lines"]
+    options.say(f"  {bad:,} wrong {'line' if bad == 1 else 'lines'} left out")
     options.say(info["trace"])
 
 

@@ -37,7 +37,7 @@ ALLOWED = {
     "tracekit.parquet_file": {"Written"},
     "tracekit.readers.checkpoint": {"Again", "Source", "State"},
     "tracekit.readers.completeness": {"Present"},
-    "tracekit.readers.damage": {"Damage"},
+    "tracekit.readers.damage": {"Damage", "Place"},
     "tracekit.readers.disorder": {"Disorder"},
     "tracekit.readers.hypotheses": {"Pairs"},
     "tracekit.readers.outliers": {"Bounds", "Outlier", "Outliers", "Sample"},

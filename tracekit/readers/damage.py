@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tracekit.readers.text import PatternFormat, TextFormat
-from tracekit.readers.units import SHOWN_CHARACTERS
+from tracekit.readers.units import SHOWN_CHARACTERS, counted
 
 LINES_BEFORE = 100
 """The last line is compared with so many: leaving one more out is no reason to stop an import."""
 TAIL_BYTES = 1 << 15
+MOST_PLACES = MOST_FILES = 5
+"""So many are said of wrong lines."""
 NEWLINE = ord("\n")
 
 
@@ -44,13 +46,32 @@ def last_line(number: int, line: bytes, *, why_not: str) -> str:
 
 
 @dataclass
-class Damage:
-    """Where the wrong lines of a text are, and how many bytes they have."""
+class Place:
+    """Wrong lines one behind the other, by their numbers, and the byte at which they begin."""
 
-    first: tuple[int, int] = (0, 0)
-    """Number of the first one, and the byte at which it begins."""
+    first: int
+    last: int
+    byte: int
+
+    def lines(self) -> str:
+        """Return which lines they are."""
+        if self.first == self.last:
+            return f"line {self.first:,}"
+        return f"lines {self.first:,} to {self.last:,}"
+
+
+@dataclass
+class Damage:
+    """Where the wrong lines of a file are, and how many bytes they have."""
+
+    name: str = ""
+    """Of one of several files."""
+    bad: int = 0
+    count: int = 0
+    """Places; the first MOST_PLACES are kept."""
+    places: list[Place] = field(default_factory=list)
     last: int = 0
-    """Number of the last one."""
+    """Number of the last wrong line."""
     wrong_bytes: int = 0
     zeros: int = 0
     """Bytes of value 0 in blocks with wrong lines."""
@@ -59,29 +80,47 @@ class Damage:
 
     def see(self, block: bytes | memoryview, wrong: Sequence[int], *, line: int, byte: int) -> None:
         """Look at the wrong lines of a block, of which the first is `line` and begins at `byte`."""
-        data = np.frombuffer(block, np.uint8)
+        data, rows = np.frombuffer(block, np.uint8), np.array(wrong)
         ends = np.append(np.flatnonzero(data == NEWLINE), len(data))
         begins = np.concatenate(([0], ends + 1))
-        sizes = (ends - begins[:-1])[list(wrong)]
-        if not self.last:
-            self.first = (line + wrong[0], byte + int(begins[wrong[0]]))
-        self.last = line + wrong[-1]
-        self.wrong_bytes += int(sizes.sum())
+        wrong_bytes = int((ends - begins[:-1])[rows].sum())
+        firsts = rows[np.diff(rows, prepend=-2) > 1]
+        lasts = rows[np.diff(rows, append=len(ends) + 1) > 1]
+        goes_on = int(self.last > 0 and line + wrong[0] == self.last + 1)
+        if goes_on and self.count == len(self.places):
+            self.places[-1].last = line + int(lasts[0])
+        for at in range(goes_on, min(len(firsts), goes_on + MOST_PLACES - len(self.places))):
+            first, last = int(firsts[at]), int(lasts[at])
+            self.places.append(Place(line + first, line + last, byte + int(begins[first])))
+        self.count += len(firsts) - goes_on
+        self.last, self.bad = line + wrong[-1], self.bad + len(wrong)
+        self.wrong_bytes += wrong_bytes
         self.zeros += len(data) - int(np.count_nonzero(data))
         good = len(ends) - 1 - len(wrong)
         if good > 0:
-            self.line_bytes = (len(data) - int(sizes.sum())) / good
+            self.line_bytes = (len(data) - wrong_bytes) / good
 
-    def in_words(self, bad: int) -> str:
+    def in_words(self) -> str:
         """Return where the wrong lines are, and how many may be gone in long ones."""
-        if not self.last:
-            return ""
-        line, byte = self.first
-        where = f" (line {line:,})" if line == self.last else f" (lines {line:,} to {self.last:,})"
-        said = f": {self.wrong_bytes:,} bytes from byte {byte:,}{where}"
+        said = counted(self.wrong_bytes, "byte")
+        if self.count == 1:
+            said += f" from byte {self.places[0].byte:,} ({self.places[0].lines()})"
+        else:
+            shown = [f"{place.lines()} from byte {place.byte:,}" for place in self.places]
+            if self.count > len(shown):
+                shown.append(f"{self.count - len(shown):,} more, the last with line {self.last:,}")
+            said += f" at {self.count:,} places, {', '.join(shown)}"
         if self.zeros:
             said += f", {self.zeros:,} of them zero"
         usual = self.wrong_bytes / self.line_bytes if self.line_bytes else 0
-        if usual >= 2 * bad + 1:
+        if usual >= 2 * self.bad + 1:
             said += f"; about {usual:,.0f} lines have so many bytes"
-        return said
+        return f"{self.name}: {said}" if self.name else said
+
+
+def damages_in_words(damages: Sequence[Damage]) -> str:
+    """Return where the wrong lines of all files are, or nothing."""
+    found = [damage.in_words() for damage in damages[:MOST_FILES] if damage.count]
+    if len(damages) > MOST_FILES:
+        found.append(f"and of {counted(len(damages) - MOST_FILES, 'more file')}")
+    return "; ".join(found)

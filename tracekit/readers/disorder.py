@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.readers.units import Columns, show_example
+from tracekit.readers.units import Columns, counted, show_example
 
 FEW = 5
 """So many are shown, and so many late times in an early place are taken for wrong lines."""
@@ -74,7 +74,8 @@ class Disorder:
 
     def in_words(self) -> str:
         """Return how many stand behind a later one, and a few of them."""
+        said = f"{counted(self.count, 'request')} stood behind a later one"
         if not 0 < self.count <= FEW:
-            return f"{self.count:,} requests stood behind a later one"
+            return said
         shown = "; ".join(self.lines)
-        return f"{self.count:,} requests stood behind a later one or before an earlier: {shown}"
+        return f"{said} or before an earlier: {shown}"

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from tracekit import metadata
 from tracekit.metadata import TraceInfo
 from tracekit.readers.assemble import Assembler
+from tracekit.readers.damage import damages_in_words
 from tracekit.readers.formats import FioLog, same_waits
 from tracekit.readers.hypotheses import (
     FEWEST_REQUESTS,
@@ -25,7 +26,7 @@ from tracekit.readers.reading import Reading
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.stream import Feed
 from tracekit.readers.text import KEPT_EXAMPLES
-from tracekit.readers.units import SIZE_BYTES, TIME_NS, ImportOptions
+from tracekit.readers.units import SIZE_BYTES, TIME_NS, ImportOptions, wrong_lines
 from tracekit.readers.unknown import TIMES
 
 
@@ -161,7 +162,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
     is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.pairs.ticks
     coarse = f"times are whole seconds: {made.rows:,} requests share {made.pairs.ticks:,}"
-    where = "" if read.pieces else read.damage.in_words(bad)
+    where = damages_in_words(read.damages)
     absent = missing_numbers([feed.path for feed in read.feeds])
     passed_over = [text for feed in read.feeds for text in feed.passed_over()]
     tick_ns = 1 if read.is_scaled else TIME_NS[read.units.time]
@@ -178,7 +179,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ("salvaged", passed_over, "; ".join(passed_over)),
         *made.present.doubts(),
         long_preamble(read.preamble, made.rows, what="stand before the first request"),
-        ("bad_lines", bad, f"{bad:,} lines were wrong and left out{where}"),
+        ("bad_lines", bad, wrong_lines(bad) + (f": {where}" if where else "")),
         ("open_end", read.last_line, read.last_line),
         ("doubtful_units", doubts, "; ".join(doubts)),
         ("lone_times", lone, "; ".join(lone)),

@@ -231,7 +231,7 @@ def _hint_of(read: Reading) -> str:
     form, lines = read.format, [text for _, text in read.lines.examples]
     if isinstance(form, TextFormat) and (found := form.unknown_words(lines)):
         return hint_of_words(found)
-    if read.damage.zeros:
+    if any(damage.zeros for damage in read.damages):
         return "pass over what is damaged: --salvage; or choose another --format or --unit"
     return "choose another --format or --unit, or allow more with --max-bad PERCENT"
 

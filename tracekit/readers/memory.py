@@ -23,7 +23,7 @@ from tracekit.prefetch import ahead
 from tracekit.readers.metadata import line_counts
 from tracekit.readers.stream import Feed, finish_feeds, stop_feeds
 from tracekit.readers.text import NEARLY_ALL, BadLines
-from tracekit.readers.units import Import, ImportOptions, listed, show_example
+from tracekit.readers.units import Import, ImportOptions, listed, show_example, wrong_lines
 from tracekit.store import write_batches
 from tracekit.tables import MEMORY_ACCESSES
 
@@ -223,7 +223,7 @@ def _info(read: _Reading, form: MemoryFormat, instructions: int | None) -> Trace
         warnings=metadata.warnings_of(
             [
                 ("salvaged", read.feed.passed_over(), "; ".join(read.feed.passed_over())),
-                ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
+                ("bad_lines", bad, wrong_lines(bad)),
                 ("sampled_accesses", form.is_sampled, SAMPLES),
                 ("other_commands", others, OTHERS.format(others)),
             ]

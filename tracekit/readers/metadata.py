@@ -25,7 +25,7 @@ from tracekit.metadata import (
 from tracekit.readers import completeness, drivers
 from tracekit.readers.completeness import Present
 from tracekit.readers.files import absent_cpus
-from tracekit.readers.units import Example, listed, show_example
+from tracekit.readers.units import Example, listed, show_example, wrong_lines
 
 LAG_NS = 1_000_000
 """The kernel counts a request a moment after its completion is recorded. One that was recorded so
@@ -496,7 +496,7 @@ def text_info(
     others = stats.passed_lines if name == "blkparse" else 0
     found = [
         long_preamble(others, stats.records, what="are no events"),
-        ("bad_lines", bad, f"{bad:,} lines were wrong and left out"),
+        ("bad_lines", bad, wrong_lines(bad)),
         ("lost_records", stats.told_lost, lost),
         *drivers.doubts(stats, block, kind=kind),
     ]

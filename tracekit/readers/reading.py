@@ -86,7 +86,7 @@ BLOCKS_AHEAD = 1
 CHECKPOINT_BYTES = 1 << 30
 """Of text: a killed import is gone on with from the last multiple, about."""
 KNOWN = (
-    *("lines", "damage", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
+    *("lines", "damages", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
     *("_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
 )
 """What a reading knows of the text before a mark."""
@@ -122,7 +122,7 @@ class Reading:
         """How many bytes are read, of all files."""
         self._at, self._begin, self._times = 0, 0, list[int]()
         """Which file is read, how many bytes stand in those before, and times of it."""
-        self.damage, self.last_line, self.pieces = Damage(), "", list[Piece]()
+        self.damages, self.last_line, self.pieces = list[Damage](), "", list[Piece]()
         self._before = b""
         """The end of the block before."""
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
@@ -210,7 +210,7 @@ class Reading:
 
     def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
         """Decode lines, of which the last of the file may have no newline."""
-        first, byte, lines = self.lines.lines + 1, self._bytes, self.lines
+        first, byte, lines = self.lines.lines + 1, self._bytes - self._begin, self.lines
         self._bytes += len(block)
         end = len(block) if block[-1] == NEWLINE else bytes(block).rfind(b"\n") + 1
         before, self._before = self._before + bytes(block[:end][-TAIL_BYTES:]), b""
@@ -221,17 +221,24 @@ class Reading:
             text = bytes(block) + b"\n"
         columns = form.decode(text, lines) if len(text) else None
         if len(text) and lines.wrong:
-            self.damage.see(text, lines.wrong, line=first, byte=byte)
+            self._damage_of_file().see(text, lines.wrong, line=first, byte=byte)
         if why_not:
             lines.lines += 1
             lines.add(lines.lines, line.decode("utf-8", "replace"))
         elif len(text) and lines.wrong[-1:] == [lines.lines - first]:
             why_not = "wrong"
         if line.strip():
-            self.last_line = last_line(lines.lines, line, why_not=why_not)
+            self.last_line = last_line(lines.lines, line, why_not=why_not) + lines.source
         else:
             self._before = before[-TAIL_BYTES:]
         return columns
+
+    def _damage_of_file(self) -> Damage:
+        """Return what is known of the wrong lines of the file that is read."""
+        name = self.feeds[self._at].path.name if len(self.feeds) > 1 else ""
+        if not self.damages or self.damages[-1].name != name:
+            self.damages.append(Damage(name))
+        return self.damages[-1]
 
     def _of_one_clock(self, columns: Columns) -> Columns:
         """Look where the clock starts again; where that is known, let the times go on."""

@@ -92,6 +92,16 @@ def listed(texts: Iterable[str]) -> list[str]:
     return [f"  {text}" for text in texts]
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 line, 2 lines."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def wrong_lines(count: int) -> str:
+    """Say that so many lines are left out."""
+    return f"{counted(count, 'line')} {'was' if count == 1 else 'were'} wrong and left out"
+
+
 @dataclass(frozen=True)
 class Block:
     """The lines or records that columns were read from, to show a row as it stands in the file."""
