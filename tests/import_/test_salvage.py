@@ -5,6 +5,7 @@ import gzip
 import lzma
 import random
 import re
+import zlib
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -91,10 +92,36 @@ def test_a_damaged_member_is_passed_over(read: Importer, kind: str) -> None:
 
 def test_a_cut_end_is_said(read: Importer) -> None:
     whole = gzip.compress("".join(LINES).encode())
-    found, words = sectors(read, whole[: len(whole) // 2])
-    assert found == SECTORS[: len(found)]
-    assert len(found) > len(SECTORS) // 4
-    assert "it ends within compressed data" in words
+    # GIVEN a compressed text that ends early, and one of so few bytes that a read has all of them
+    for kept in (len(whole) // 2, 3000):
+        found, words = sectors(read, whole[:kept])
+        # THEN all whole lines are there, and nothing is said of what is not in the file
+        assert found == SECTORS[: len(found)]
+        text = zlib.decompressobj(wbits=31).decompress(whole[:kept])
+        assert len(found) == text.count(b"\n")
+        ended = f"it ends within compressed data: {len(found):,} whole lines up to its last byte"
+        assert words.endswith(f"{ended}, {kept:,}; how many are missing is not known")
+        assert "about" not in words
+
+
+def test_a_damaged_only_member_is_read_to_its_damage(read: Importer) -> None:
+    # GIVEN a compressed text of one member, in which a block of no known kind begins
+    packer, text = zlib.compressobj(wbits=31), "".join(LINES).encode()
+    first = packer.compress(text[: len(text) // 2]) + packer.flush(zlib.Z_FULL_FLUSH)
+    data = first + b"\x07" + bytes(5000) + packer.compress(text[len(text) // 2 :])
+    # THEN it says up to where it was read and what is lost, of the compressed bytes, at least
+    found, words = sectors(read, data)
+    assert SECTORS[: len(found)] == found
+    place = re.search(r"([0-9,]+) bytes from byte ([0-9,]+) of the compressed file", words)
+    assert place
+    lost, at = (int(number.replace(",", "")) for number in place.groups())
+    assert len(first) - 65_536 <= at <= len(first)
+    assert at + lost == len(data)
+    assert "lines before it may be wrong" in words
+    # AND of a text of which nothing was read, that the number of lines is not known
+    nothing = gzip.compress(b"")[:10] + b"\x07" + bytes(100)
+    message = "111 damaged bytes passed over, of how many lines is not known: 111 bytes from byte 0"
+    read.rejects(nothing, f"{message} .* there is no whole line", hint="copy", salvages=True)
 
 
 def test_events_around_a_damaged_middle(read: Importer) -> None:

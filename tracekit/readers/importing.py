@@ -261,7 +261,8 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
     lines, rows = read.lines, read.assembler.rows
     if lines.bad > options.most_bad_ratio * (rows + lines.bad):
         beyond = f", {read.beyond:,} of them far from the others" if read.bounds else ""
-        shown = listed(map(show_example, lines.examples))
+        passed_over = [text for feed in read.feeds for text in feed.passed_over()]
+        shown = listed([*map(show_example, lines.examples), *passed_over])
         raise InputError(
             f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}",
             *shown,

@@ -119,12 +119,10 @@ class Reading:
             self._bytes = len(start) - len(start.split(b"\n", self.lines.lines)[-1])
         else:
             self._bytes = form.header_bytes
-        """How many bytes are read, of all files."""
-        self._at, self._begin, self._times = 0, 0, list[int]()
-        """Which file is read, how many bytes stand in those before, and times of it."""
+        """Bytes that are read, of all files."""
+        self._at, self._begin, self._times, self._before = 0, 0, list[int](), b""
+        """Which file is read, bytes of those before, times of it, and the end of the last block."""
         self.damages, self.last_line, self.pieces = list[Damage](), "", list[Piece]()
-        self._before = b""
-        """The end of the block before."""
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
         reject_known(options, self.lacks, name=self.name, form=form.name)
         self.assembler = Assembler(

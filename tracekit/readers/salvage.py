@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tracekit.readers.units import counted
+
 READ_BYTES = 1 << 16
 """Where data cannot be unpacked is known to so many bytes."""
 UNPACKED_BYTES = 1 << 20
@@ -45,11 +47,16 @@ class Gap:
 
 @dataclass(frozen=True)
 class Lost:
-    """Bytes of the file that cannot be unpacked, and why."""
+    """Bytes of the file that cannot be unpacked, and why; none where it ends too early."""
 
     first: int
     end: int
     reason: str
+
+    @property
+    def is_end(self) -> bool:
+        """Whether what is missing is not in the file."""
+        return self.first == self.end
 
 
 @dataclass
@@ -67,6 +74,8 @@ class Salvage:
     packed_bytes: int = 0
     """Of the compressed file, and of its gaps; 0 of a plain one."""
     lost_packed_bytes: int = 0
+    is_cut: bool = False
+    """The file ends within compressed data."""
     _at: int = 0
     """Where in the text the next byte stands."""
 
@@ -128,9 +137,12 @@ class Salvage:
         self._at += size
 
     def _lose(self, lost: Lost, cut_bytes: int) -> None:
+        self._at += cut_bytes
+        if lost.is_end:
+            self.is_cut = True
+            return
         self.lost_packed_bytes += lost.end - lost.first
         self.lost_bytes += cut_bytes
-        self._at += cut_bytes
         self._add(Gap(lost.first, lost.end - lost.first, is_packed=True, reason=lost.reason))
 
     def _add(self, gap: Gap) -> None:
@@ -145,30 +157,37 @@ class Salvage:
         if self.count <= MOST_GAPS:
             self.gaps.append(gap)
 
-    def lost_lines(self) -> int:
-        """Return about how many lines were passed over, by the size of the others."""
+    def lost_lines(self) -> str:
+        """Say about how many lines were passed over, by the size of the others."""
         text_bytes = float(self.lost_bytes)
         unpacked = self.packed_bytes - self.lost_packed_bytes
         if self.lost_packed_bytes and unpacked > 0:
             text_bytes += self.lost_packed_bytes * (self.text_bytes / unpacked)
-        return round(text_bytes * self.lines / self.text_bytes) if self.text_bytes else 0
+        if not self.text_bytes:
+            return "of how many lines is not known"
+        return f"about {counted(round(text_bytes * self.lines / self.text_bytes), 'line')}"
 
     def in_words(self, name: str, *, most: int = 5) -> str:
         """Say what was passed over, or nothing."""
-        if not self.count:
-            return ""
-        shown = [
-            f"{gap.size:,} bytes from byte {gap.first:,}"
-            f"{' of the compressed file' if gap.is_packed else ''}"
-            f"{f' ({gap.reason})' if gap.reason else ''}"
-            for gap in self.gaps[:most]
-        ]
-        more = [f"{self.count - most:,} more"] if self.count > most else []
-        bytes_lost = self.lost_packed_bytes + self.lost_bytes
-        said = (
-            f"{name}: {bytes_lost:,} damaged bytes passed over, about {self.lost_lines():,} lines"
-        )
-        return f"{said}: {', '.join([*shown, *more])}"
+        found = []
+        if self.count:
+            shown = [
+                f"{counted(gap.size, 'byte')} from byte {gap.first:,}"
+                f"{' of the compressed file' if gap.is_packed else ''}"
+                f"{f' ({gap.reason})' if gap.reason else ''}"
+                for gap in self.gaps[:most]
+            ]
+            shown += [f"{self.count - most:,} more"] if self.count > most else []
+            lost = counted(self.lost_packed_bytes + self.lost_bytes, "damaged byte")
+            found.append(f"{lost} passed over, {self.lost_lines()}: {', '.join(shown)}")
+        if self.lost_packed_bytes:
+            found.append("lines before it may be wrong: compressed data shows damage late")
+        if self.is_cut:
+            found.append(
+                f"it ends within compressed data: {counted(self.lines, 'whole line')} up to its"
+                f" last byte, {self.packed_bytes:,}; how many are missing is not known"
+            )
+        return f"{name}: {'; '.join(found)}" if found else ""
 
 
 def _has_damage(data: bytes) -> bool:
@@ -245,6 +264,8 @@ class Packed:
                 reason = str(error)
             damaged = max(begin, min(self.at, self._size) - READ_BYTES)
             begin = self._next(begin + 1)
+            if begin == self._size and reason == CUT:
+                damaged = begin
             yield Lost(damaged, max(begin, damaged), reason)
 
     def _behind_zeros(self, at: int) -> int:

@@ -430,6 +430,8 @@ def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:
                 feed.failure = InputError(f"{feed.name}: --salvage: this is no text", hint=hint)
                 return
             for data in found.whole(itertools.chain([first], pieces)):
+                if not found.lines:
+                    continue
                 feed.is_empty = False
                 feed.hashed_bytes = packed.at if packed else feed.hashed_bytes + len(data)
                 _write(sink, data)
@@ -438,5 +440,7 @@ def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:
     except OSError as error:
         feed.failure = error
         return
+    if not found.lines and (said := found.in_words(feed.name)):
+        feed.failure = InputError(f"{said}: there is no whole line", hint="copy the file again")
     feed.hashed_bytes = 0
     _hash_all(feed, source)
