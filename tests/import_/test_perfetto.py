@@ -9,6 +9,7 @@ from tests.import_.examples import RECORDED
 from tests.import_.importer import Importer
 from tests.import_.test_drivers import UFS, recorded
 from tests.parsed import requests
+from tracekit.readers import importing, perfetto, stream
 
 
 def encoded(name: str) -> bytes:
@@ -39,6 +40,23 @@ def test_block_events(read: Importer, is_packed: bool) -> None:
     assert folder.content["completeness"]["absent_cpus"] == [2]
     told = [one["value"] for one in folder.content["inferences"] if one["what"] == "passed over"]
     assert told == ["events passed over: 761 of ext4, 761 of other sorts"]
+
+
+def test_events_are_sorted_in_bounded_memory(
+    read: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = encoded("sda")
+    whole = read(data)
+    # GIVEN so little memory that a packet needs many reads, and the events many files
+    monkeypatch.setattr(stream, "CHUNK_BYTES", 500)
+    monkeypatch.setattr(importing, "HEAD_BYTES", 1000)
+    monkeypatch.setattr(perfetto, "MOST_LINES", 40)
+    monkeypatch.setattr(perfetto, "MOST_RUNS", 4)
+    # THEN nothing else comes of it
+    made = read(data)
+    assert requests(made).equals(requests(whole))
+    for name in ("counts", "loss", "completeness"):
+        assert made.content[name] == whole.content[name]
 
 
 def test_commands_of_ufs(read: Importer) -> None:

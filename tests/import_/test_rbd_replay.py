@@ -7,6 +7,7 @@ import pytest
 
 from tests.import_.importer import Importer
 from tests.parsed import requests
+from tracekit.readers import rbd_replay
 
 Action = tuple[int, int, list[tuple[int, int]], bytes]
 """Sort, number, dependencies with their ns, and the rest."""
@@ -26,8 +27,11 @@ def opened(image: int, name: str) -> bytes:
     return struct.pack("<QI", image, len(name)) + name.encode() + struct.pack("<I", 0) + b"\0"
 
 
-def made() -> tuple[bytes, list[tuple[int, str, str, int, int]]]:
-    """Return a file of 300 requests, and time, image, operation, offset and length of each."""
+def made(*, is_late: bool = False) -> tuple[bytes, list[tuple[int, str, str, int, int]]]:
+    """Return a file of 300 requests, and time, image, operation, offset and length of each.
+
+    With `is_late` one that begins with the first stands behind all others.
+    """
     chance = random.Random(5)  # noqa: S311 - test data
     kinds = {2: "read", 3: "write", 4: "read", 5: "write", 10: "discard", 11: "discard"}
     actions: list[Action] = [
@@ -45,12 +49,21 @@ def made() -> tuple[bytes, list[tuple[int, str, str, int, int]]]:
         starts[number] = now
         name = "vm/disk" if image == 0xA0 else "b"
         expected.append((now, name, kinds[sort], offset, length))
-    actions.append((1, 606, [(605, 9)], b""))
+    if is_late:
+        rest = struct.pack("<QQQ", 0xA0, 512, 1024)
+        actions.append((2, 606, [(2, 1)], rest))
+        expected.insert(0, (1, "vm/disk", "read", 512, 1024))
+    actions.append((1, 608, [(605, 9)], b""))
     return encoded(actions), expected
 
 
-def test_requests_of_images(read: Importer) -> None:
-    data, expected = made()
+@pytest.mark.parametrize("block_rows", [rbd_replay.BLOCK_ROWS, 32])
+def test_requests_of_images(
+    read: Importer, block_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a file of one block of requests or more, in any order
+    monkeypatch.setattr(rbd_replay, "BLOCK_ROWS", block_rows)
+    data, expected = made(is_late=block_rows == 32)
     folder = read(data)
     base = folder.content["clock"]["base_ns"]
     got = [
@@ -61,6 +74,16 @@ def test_requests_of_images(read: Importer) -> None:
     assert got == expected
     assert folder.content["source"]["format"] == "rbd-replay"
     assert folder.content["counts"]["passed_lines"] == 4
+
+
+def test_an_action_may_wait_for_one_of_the_last_only(
+    read: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN fewer starts in memory than there are actions, THEN one that is gone is named
+    monkeypatch.setattr(rbd_replay, "MOST_STARTS", 16)
+    assert read(made()[0]).content["counts"]["requests"] == 300
+    message = r"byte [0-9,]+: it waits for action 2, which lies more than 16 before"
+    read.rejects(made(is_late=True)[0], message)
 
 
 @pytest.mark.parametrize("kept", [16, 40, -5])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
 from tracekit.readers.drivers import block_of, reject_block
 from tracekit.readers.files import layout_of, unread_cpus
 from tracekit.readers.metadata import EVENT_TEXTS
-from tracekit.readers.perfetto import PERFETTO, read_perfetto
+from tracekit.readers.perfetto import PERFETTO, Found, read_perfetto
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
 from tracekit.readers.units import SHOWN_CHARACTERS, Import, ImportOptions
 from tracekit.store import scratch_folder
@@ -94,19 +93,18 @@ def import_perfetto(feed: Feed, head: bytes, *, run: Import) -> TraceInfo:
 
     `head` was read from the feed already. Raise InputError for damage, or where there are none.
     """
-    data = b"".join([head, *iter(lambda: os.read(feed.fd, READ_BYTES), b"")])
-    finish_feeds([feed])
-    found = read_perfetto(data, feed.name)
-    if not found.lines:
-        message = f"{feed.name}: a trace of Perfetto without events of blocks and UFS"
-        hint = "trace with ftrace_events: block/block_rq_issue, block/block_rq_complete and so on"
-        raise InputError(message, f"  {found.passed()}", hint=hint)
-    text = found.text()
     with scratch_folder(run.folder / "events") as scratch:
-        file = scratch / "events.txt"
-        file.write_bytes(text)
-        kind = Text.KERNEL if b": block_" in text else Text.UFS
-        with open_feeds([file]) as opened:
+        found = Found(scratch)
+        read_perfetto(feed, head, found, on_bytes=run.on_bytes)
+        finish_feeds([feed])
+        if not found.lines and not found.runs:
+            message = f"{feed.name}: a trace of Perfetto without events of blocks and UFS"
+            hint = (
+                "trace with ftrace_events: block/block_rq_issue, block/block_rq_complete and so on"
+            )
+            raise InputError(message, f"  {found.passed()}", hint=hint)
+        kind = Text.KERNEL if found.has_blocks else Text.UFS
+        with open_feeds([found.text()]) as opened:
             opened[0].path = feed.path  # for messages, and what lies beside it
             _, first = take_head(opened, READ_BYTES)
             told = import_events(opened[0], EventText(kind, first), run=run)

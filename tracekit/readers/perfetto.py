@@ -7,13 +7,18 @@ are counted.
 
 from __future__ import annotations
 
+import heapq
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from tracekit.errors import InputError
+from tracekit.readers.stream import Feed, messages_of
+from tracekit.readers.units import OnBytes
 
 PERFETTO = "perfetto"
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -30,7 +35,13 @@ OVERRUN, DROPPED = 3, 8
 """Of FtraceCpuStats."""
 EXT4 = {*range(41, 45), *range(134, 235)}
 F2FS = {*range(243, 274), 419, 420, 495, 496, 497}
-MOST_UNPACKED = 1 << 30
+MOST_UNPACKED = 64 << 20
+TIME_DIGITS = 20
+"""Of 64 bits."""
+MOST_LINES = 1 << 18
+"""In memory: some 60 MiB."""
+MOST_RUNS = 256
+"""Open at the same time."""
 KNOWN_FIELDS = {FTRACE_EVENTS, 8, 10, 33, FTRACE_STATS, 36, COMPRESSED, 58}
 """Which a packet has, nearly each: a time, a sequence, a clock, the trace's settings."""
 
@@ -174,8 +185,14 @@ COMMS = {45: 6, 126: 6, 119: 5, 115: 5, 118: 5, 116: 5, 122: 5, 130: 5, 131: 5}
 class Found:
     """What a trace holds."""
 
-    lines: list[tuple[int, str]] = field(default_factory=list)
-    """Time in ns and the text of each event, in the order of the file."""
+    scratch: Path
+    """A folder for them."""
+    lines: list[bytes] = field(default_factory=list)
+    """Time in ns, of TIME_DIGITS, and the text of each event, in the order of the file."""
+    runs: list[Path] = field(default_factory=list)
+    """Files of such lines, each in order of time; one comes after those before it."""
+    has_blocks: bool = False
+    """There are events of blocks, not of UFS alone."""
     others: Counter[str] = field(default_factory=Counter)
     """Events that are passed over, by sort."""
     cpus: set[int] = field(default_factory=set)
@@ -188,8 +205,34 @@ class Found:
         others = (f"{count:,} of {sort}" for sort, count in self.others.items())
         return f"events passed over: {', '.join(others) or 'none'}"
 
-    def text(self) -> bytes:
-        """Return the events in order of time, as the kernel prints them."""
+    def add(self, time_ns: int, text: str, *, is_block: bool) -> None:
+        """Keep an event: in memory until there are MOST_LINES."""
+        self.has_blocks |= is_block
+        self.lines.append(f"{time_ns:0{TIME_DIGITS}}{text}\n".encode())
+        if len(self.lines) >= MOST_LINES:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Put what is in memory into a file, in order of time."""
+        if len(self.runs) >= MOST_RUNS:
+            self.runs = [self._merged(self.scratch / f"all.{self.packets}", skipped=0)]
+        self.runs.append(self.scratch / f"run.{len(self.runs)}.{self.packets}")
+        with self.runs[-1].open("wb") as out:
+            out.writelines(sorted(self.lines, key=_time_of))
+        self.lines = []
+
+    def _merged(self, file: Path, *, head: str = "", skipped: int) -> Path:
+        """Put all runs into one file, each line without so many first bytes."""
+        with file.open("wb") as out, ExitStack() as stack:
+            out.write(head.encode())
+            runs = [stack.enter_context(run.open("rb")) for run in self.runs]
+            out.writelines(line[skipped:] for line in heapq.merge(*runs, key=_time_of))
+        for run in self.runs:
+            run.unlink()
+        return file
+
+    def text(self) -> Path:
+        """Return a file of the events in order of time, as the kernel prints them."""
         lost = sum(
             count - self.lost[phase - 1, cpu]
             for (phase, cpu), count in list(self.lost.items())
@@ -197,8 +240,12 @@ class Found:
         )
         head = f"# tracer: nop\n# entries-in-buffer/entries-written: 0/{lost}   #P:"
         head += f"{max(self.cpus, default=-1) + 1}\n"
-        self.lines.sort(key=lambda line: line[0])
-        return "".join([head, *(text for _, text in self.lines)]).encode()
+        self._sort()
+        return self._merged(self.scratch / "events.txt", head=head, skipped=TIME_DIGITS)
+
+
+def _time_of(line: bytes) -> bytes:
+    return line[:TIME_DIGITS]
 
 
 def is_perfetto(head: bytes) -> bool:
@@ -224,18 +271,14 @@ def _packet(view: memoryview, at: int) -> tuple[memoryview, int]:
     return view[begin : begin + size], begin + size
 
 
-def read_perfetto(data: bytes, name: str) -> Found:
-    """Return the events of a trace; raise InputError for damage, with its byte."""
-    found, at, view = Found(), 0, memoryview(data)
-    while at < len(view):
+def read_perfetto(feed: Feed, head: bytes, found: Found, *, on_bytes: OnBytes) -> None:
+    """Read the events of a trace, packet by packet; raise InputError for damage, with its byte."""
+    hint = "copy the file again: it is damaged, or no trace of Perfetto"
+    for at, packet in messages_of(feed, head, take=_packet, hint=hint, on_bytes=on_bytes):
         try:
-            packet, end = _packet(view, at)
             _take_packet(packet, found)
         except (ValueError, zlib.error) as error:
-            hint = "copy the file again: it is damaged, or no trace of Perfetto"
-            raise InputError(f"{name}: byte {at:,}: {error}", hint=hint) from None
-        at = end
-    return found
+            raise InputError(f"{feed.name}: byte {at:,}: {error}", hint=hint) from None
 
 
 def _take_packet(packet: memoryview, found: Found) -> None:
@@ -249,6 +292,8 @@ def _take_packet(packet: memoryview, found: Found) -> None:
             _take_stats(value, found)
         elif number == COMPRESSED:
             unpacked = zlib.decompressobj().decompress(value, MOST_UNPACKED)
+            if len(unpacked) == MOST_UNPACKED:
+                raise ValueError(f"compressed packets of more than {MOST_UNPACKED >> 20} MiB")
             for inner, content in fields_of(unpacked):
                 if inner == PACKET and not isinstance(content, int):
                     _take_packet(content, found)
@@ -277,7 +322,8 @@ def _take_event(event: memoryview, cpu: int, found: Found) -> None:
             fields = {n: v if isinstance(v, int) else bytes(v) for n, v in fields_of(value)}
             shape, comm = SHAPES[number], _text(fields, COMMS.get(number, 0), "<...>")
             head = f"{comm}-{pid} [{cpu:03}] ..... {time_ns // 10**9}.{time_ns % 10**9:09}"
-            found.lines.append((time_ns, f"{head}: {shape.name}: {shape.print(fields)}\n"))
+            text = f"{head}: {shape.name}: {shape.print(fields)}"
+            found.add(time_ns, text, is_block=shape.name.startswith("block_"))
         elif not isinstance(value, int):
             sort = "ext4" if number in EXT4 else "f2fs" if number in F2FS else "other sorts"
             found.others[sort] += 1

@@ -6,9 +6,10 @@ begins with a banner; each action has a version, its length, its sort and its fi
 
 from __future__ import annotations
 
-import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
 
@@ -16,11 +17,12 @@ from tracekit import metadata
 from tracekit.arrow import text_column
 from tracekit.errors import InputError
 from tracekit.metadata import TraceInfo
-from tracekit.readers.assemble import Assembler
+from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.metadata import line_counts
-from tracekit.readers.stream import Feed, finish_feeds
-from tracekit.readers.units import Columns, Import, Units
-from tracekit.store import write_batches
+from tracekit.readers.stream import Feed, finish_feeds, messages_of
+from tracekit.readers.text import LARGEST_SUM
+from tracekit.readers.units import Columns, Import, OnBytes, Units
+from tracekit.store import scratch_folder, write_batches
 from tracekit.tables import REQUESTS
 
 RBD_REPLAY = "rbd-replay"
@@ -38,12 +40,14 @@ KINDS = {2: "read", 3: "write", 4: "read", 5: "write", 10: "discard", 11: "disca
 OPENS = (6, 8)
 WORDS = sorted(set(KINDS.values()))
 UNITS = Units("ns", "bytes", "bytes")
-READ_BYTES = 1 << 20
+BLOCK_ROWS = 1 << 16
+MOST_STARTS = 1 << 20
+"""An action waits for a few of the last ones."""
 
 
 @dataclass
 class Actions:
-    """What a file holds."""
+    """What is read of a file: requests since the last block of them, and what they begin by."""
 
     times: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
@@ -54,69 +58,100 @@ class Actions:
     others: int = 0
     """Actions that are no requests: of threads, and images that are opened or closed."""
     starts: dict[int, int] = field(default_factory=dict)
-    """When each action began, by its number, in ns."""
+    """When each of the last MOST_STARTS actions began, by its number, in ns."""
+    is_forgetful: bool = False
+    """There were more."""
 
     def columns(self) -> Columns:
-        """Return the requests in order of time."""
-        order = np.argsort(np.array(self.times, np.int64), kind="stable")
+        """Return the requests, and forget them."""
         called = sorted({*self.images})
-        images = np.array([called.index(image) for image in self.images], np.int32)[order]
+        code = {image: number for number, image in enumerate(called)}
+        images = np.array([code[image] for image in self.images], np.int32)
         names = [self.names.get(image, f"image-{image:x}") for image in called]
-        kinds = np.array(self.kinds, np.int32)[order]
-        columns = {"time": self.times, "offset": self.offsets, "length": self.lengths}
-        return Columns(
-            numbers={name: np.array(kept, np.int64)[order] for name, kept in columns.items()},
+        kinds = np.array(self.kinds, np.int32)
+        given = {"time": self.times, "offset": self.offsets, "length": self.lengths}
+        columns = Columns(
+            numbers={
+                name: np.array(kept, np.uint64).view(np.int64) for name, kept in given.items()
+            },
             words={"op": text_column(kinds, WORDS), "device": text_column(images, names)},
-            rows=len(order),
+            rows=len(kinds),
         )
+        self.times, self.offsets, self.lengths, self.kinds, self.images = [], [], [], [], []
+        return columns
+
+    def start(self, number: int) -> int:
+        """Return when an action began, or 0; raise ValueError for one that is too long ago."""
+        if self.is_forgetful and number not in self.starts:
+            message = f"it waits for action {number:,}, which lies more than {MOST_STARTS:,} before"
+            raise ValueError(message)
+        return self.starts.get(number, 0)
+
+    def take(self, action: memoryview) -> None:
+        """Take an action: it begins so many ns behind the start of each that it depends on."""
+        sort, number, _, count = BASE.unpack_from(action)
+        at, start = BASE.size, 0
+        for _ in range(count):
+            other, delta_ns = DEPENDENCY.unpack_from(action, at)
+            at += DEPENDENCY.size
+            start = max(start, self.start(other & ~1) + delta_ns)
+        if start > LARGEST_SUM:
+            raise ValueError(f"a time of {start} ns is too large")
+        self.starts[number & ~1] = start
+        if len(self.starts) > MOST_STARTS:
+            self.is_forgetful = True
+            del self.starts[next(iter(self.starts))]
+        if sort in OPENS:
+            image, size = NAMED.unpack_from(action, at)
+            name = bytes(action[at + NAMED.size : at + NAMED.size + size])
+            self.names[image] = name.decode("utf-8", "replace")
+        if sort not in KINDS:
+            self.others += 1
+            return
+        image, offset, length = PLACE.unpack_from(action, at)
+        self.times.append(start)
+        self.offsets.append(offset)
+        self.lengths.append(length)
+        self.kinds.append(WORDS.index(KINDS[sort]))
+        self.images.append(image)
 
 
-def read_actions(data: bytes, name: str) -> Actions:
-    """Return the actions of a file that begins with the banner; raise InputError for damage."""
-    found, at = Actions(), len(BANNER)
-    while at < len(data):
+def _action(view: memoryview, at: int) -> tuple[memoryview, int]:
+    """Return the action that begins here, and its end; raise ValueError where none does."""
+    begin = at + ENTRY.size
+    version, oldest, size = ENTRY.unpack(view[at:begin]) if begin <= len(view) else (0, 0, 0)
+    if oldest > 1 or not version or begin + size > len(view):
+        raise ValueError("no action begins here, or it is cut")
+    return view[begin : begin + size], begin + size
+
+
+def _blocks(feed: Feed, head: bytes, found: Actions, *, on_bytes: OnBytes) -> Iterator[Columns]:
+    """Yield the requests of a file that begins with the banner; raise InputError for damage."""
+    hint = "copy the file again, or make it again: rbd-replay-prep"
+    messages = messages_of(
+        feed, head, take=_action, hint=hint, on_bytes=on_bytes, begin=len(BANNER)
+    )
+    for at, action in messages:
         try:
-            action = _action(data, at)
-            _take(action, found)
-        except struct.error as error:
-            hint = "copy the file again, or make it again: rbd-replay-prep"
-            message = f"{name}: byte {at:,}: no action begins here, or it is cut"
-            raise InputError(message, hint=hint) from error
-        at += ENTRY.size + len(action)
-    return found
+            found.take(action)
+        except (ValueError, struct.error) as error:
+            message = f"{feed.name}: byte {at:,}: {error}"
+            raise InputError(message, hint=hint) from None
+        if len(found.times) == BLOCK_ROWS:
+            yield found.columns()
+    if found.times:
+        yield found.columns()
 
 
-def _action(data: bytes, at: int) -> bytes:
-    """Return the action that begins here; raise struct.error where none does."""
-    version, oldest, size = ENTRY.unpack_from(data, at)
-    action = data[at + ENTRY.size : at + ENTRY.size + size]
-    if oldest > 1 or not version or len(action) < size:
-        raise struct.error
-    return action
-
-
-def _take(action: bytes, found: Actions) -> None:
-    """Take an action: it begins so many ns behind the start of each that it depends on."""
-    sort, number, _, count = BASE.unpack_from(action)
-    at, start = BASE.size, 0
-    for _ in range(count):
-        other, delta_ns = DEPENDENCY.unpack_from(action, at)
-        at += DEPENDENCY.size
-        start = max(start, found.starts.get(other & ~1, 0) + delta_ns)
-    found.starts[number & ~1] = start
-    if sort in OPENS:
-        image, size = NAMED.unpack_from(action, at)
-        name = action[at + NAMED.size : at + NAMED.size + size]
-        found.names[image] = name.decode("utf-8", "replace")
-    if sort not in KINDS:
-        found.others += 1
-        return
-    image, offset, length = PLACE.unpack_from(action, at)
-    found.times.append(start)
-    found.offsets.append(offset)
-    found.lengths.append(length)
-    found.kinds.append(WORDS.index(KINDS[sort]))
-    found.images.append(image)
+def _written(blocks: Iterator[Columns], run: Import) -> Assembler:
+    """Write the requests in order of time; those of one block need no file to be sorted in."""
+    made = Assembler(UNITS, {}, RBD_REPLAY)
+    with scratch_folder(run.folder / "sorting") as scratch:
+        first = [*islice(blocks, 2)]
+        sorting = Sorting(scratch) if len(first) > 1 else None
+        batches = made.batches(chain(first, blocks), sorting=sorting)
+        write_batches(run.table, batches, schema=REQUESTS)
+    return made
 
 
 def import_actions(feed: Feed, head: bytes, *, run: Import) -> TraceInfo:
@@ -124,13 +159,11 @@ def import_actions(feed: Feed, head: bytes, *, run: Import) -> TraceInfo:
 
     `head` was read from the feed already. Raise InputError for damage and where there are none.
     """
-    data = b"".join([head, *iter(lambda: os.read(feed.fd, READ_BYTES), b"")])
+    found = Actions()
+    made = _written(_blocks(feed, head, found, on_bytes=run.on_bytes), run)
     finish_feeds([feed])
-    found = read_actions(data, feed.name)
-    if not found.times:
+    if not made.rows:
         raise InputError(f"{feed.name}: there is no request in it", hint="check the file")
-    made = Assembler(UNITS, {}, RBD_REPLAY)
-    write_batches(run.table, made.batches([found.columns()]), schema=REQUESTS)
     told = [
         ("format", RBD_REPLAY, "its first bytes"),
         ("times", "starts of what an action waits for, and the ns behind them", "its dependencies"),

@@ -119,7 +119,6 @@ class Reading:
             self._bytes = len(start) - len(start.split(b"\n", self.lines.lines)[-1])
         else:
             self._bytes = form.header_bytes
-        """Bytes that are read, of all files."""
         self._at, self._begin, self._times, self._before = 0, 0, list[int](), b""
         """Which file is read, bytes of those before, times of it, and the end of the last block."""
         self.damages, self.last_line, self.pieces = list[Damage](), "", list[Piece]()

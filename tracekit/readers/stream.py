@@ -304,6 +304,45 @@ def drain(feed: Feed) -> None:
         pass
 
 
+MOST_MESSAGE_BYTES = 64 << 20
+Take = Callable[[memoryview, int], tuple[memoryview, int]]
+"""Returns the message that begins at a place, and its end; raises ValueError if none is whole."""
+
+
+def messages_of(
+    feed: Feed,
+    head: bytes,
+    *,
+    take: Take,
+    hint: str,
+    on_bytes: Callable[[int, int | None], None],
+    begin: int = 0,
+) -> Iterator[tuple[int, memoryview]]:
+    """Yield each message of a file, from byte `begin` of its head on, and its place in bytes.
+
+    `head` was read from the feed already. Raise InputError where none begins, or one is cut or
+    larger than MOST_MESSAGE_BYTES.
+    """
+    data, before, at, is_over = head, 0, begin, False
+    while True:
+        view = memoryview(data)
+        try:
+            while at < len(view):
+                message, end = take(view, at)
+                yield before + at, message
+                at = end
+        except ValueError as error:
+            if is_over or len(view) - at > MOST_MESSAGE_BYTES:
+                feed.wait_for_failure()
+                failure = InputError(f"{feed.name}: byte {before + at:,}: {error}", hint=hint)
+                raise feed.problem() or failure from None
+        if is_over:
+            return
+        on_bytes(feed.done_bytes, feed.total_bytes)
+        more = os.read(feed.fd, CHUNK_BYTES)
+        data, before, at, is_over = data[at:] + more, before + at, 0, not more
+
+
 def _read_awake(descriptor: int, size: int) -> bytes:
     """Read as soon as there is something, and meanwhile look for signals.
 
