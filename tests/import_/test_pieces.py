@@ -1,7 +1,10 @@
 """A trace in several files: their order, what is missing, and times without requests."""
 
 import gzip
+import os
 import random
+import resource
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -157,6 +160,22 @@ def test_a_damaged_file_stays_at_its_place(read: Importer, tmp_path: Path) -> No
     made = read(files, salvages=True)
     assert traces.rows(made) == read.rows("".join(lines))
     assert "t.csv.2.gz" in traces.warnings(made)["salvaged"]
+
+
+def test_many_files_are_opened_one_behind_the_other(read: Importer, tmp_path: Path) -> None:
+    # GIVEN more files, plain and packed, than a process may open
+    files, _ = written(tmp_path, [f"t.{n}{'.gz' * (n % 2)}" for n in range(60)])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 40,
+                                                limits[1]))  # fmt: skip
+    try:
+        made = read(files)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    # THEN all are read, and each is hashed to its end
+    told = {one["name"]: one["sha256"] for one in made.content["source"]["files"]}
+    assert told == {file.name: sha256(file.read_bytes()).hexdigest() for file in files}
+    assert made.content["counts"]["requests"] == 60 * 200
 
 
 def test_whole_seconds_have_no_gaps(read: Importer) -> None:

@@ -95,7 +95,7 @@ def import_perfetto(feed: Feed, head: bytes, *, run: Import) -> TraceInfo:
     """
     with scratch_folder(run.folder / "events") as scratch:
         found = Found(scratch)
-        read_perfetto(feed, head, found, on_bytes=run.on_bytes)
+        read_perfetto(feed, head, found=found, on_bytes=run.on_bytes)
         finish_feeds([feed])
         if not found.lines and not found.runs:
             message = f"{feed.name}: a trace of Perfetto without events of blocks and UFS"

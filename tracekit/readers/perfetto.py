@@ -271,7 +271,7 @@ def _packet(view: memoryview, at: int) -> tuple[memoryview, int]:
     return view[begin : begin + size], begin + size
 
 
-def read_perfetto(feed: Feed, head: bytes, found: Found, *, on_bytes: OnBytes) -> None:
+def read_perfetto(feed: Feed, head: bytes, *, found: Found, on_bytes: OnBytes) -> None:
     """Read the events of a trace, packet by packet; raise InputError for damage, with its byte."""
     hint = "copy the file again: it is damaged, or no trace of Perfetto"
     for at, packet in messages_of(feed, head, take=_packet, hint=hint, on_bytes=on_bytes):
