@@ -217,8 +217,9 @@ class Found:
         if len(self.runs) >= MOST_RUNS:
             self.runs = [self._merged(self.scratch / f"all.{self.packets}", skipped=0)]
         self.runs.append(self.scratch / f"run.{len(self.runs)}.{self.packets}")
+        self.lines.sort(key=_time_of)
         with self.runs[-1].open("wb") as out:
-            out.writelines(sorted(self.lines, key=_time_of))
+            out.writelines(self.lines)
         self.lines = []
 
     def _merged(self, file: Path, *, head: str = "", skipped: int) -> Path:

@@ -41,7 +41,7 @@ OPENS = (6, 8)
 WORDS = sorted(set(KINDS.values()))
 UNITS = Units("ns", "bytes", "bytes")
 BLOCK_ROWS = 1 << 16
-MOST_STARTS = 1 << 20
+MOST_STARTS = 1 << 17
 """An action waits for a few of the last ones."""
 
 
@@ -58,9 +58,10 @@ class Actions:
     others: int = 0
     """Actions that are no requests: of threads, and images that are opened or closed."""
     starts: dict[int, int] = field(default_factory=dict)
-    """When each of the last MOST_STARTS actions began, by its number, in ns."""
+    """When each of the last actions began, by its number, in ns."""
+    older: dict[int, int] = field(default_factory=dict)
+    """The MOST_STARTS before them; those before these are forgotten."""
     is_forgetful: bool = False
-    """There were more."""
 
     def columns(self) -> Columns:
         """Return the requests, and forget them."""
@@ -82,10 +83,11 @@ class Actions:
 
     def start(self, number: int) -> int:
         """Return when an action began, or 0; raise ValueError for one that is too long ago."""
-        if self.is_forgetful and number not in self.starts:
+        found = self.starts.get(number, self.older.get(number))
+        if found is None and self.is_forgetful:
             message = f"it waits for action {number:,}, which lies more than {MOST_STARTS:,} before"
             raise ValueError(message)
-        return self.starts.get(number, 0)
+        return found or 0
 
     def take(self, action: memoryview) -> None:
         """Take an action: it begins so many ns behind the start of each that it depends on."""
@@ -98,9 +100,9 @@ class Actions:
         if start > LARGEST_SUM:
             raise ValueError(f"a time of {start} ns is too large")
         self.starts[number & ~1] = start
-        if len(self.starts) > MOST_STARTS:
-            self.is_forgetful = True
-            del self.starts[next(iter(self.starts))]
+        if len(self.starts) == MOST_STARTS:
+            self.is_forgetful = bool(self.older)
+            self.older, self.starts = self.starts, {}
         if sort in OPENS:
             image, size = NAMED.unpack_from(action, at)
             name = bytes(action[at + NAMED.size : at + NAMED.size + size])
