@@ -14,6 +14,7 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.errors import UsageError
 from tracekit.metadata import has_values
+from tracekit.origin import of_result
 from tracekit.store import TraceFolder, changed_folder, write_table
 from tracekit.tables import FILE_MAP, MADE_BY
 
@@ -126,6 +127,7 @@ def analyze(
             folder.require(table, made_by=MADE_BY[table])
     findings: list[Finding] = []
     failures: list[Failure] = []
+    made = of_result(folder.path, "findings/", info=folder.content, result={})
     with (
         changed_folder(folder.path / "findings") as place,
         query.connect(folder, memory_mib=memory_mib) as connection,
@@ -134,7 +136,7 @@ def analyze(
             if on_start is not None:
                 on_start(name, number, len(names) + len(checks))
             if name in values:
-                findings.append(_find(connection, place, name, values[name]))
+                findings.append(_find(connection, place, name, values=values[name], made=made))
             else:
                 failures += _check(connection, name)
         if checks:
@@ -172,15 +174,19 @@ def _split(names: Sequence[str], given: Mapping[str, int]) -> dict[str, dict[str
     }
 
 
-def _find(connection: Any, place: Path, name: str, values: dict[str, int]) -> Finding:
+def _find(
+    connection: Any, place: Path, name: str, *, values: dict[str, int], made: Mapping[str, Any]
+) -> Finding:
     begin_ns = time.monotonic_ns()
     described = query.read(name)
-    table = _describe(query.run(connection, name, **values), described, values)
+    table = _describe(query.run(connection, name, **values), described, values=values, made=made)
     write_table(place / f"{described.table}.parquet", table)
     return Finding(name, described.table, table.num_rows, time.monotonic_ns() - begin_ns)
 
 
-def _describe(table: Any, described: query.Query, values: Mapping[str, int]) -> Any:
+def _describe(
+    table: Any, described: query.Query, *, values: Mapping[str, int], made: Mapping[str, Any]
+) -> Any:
     """Store in the table which query made it, with which values, and what its columns mean."""
     fields = [
         field.with_metadata({"meaning": described.columns[field.name]}) for field in table.schema
@@ -190,6 +196,7 @@ def _describe(table: Any, described: query.Query, values: Mapping[str, int]) -> 
         "question": described.question,
         "grain": described.grain,
         "parameters": json.dumps(values),
+        **{key: json.dumps(value) for key, value in made.items()},
     }
     return table.cast(pa.schema(fields, metadata=origin))
 

@@ -202,6 +202,10 @@ class TraceInfo(Record):
     warnings: list[TraceWarning] = []
     memory: MemoryTrace | UnsetType = UNSET
     """Of a trace of memory accesses."""
+    made_by: str | UnsetType = UNSET
+    """The command that made the folder."""
+    asked: list[str] | UnsetType = UNSET
+    """The options of that command."""
     profile: dict[str, Any] | UnsetType = UNSET
     capture: dict[str, Any] | UnsetType = UNSET
     classification: dict[str, Any] | UnsetType = UNSET

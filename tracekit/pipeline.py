@@ -13,6 +13,7 @@ import msgspec
 
 from tracekit.analyze import analyze
 from tracekit.arrow import ints, read_batches
+from tracekit.asked import with_words
 from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
@@ -160,15 +161,21 @@ def _open(
         notes.append("a trace folder: nothing to parse")
         return TraceFolder(inputs[0])
     settings = ParseOptions(layout_file=options.layout, overwrite=options.overwrite)
-    folder, _ = parse(inputs, output or default_output(inputs), options=settings)
+    with with_words("parse", {"layout": options.layout}):
+        folder, _ = parse(inputs, output or default_output(inputs), options=settings)
     notes.append(f"{folder.info.count('requests'):,} requests")
     return folder
 
 
 def _classify(folder: TraceFolder, options: PipelineOptions, _result: Run) -> str:
-    changes = classify(folder, ClassifyOptions(layout_file=options.layout))
-    roles = changes["classification"]["requests"]
-    return ", ".join(f"{role} {count:,}" for role, count in roles.items() if count)
+    known: Any = folder.content.get("classification")
+    if known and options.layout is None:
+        roles, note = known["requests"], "as classified before: "
+    else:
+        with with_words("classify", {"layout": options.layout}):
+            changes = classify(folder, ClassifyOptions(layout_file=options.layout))
+        roles, note = changes["classification"]["requests"], ""
+    return note + ", ".join(f"{role} {count:,}" for role, count in roles.items() if count)
 
 
 def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str:
@@ -182,7 +189,10 @@ def _analyze(folder: TraceFolder, _options: PipelineOptions, result: Run) -> str
 
 def _recommend(folder: TraceFolder, options: PipelineOptions, result: Run) -> str:
     chosen = RecommendOptions(options.base, options.nvm, options.capacities_bytes)
-    advice = recommend(folder, chosen)
+    capacities = [f"{size}B" for size in options.capacities_bytes] or None
+    given = {"base": options.base, "nvm": options.nvm, "capacity": capacities}
+    with with_words("recommend", given):
+        advice = recommend(folder, chosen)
     result.headline, result.rows = list(advice.headline), advice.rows
     return f"{advice.base_profile} and {advice.nvm_profile}"
 

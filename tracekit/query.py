@@ -87,6 +87,11 @@ class Query:
                 )
         return {name: given.get(name, known[name].default) for name in known}
 
+    def bound(self, values: Mapping[str, int]) -> str:
+        """Return the text with values in place of its parameters, which runs as it is."""
+        known = {parameter.name: parameter.default for parameter in self.parameters} | {**values}
+        return re.sub(r"\$(\w+)", lambda found: str(int(known[found[1]])), self.text)
+
 
 @functools.cache
 def read(name: str) -> Query:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from tracekit.asked import asked
 from tracekit.durable import (
     Identity,
     exchange,
@@ -45,6 +46,7 @@ from tracekit.metadata import (
     read_object,
     validate,
 )
+from tracekit.origin import of_result
 from tracekit.parquet_file import TableFile, Written
 from tracekit.safe_open import check_inside
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
@@ -225,8 +227,12 @@ def _read_info(path: Path) -> tuple[dict[str, Any], TraceInfo]:
     return info, validate(info, TraceInfo, file=file, hint="parse the capture again")
 
 
-def write_info(folder: Path, info: TraceInfo) -> None:
-    """Write a folder's trace.json, replacing the file in one step."""
+def write_info(folder: Path, info: TraceInfo, *, made_by: str = "") -> None:
+    """Write a folder's trace.json, replacing the file in one step; `made_by` names the command."""
+    if made_by:
+        words = asked("read" if made_by == "import" else made_by)
+        kept = [word for word in words if word not in ("--force", "--resume")]
+        info = replace(info, made_by=made_by, asked=kept)
     write_json(folder / INFO_NAME, to_builtins(info))
 
 
@@ -551,13 +557,17 @@ def write_results(
 ) -> None:
     """Write the tables of a stage by name, and its result, a Record or a dict, as JSON at `place`.
 
+    The options of the stage's command and what it was made from are kept with it, see `origin`.
+
     All get their names when all are written, the JSON last: each is the old or the new one whole,
     and a new result never stands beside old tables.
     """
     with ExitStack() as stack:
         # What is entered first gets its name last.
         text = stack.enter_context(beside(folder.file(place)))
-        text.write_text(_json_text(to_builtins(result)))
+        content = to_builtins(result)
+        made = of_result(folder.path, place, info=folder.content, result=content)
+        text.write_text(_json_text({**content, **made}))
         for name, table in tables.items():
             part = stack.enter_context(beside(folder.table(name)))
             _write_parquet(part, table.to_batches(), schema=table.schema)

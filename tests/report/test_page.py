@@ -2,17 +2,19 @@
 
 import base64
 import hashlib
+import html
 import json
 import re
 from difflib import unified_diff
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, succeed
 from tests.report.folder import make_folder, page_of, section_of
-from tests.report.golden import GOLDEN, text_of
+from tests.report.golden import GOLDEN, full_folder, text_of
 from tests.traces import written
 from tracekit.errors import InputError
 from tracekit.report.inputs import Inputs
@@ -215,3 +217,27 @@ def test_replays_and_comparisons_are_reported_as_they_were_asked(tmp_path: Path)
 def test_a_replay_of_no_command_is_reported_by_its_summary(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "t")
     assert [line for line in commands(folder) if line.startswith("tracekit replay")]
+
+
+def test_each_query_runs_as_it_is_shown(
+    page: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # GIVEN the page with every section WHEN the queries that it shows are run by `tracekit sql`
+    folder, place = full_folder(tmp_path_factory), tmp_path_factory.mktemp("sql")
+    begin, between = (
+        r"<span>Source</span> <code>analyzers/(?:\w+/)*(\w+)\.sql</code>",
+        r"<summary>The query</summary>.*?",
+    )
+    shown = re.findall(rf"{begin}.*?{between}<pre[^>]*><code>(.*?)</code></pre>", page, re.S)
+    assert len(dict(shown)) > 20
+    for name, text in dict.fromkeys(shown):
+        (place / "query.sql").write_text(html.unescape(text))
+        made, table = place / f"{name}.parquet", folder.table(f"findings/{name}")
+        result = invoke(
+            "sql", folder.path, "-f", place / "query.sql", "-o", made, "--format", "parquet"
+        )
+        assert result.exit_code == 0, (name, result.exception)
+        # THEN a finding is what `analyze` made
+        if table.exists():
+            assert pq.read_table(made).to_pylist() == pq.read_table(table).to_pylist()
+        made.unlink()

@@ -17,9 +17,8 @@ from tracekit.api.values import (
     Size,
     Sizes,
     Texts,
-    asked,
-    keeps_words,
 )
+from tracekit.asked import asked, keeps_words
 from tracekit.errors import UsageError
 from tracekit.locks import folder_lock
 from tracekit.progress import row_progress, step_progress
@@ -276,13 +275,15 @@ def characterize_device(
 
 
 def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy:
-    from tracekit.device.characterize import RESULT, characterize
+    from msgspec import to_builtins
+
+    from tracekit.device.characterize import characterize
 
     with folder_lock(output):
         with step_progress("characterize") as on_step:
             summary = characterize(output, options, on_step=on_step)
         trace = Trace(output)
-        return results.DeviceStudy(trace, trace.kept(summary, RESULT))
+        return results.DeviceStudy(trace, to_builtins(summary))
 
 
 def profiles(name: Texts = (), *, profiles: PathLike | None = None) -> results.DeviceProfiles:

@@ -7,10 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.tables import Tables, writes
-from tracekit.api.values import Duration, Numbers, PathLike, Size, Sizes, Texts, keeps_words
+from tracekit.api.values import Duration, Numbers, PathLike, Size, Sizes, Texts
+from tracekit.asked import keeps_words
 from tracekit.errors import UsageError
 from tracekit.progress import row_progress, step_progress
 
@@ -74,9 +77,7 @@ class Simulate:
         )
         with step_progress("simulate tiers") as on_step:
             summary = simulate_tiers(self.trace.folder, options, on_step=on_step)
-        return results.TierSimulation(
-            self.trace, self.trace.kept(summary, "simulations/tiers.json")
-        )
+        return results.TierSimulation(self.trace, to_builtins(summary))
 
     @keeps_words
     @writes
@@ -123,9 +124,7 @@ class Simulate:
         )
         with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
             summary = simulate_cache(self.trace.folder, options, on_rows=on_rows, on_step=on_step)
-        return results.CacheSimulation(
-            self.trace, self.trace.kept(summary, "simulations/cache.json")
-        )
+        return results.CacheSimulation(self.trace, to_builtins(summary))
 
     @keeps_words
     @writes
@@ -159,9 +158,7 @@ class Simulate:
         )
         with row_progress("read accesses") as on_rows:
             summary = simulate_buffer(self.trace.folder, options, on_rows=on_rows)
-        return results.BufferSimulation(
-            self.trace, self.trace.kept(summary, "simulations/buffer.json")
-        )
+        return results.BufferSimulation(self.trace, to_builtins(summary))
 
     @keeps_words
     @writes
@@ -182,9 +179,7 @@ class Simulate:
         )
         with step_progress("simulate") as on_step:
             summary = simulate_sensitivity(self.trace.folder, options, on_step=on_step)
-        return results.Sensitivity(
-            self.trace, self.trace.kept(summary, "simulations/sensitivity.json")
-        )
+        return results.Sensitivity(self.trace, to_builtins(summary))
 
     @keeps_words
     @writes
@@ -209,7 +204,7 @@ class Simulate:
         )
         with step_progress("simulate endurance") as on_step:
             summary = simulate_endurance(self.trace.folder, options, on_step=on_step)
-        return results.Endurance(self.trace, self.trace.kept(summary, "simulations/endurance.json"))
+        return results.Endurance(self.trace, to_builtins(summary))
 
     @keeps_words
     @writes
@@ -239,7 +234,7 @@ class Simulate:
         )
         with step_progress("simulate purchase") as on_step:
             summary = simulate_purchase(self.trace.folder, options, on_step=on_step)
-        return results.Purchase(self.trace, self.trace.kept(summary, "simulations/purchase.json"))
+        return results.Purchase(self.trace, to_builtins(summary))
 
     @keeps_words
     @writes
@@ -249,7 +244,7 @@ class Simulate:
 
         with row_progress("read requests") as on_rows:
             summary = simulate_rivals(self.trace.folder, placement=str(placement), on_rows=on_rows)
-        return results.Rivals(self.trace, self.trace.kept(summary, "simulations/rivals.json"))
+        return results.Rivals(self.trace, to_builtins(summary))
 
 
 def _factor(text: str) -> float:

@@ -21,6 +21,7 @@ from tracekit.api.values import (
     Sizes,
     Texts,
 )
+from tracekit.asked import keeps_words
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress
 from tracekit.safe_open import read_given
@@ -63,6 +64,7 @@ def _kept(folder: TraceFolder, keys: Sequence[str]) -> dict[str, Any]:
     }
 
 
+@keeps_words
 def parse(
     source: Sources,
     output: PathLike | None = None,
@@ -130,6 +132,7 @@ def describe_disks(
     return StorageLayout(found.layout, "\n".join(found.tree), tuple(found.doubts))
 
 
+@keeps_words
 def read(
     source: Sources,
     output: PathLike | None = None,
@@ -186,6 +189,7 @@ def read(
     return Trace(folder, summary=_kept(folder, READ), temporary=holder)
 
 
+@keeps_words
 def generate(
     profile: str,
     output: PathLike | None = None,

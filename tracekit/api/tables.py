@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from tracekit.api.relation import Relation, html_text
-from tracekit.api.values import PathLike, asked
+from tracekit.api.values import PathLike
 from tracekit.errors import InputError
 from tracekit.escapes import escape
 from tracekit.locks import folder_lock
@@ -171,16 +171,6 @@ class Tables:
         return draw_axes(
             find_figures(self.folder, section), figure, where=section or str(self.path)
         )
-
-    def kept(self, summary: Any, place: str) -> dict[str, Any]:
-        """Keep an answer, a dict or a Record, with the options of the call, and return it."""
-        from msgspec import to_builtins
-
-        from tracekit.store import write_json
-
-        content = {**to_builtins(summary), "asked": list(asked())}
-        write_json(self.folder.file(place), content)
-        return content
 
     def __repr__(self) -> str:
         return f"Trace {escape(str(self.path))}: {self.headline}"

@@ -22,10 +22,9 @@ from tracekit.api.values import (
     Size,
     Sizes,
     Texts,
-    asking,
-    keeps_words,
     time_text,
 )
+from tracekit.asked import asking, keeps_words, runs_words
 from tracekit.errors import TracekitError, UsageError
 from tracekit.progress import row_progress, stage_progress, step_progress
 from tracekit.units import memory_mib
@@ -45,6 +44,7 @@ class Trace(Tables):
     `output` is in a temporary folder, which goes away with the last object that refers to it.
     """
 
+    @keeps_words
     @writes
     def classify(
         self,
@@ -80,6 +80,7 @@ class Trace(Tables):
             summary = classify(self.folder, options, on_rows=on_rows)
         return results.Classification(self, summary)
 
+    @keeps_words
     @writes
     def analyze(
         self,
@@ -111,6 +112,7 @@ class Trace(Tables):
             summary[name] = rows
         return results.Analysis(self, summary)
 
+    @keeps_words
     @writes
     def recommend(
         self,
@@ -261,7 +263,7 @@ class Trace(Tables):
             raise UsageError(f"--repeat {repeat}: not a number of repeats")
         if run is not None and (len(run) < 2 or "name" in options):
             raise UsageError("--run takes the place of --name, and there are two or more of it")
-        given = {**options, "repeat": repeat, "run": values.runs_words(run or {})}
+        given = {**options, "repeat": repeat, "run": runs_words(run or {})}
         runs = run or {options.pop("name", LATEST): {}}
         series, position = str(time.time_ns()), 0
         for number, order in enumerate(in_turn(len(runs), repeat), 1):
@@ -322,7 +324,9 @@ class Trace(Tables):
         profiles: PathLike | None = None,
     ) -> results.Verification:
         """Replay base, recommended placement and runner-up, and say whether the prediction held."""
-        from tracekit.replay.verify import RESULT, VerifyOptions, verify
+        from msgspec import to_builtins
+
+        from tracekit.replay.verify import VerifyOptions, verify
 
         options = values.chosen(
             VerifyOptions,
@@ -336,7 +340,7 @@ class Trace(Tables):
         )
         with step_progress("replay") as on_run:
             summary = verify(self.folder, options, on_run=on_run)
-        return results.Verification(self, self.kept(summary, RESULT))
+        return results.Verification(self, to_builtins(summary))
 
     @keeps_words
     @writes

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import wraps
-from inspect import signature
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
+from tracekit.asked import asked
 from tracekit.errors import UsageError
 from tracekit.units import BLOCK_BYTES, parse_duration, parse_size
 
@@ -24,19 +20,7 @@ Texts = str | Sequence[str]
 Sizes = Size | Sequence[Size]
 Numbers = int | str | Sequence[int]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Kind = TypeVar("Kind")
-
-REPEATED = frozenset(
-    (
-        *("budget", "device", "only", "overwrite_signature", "param", "priority", "recorded"),
-        *("role", "run", "settings", "target", "unit", "vary", "write_to"),
-    )
-)
-"""Options of which each value stands behind its own word; others have commas between values."""
-OPTIONS = {"settings": "--set", "recorded": "--from"}
-_ASKED: ContextVar[tuple[str, ...] | None] = ContextVar("asked", default=None)
 
 
 def maybe_path(value: PathLike | None) -> Path | None:
@@ -138,59 +122,3 @@ def _as(hint: Any, value: Any) -> Any:
     if value is None or not {Path, str} & {hint, *get_args(hint)}:
         return value
     return Path(value) if Path in (hint, *get_args(hint)) else str(value)
-
-
-def asked() -> tuple[str, ...]:
-    """Return the options of the running call, as words of the command line that does the same."""
-    return _ASKED.get() or ()
-
-
-def keeps_words(call: Callable[P, R]) -> Callable[P, R]:
-    """Let the call know its own options as words: they are kept beside its answer.
-
-    What a method takes by place is an option of its command, what a function takes an argument.
-    """
-    names = [*signature(call).parameters]
-
-    @wraps(call)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        by_place = dict(zip(names[1:], args[1:], strict=False)) if names[0] == "self" else {}
-        with asking(call, {**by_place, **kwargs}):
-            return call(*args, **kwargs)
-
-    return wrapped
-
-
-@contextmanager
-def asking(call: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[None]:
-    """Let `asked` return the options that were given to a call; those of an outer call stay."""
-    if _ASKED.get() is not None:
-        yield
-        return
-    defaults = {one.name: one.default for one in signature(call).parameters.values()}
-    token = _ASKED.set(tuple(_words(given, defaults)))
-    try:
-        yield
-    finally:
-        _ASKED.reset(token)
-
-
-def runs_words(runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return runs that take turns as the command line has them, NAME: OPTIONS."""
-    defaults = dict.fromkeys({name for one in runs.values() for name in one}, False)
-    return [f"{name}: {shlex.join(_words(one, defaults))}" for name, one in runs.items()]
-
-
-def _words(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
-        option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
-        if value is None or name == "command":
-            continue
-        if isinstance(value, bool):
-            if value != defaults[name]:
-                yield option if value else f"--no-{option[2:]}"
-        elif isinstance(value, list | tuple) and name in REPEATED:
-            for one in value:
-                yield from (option, str(one))
-        else:
-            yield from (option, joined(value) if isinstance(value, list | tuple) else str(value))

@@ -22,6 +22,7 @@ from tracekit.layout import check_regions
 from tracekit.metadata import Inference, Region, TraceInfo, TraceWarning, warnings_of
 from tracekit.model.database_logs import load_rules, with_logs
 from tracekit.model.file_extents import given_map
+from tracekit.origin import of_roles
 from tracekit.stack.file_map import read_map
 from tracekit.stack.offline_map import is_mounted
 from tracekit.store import TraceFolder, write_table
@@ -85,15 +86,18 @@ def classify(
     hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
     given = {"layout_from": str(options.layout_file)} if options.layout_file else {}
     warnings = classify_warnings(guess, roles, counts=counts, devices=devices, given=given)
+    _name_logs(folder, options)
     changes = {
         "layout": guess.entries,
         **_own_layout(folder, options),
-        "classification": {"rule": ROLE_RULE, **given, **_counts(roles)},
+        "classification": {
+            **{"rule": ROLE_RULE, **given, **_counts(roles)},
+            **of_roles(folder.path),
+        },
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_notes(folder.info.inferences, guess.inferences),
         "warnings": replace_notes(folder.info.warnings, [*warnings, *_on_names(options)]),
     }
-    _name_logs(folder, options)
     folder.save_info(**changes)
     kept: dict[str, Any] = to_builtins(changes)
     return kept

@@ -23,6 +23,7 @@ from tracekit.model.responses import Predictions
 from tracekit.model.rival_kinds import CacheTimes
 from tracekit.model.service_times import GIVEN, BaseFit
 from tracekit.model.unit_records import UnitAnswer
+from tracekit.origin import outdated
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import PLACEMENT_NAMES
 from tracekit.units import BLOCK_BYTES, format_size, parse_size
@@ -277,8 +278,10 @@ class Recommendation(Record, kw_only=True):
 
 
 def read_recommendation(folder: TraceFolder) -> Recommendation:
-    """Return recommendation.json; raise InputError when `recommend` has not run."""
+    """Return recommendation.json; raise InputError when there is none, or of other roles."""
     hint = f"run: {command_line('recommend', folder.path)}"
+    if old := outdated(folder.path, folder.content, only=RESULT).get(RESULT):
+        raise InputError(f"{folder.path}: {old.text}", hint=f"run: {old.command}")
     found = folder.result(RESULT, Recommendation, hint=hint)
     if found is None:
         raise InputError(f"{folder.path} has no recommendation yet", hint=hint)

@@ -162,7 +162,7 @@ def parse(
         if file := file_beside(inputs[::-1], MAP_NAME):
             table = with_trace_times(read_map(file, info.devices), info.clock.wall_ns)
             write_table(folder / MAP_NAME, table)
-        write_info(folder, info)
+        write_info(folder, info, made_by="parse")
     return TraceFolder(output), tally
 
 

@@ -83,7 +83,7 @@ def import_trace(
             feeds, head = _take_readable(opened)
             info = _import_feeds(feeds, head, run, state)
         checkpoint.clear(folder)
-        write_info(folder, info)
+        write_info(folder, info, made_by="import")
     return TraceFolder(output)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,12 @@ from tracekit import query
 from tracekit.arrow import open_table, read_whole
 from tracekit.errors import InputError
 from tracekit.metadata import read_object
+from tracekit.origin import Outdated, outdated
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import TABLES
 
+Built = TypeVar("Built")
+Kept = TypeVar("Kept", dict[str, Any], list[Any])
 ADVICE_KEYS = ("headline", "answer", "answers", "base_profile", "nvm_profile")
 SUMMARY_KEYS = ("plan", "pace", "engine", "targets", "warnings")
 
@@ -63,6 +66,15 @@ class Inputs:
     def __init__(self, folder: TraceFolder) -> None:
         self.folder = folder
         self.info = folder.content
+        self.outdated = outdated(folder.path, folder.content)
+        """The results of which an input has changed since, by place."""
+        self._read = set[str]()
+
+    def built(self, build: Callable[[Inputs], Built]) -> tuple[Built, tuple[Outdated, ...]]:
+        """Call what builds a part of the report; return which outdated results it read, too."""
+        self._read.clear()
+        part = build(self)
+        return part, tuple(self.outdated[place] for place in sorted(self._read & {*self.outdated}))
 
     @property
     def has_file_replays(self) -> bool:
@@ -83,6 +95,7 @@ class Inputs:
         """Return the finding of the analysis `name`, such as `traffic/totals`, if it was made."""
         source = query.read(name)
         place = f"findings/{source.table}"
+        self._read.add(f"{place}.parquet")
         if not self.folder.has(place):
             return None
         file = self.folder.table(place)
@@ -139,6 +152,7 @@ class Inputs:
 
         InputError when it has not the `needed` keys.
         """
+        self._read.add(place)
         file = self.folder.file(place)
         return _read_json(file, *needed) if file.exists() else None
 
@@ -148,10 +162,21 @@ class Inputs:
         table = self.table(name, command=command)
         return None if answer is None or table is None else (answer, table)
 
-    @functools.cached_property
+    @property
     def recommendation(self) -> Mapping[str, Any] | None:
         """The content of recommendation.json, or None."""
+        self._read.add("recommendation.json")
+        return self._recommendation
+
+    @functools.cached_property
+    def _recommendation(self) -> Mapping[str, Any] | None:
         return self.answer("recommendation.json", *ADVICE_KEYS)
+
+    @functools.cached_property
+    def analyses_run(self) -> Sequence[Sequence[str]]:
+        """Return the options of each call of `analyze` of which there are findings."""
+        found = (_stored(file, b"asked", []) for file in self.folder.files("findings/*.parquet"))
+        return [*map(list, dict.fromkeys(tuple(map(str, words)) for words in found))]
 
     @functools.cached_property
     def simulations_run(self) -> Sequence[tuple[str, Sequence[str]]]:
@@ -172,7 +197,7 @@ def _of_query(source: query.Query, table: pd.DataFrame, parameters: Mapping[str,
         name=source.name,
         origin=f"analyzers/{source.name}.sql",
         table=table,
-        sql=source.text,
+        sql=source.bound(parameters),
         question=source.question,
         grain=source.grain,
         columns=source.columns,
@@ -197,12 +222,17 @@ def _with_lists(table: pd.DataFrame) -> pd.DataFrame:
 
 def _parameters(file: Path) -> Mapping[str, int]:
     """Return the values that the query ran with, which `analyze` stores in the table."""
+    return _stored(file, b"parameters", {})
+
+
+def _stored(file: Path, key: bytes, default: Kept) -> Kept:
+    """Return what `analyze` stores in a table beside its rows."""
     stored = open_table(file).schema_arrow.metadata or {}
     try:
-        values = json.loads(stored.get(b"parameters", b"{}"))
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
+        value = json.loads(stored[key])
+    except (LookupError, ValueError, RecursionError):
+        return default
+    return value if isinstance(value, type(default)) else default
 
 
 def plain(table: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import io
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -100,7 +100,7 @@ def report(folder: TraceFolder, output: Path) -> Report:
     shown_path = folder.path.resolve().name
     chosen = SECTIONS if inputs.has_trace else MEASURED
     with _strange_content(folder):
-        built = [build(inputs) for build in chosen]
+        built = [_built(build, inputs) for build in chosen]
         missing = _by_command([part for part in built if isinstance(part, Missing)], shown_path)
         text = render(
             title=fmt.printable(shown_path),
@@ -110,6 +110,12 @@ def report(folder: TraceFolder, output: Path) -> Report:
     with beside(output, overwrite=_is_report(output)) as part:  # which may be of another by now
         part.write_text(text, encoding="utf-8")
     return Report(output, missing)
+
+
+def _built(build: BuildSection, inputs: Inputs) -> Section | Missing | None:
+    """Build a section that says which of what it shows is outdated."""
+    part, old = inputs.built(build)
+    return replace(part, outdated=old) if isinstance(part, Section) else part
 
 
 def _is_report(file: Path) -> bool:

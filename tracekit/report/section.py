@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from tracekit.origin import Outdated
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Draw, Key, drawn
@@ -43,6 +44,7 @@ class Section:
     name: str
     title: str
     parts: Mapping[str, Any] = field(default_factory=dict)
+    outdated: Sequence[Outdated] = ()
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def write_folder(
         if not table.rows:
             raise nothing(profile)
         (folder / PROFILE_NAME).write_text(profile.text, encoding="utf-8")
-        write_info(folder, _info(profile, extent, table))
+        write_info(folder, _info(profile, extent, table), made_by="generate")
     return TraceFolder(output)
 
 

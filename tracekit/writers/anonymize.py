@@ -143,7 +143,7 @@ def anonymize(
         if folder.has(FILE_MAP):
             extents = _file_extents(folder, moves=moves, devices=devices, names=names)
             write_table(part / f"{FILE_MAP}.parquet", extents)
-        write_info(part, _info(folder.info, devices))
+        write_info(part, _info(folder.info, devices), made_by="anonymize")
     return TraceFolder(output)
 
 

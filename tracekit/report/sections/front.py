@@ -58,6 +58,7 @@ def warnings(inputs: Inputs) -> Parts:
         for warning in replay.summary["warnings"]
     ]
     return {
+        "outdated": list(dict.fromkeys(old.command for old in inputs.outdated.values())),
         "checks": inputs.failed_checks,
         "warnings": [*info.get("warnings", []), *of_replays],
         "losses": list(_losses(info.get("loss", {}))),
@@ -156,14 +157,20 @@ def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
     elif files:
         yield ["sha256sum", *files]
         is_of_memory = inputs.folder.has("memory_accesses") and not inputs.has_trace
-        how = "import" if is_of_memory else "parse"
-        yield [how, *files, "-o", name]
+        how = inputs.info.get("made_by", "import" if is_of_memory else "parse")
+        yield [how, *files, *_without_output(inputs.info.get("asked", [])), "-o", name]
     if inputs.has_trace:
-        yield ["classify", name]
-        yield ["analyze", name]
+        yield ["classify", name, *inputs.info.get("classification", {}).get("asked", [])]
+        yield from (["analyze", name, *words] for words in inputs.analyses_run)
     if advice := inputs.recommendation:
         base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
-        yield ["recommend", name, "--base", base, "--nvm", nvm]
+        yield ["recommend", name, *advice.get("asked", ["--base", base, "--nvm", nvm])]
+
+
+def _without_output(words: Sequence[str]) -> Sequence[str]:
+    """Leave out where the folder was made: it has the report's name now."""
+    at = words.index("--output") if "--output" in words else len(words)
+    return [*words[:at], *words[at + 2 :]]
 
 
 def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:

@@ -1,0 +1,160 @@
+"""What a result was made from: its command's options, and what it read, to find newer inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracekit.arrow import open_table
+from tracekit.asked import asked
+from tracekit.errors import InputError
+from tracekit.escapes import operand, shell_line
+from tracekit.safe_open import check_inside, open_inside, read_regular
+from tracekit.tables import FILE_MAP
+
+ROLES = "roles"
+"""Stands for what `classify` wrote: roles, blocks and their temperatures, names of files."""
+_MADE_FROM, _ASKED, _STAMP = "made_from", "asked", "stamp"
+_DIGITS = 16
+_OF_NO_TRACE = ("device/device.json", "counters/counters.json", "simulations/buffer.json")
+_OF_ANSWER = (
+    *(f"simulations/{name}.json" for name in ("endurance", "purchase", "rivals", "sensitivity")),
+    "verification.json",
+)
+_FILES = ("--files", "--layout", "--profiles", "--what-if")
+_COMMANDS = {
+    "recommendation.json": "recommend",
+    "verification.json": "verify-placement",
+    "comparison.json": "compare",
+    "fidelity.json": "fit",
+    "device/device.json": "characterize-device",
+}
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A result, by its place, an input of it that has changed since, and the command to rerun."""
+
+    place: str
+    newer: str
+    command: str
+
+    @property
+    def text(self) -> str:
+        """Say what is not of one time."""
+        what = (
+            "roles or temperatures of blocks that the trace no longer has: classify ran later"
+            if self.newer == ROLES
+            else f"an earlier {self.newer}"
+        )
+        return f"{self.place} was made from {what}"
+
+
+def of_result(
+    folder: Path, place: str, *, info: Mapping[str, Any], result: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what is kept with a result: what it was made from, and the options of its command."""
+    words = asked(_command(place).split()[-1].replace("-", "_"))
+    made_from = {} if place in _OF_NO_TRACE else {ROLES: _roles(info)}
+    for name in (*_inputs(folder, place, result), *_given(words)):
+        made_from[name] = _stamp(folder / name)
+    return {_MADE_FROM: made_from, **({_ASKED: list(words)} if words else {})}
+
+
+def of_roles(folder: Path) -> dict[str, Any]:
+    """Return what `classify` keeps in trace.json for all that is made from its tables."""
+    found = hashlib.sha256()
+    for name in ("requests", "blocks", FILE_MAP):
+        with suppress(FileNotFoundError):
+            with os.fdopen(open_inside(folder, f"{name}.parquet"), "rb") as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+            found.update(name.encode())
+    return {_STAMP: found.hexdigest()[:_DIGITS], _ASKED: list(asked("classify"))}
+
+
+def _inputs(folder: Path, place: str, result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the places of the results that a result was made from."""
+    if place in _OF_ANSWER:
+        yield "recommendation.json"
+    if place == "comparison.json":
+        for file in sorted(folder.glob("replays/*/summary.json")):
+            name = file.parent.name
+            if {name, name.rpartition(".")[0]} & {*result["names"]}:
+                yield f"replays/{name}/summary.json"
+
+
+def _given(words: Sequence[str]) -> Iterator[str]:
+    """Yield the files that options name."""
+    for option, value in itertools.pairwise(words):
+        if option in _FILES:
+            yield os.path.abspath(value)
+
+
+def outdated(folder: Path, info: Mapping[str, Any], *, only: str = "") -> dict[str, Outdated]:
+    """Return the results in a trace folder, or one, of which an input has changed, by place."""
+    found = {}
+    for place, content in _json_of(folder, only) if only else _results(folder):
+        made_from = content.get(_MADE_FROM)
+        if not isinstance(made_from, dict):
+            continue  # of an earlier version: nothing is known
+        newer = [name for name in made_from if _has_changed(folder, info, name, made_from[name])]
+        if newer:
+            words = content.get(_ASKED) or content.get("names") or ()
+            command = [*_command(place).split(), operand(str(folder)), *map(str, words)]
+            found[place] = Outdated(place, newer[0], shell_line(["tracekit", *command]))
+    return found
+
+
+def _results(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each result that says what it was made from; who reads it reports what is wrong."""
+    simulations = (f"simulations/{file.name}" for file in folder.glob("simulations/*.json"))
+    for place in (*_COMMANDS, *sorted(simulations)):
+        yield from _json_of(folder, place)
+    for table in sorted(folder.glob("findings/*.parquet")):
+        place = f"findings/{table.name}"
+        with suppress(OSError, ValueError, RecursionError, InputError):
+            os.close(open_inside(folder, place))
+            stored = open_table(table).schema_arrow.metadata or {}
+            kept = {key: stored.get(key.encode(), b"null") for key in (_MADE_FROM, _ASKED)}
+            yield place, {key: json.loads(text) for key, text in kept.items()}
+
+
+def _json_of(folder: Path, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    with suppress(OSError, ValueError, RecursionError, InputError):
+        content = json.loads(read_regular(check_inside(folder, place)))
+        if isinstance(content, dict):
+            yield place, content
+
+
+def _has_changed(folder: Path, info: Mapping[str, Any], name: str, stamp: Any) -> bool:
+    if name == ROLES:
+        return bool(stamp != _roles(info))
+    now = _stamp(folder / name)
+    return now is not None and now != stamp
+
+
+def _roles(info: Mapping[str, Any]) -> Any:
+    classified = info.get("classification")
+    return classified.get(_STAMP) if isinstance(classified, Mapping) else None
+
+
+def _stamp(file: Path) -> str | None:
+    """Return the digest of a small regular file, None where it is not there."""
+    try:
+        return hashlib.sha256(read_regular(file)).hexdigest()[:_DIGITS]
+    except (OSError, InputError):
+        return None
+
+
+def _command(place: str) -> str:
+    kind, _, name = place.rpartition("/")
+    if kind == "simulations":
+        return f"simulate {name.removesuffix('.json')}"
+    return "analyze" if kind == "findings" else _COMMANDS.get(place, "")
