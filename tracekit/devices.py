@@ -103,6 +103,7 @@ class Profile:
     fua_us: float
     price_per_gb: float
     sequential_setup_us: float | None = None
+    empty_flush_us: float | None = None  # of a flush that finds nothing written; None: as flush_us
     parallelism: float | None = None  # requests served at once; None: one
     rpm: float | None = None  # this and the rest: a disk whose head moves; all or none
     seek_track_us: float | None = None
@@ -189,7 +190,7 @@ HEAD = ("rpm", "seek_track_us", "seek_average_us", "seek_full_us")
 DISK = (*HEAD, "capacity_gb")
 REQUIRED = tuple(field.name for field in fields(Profile)[2:] if field.default is MISSING)
 KNOWN = tuple(field.name for field in fields(Profile)[1:])
-REPEATED = (*REQUIRED, "sequential_setup_us")
+REPEATED = (*REQUIRED, "sequential_setup_us", "empty_flush_us")
 MAX_PARALLELISM = 256
 TEXT_KEYS = ("about", "date", "price_date")
 FLAGS = ("power_loss_protection", "volatile")
@@ -288,6 +289,7 @@ def _read_profile(place: Place, name: str, table: Any) -> Profile:
         for number, one in enumerate(profile.measured):
             repeat = place.at("repeats", number, words=f", repeat {number + 1}")
             _check_setup(repeat, one, operation)
+    _check_flush(place, profile)
     _check_disk(place, profile)
     _check_rating(place, profile)
     # What is assumed is a figure that is there.
@@ -375,6 +377,15 @@ def _check_setup(place: Place, profile: Profile, operation: str) -> None:
             f"{place.on('sequential_setup_us')}: sequential_setup_us"
             f" {profile.sequential_setup_us} is more than a random"
             f" {operation}'s fixed cost of {setup_us:.3f} us"
+        )
+
+
+def _check_flush(place: Place, profile: Profile) -> None:
+    empty_us = profile.empty_flush_us
+    if empty_us is not None and empty_us > profile.flush_us:
+        raise InputError(
+            f"{place.on('empty_flush_us')}: empty_flush_us {empty_us} is more than flush_us"
+            f" {profile.flush_us}: a flush of nothing takes no longer than another"
         )
 
 
@@ -534,6 +545,14 @@ def base_cost(base: Profile) -> Cost:
     return replace(cost, sequential_ps=(picoseconds(base.sequential_setup_us or 0),) * 2)
 
 
+def flush_cost(device: Profile) -> tuple[int, int]:
+    """Return what a flush takes in ps, with nothing to flush and with something."""
+    flush_ps = picoseconds(device.flush_us)
+    empty_us = device.empty_flush_us
+    # Of a device of which one of the two is varied, a flush of nothing costs no more.
+    return (flush_ps if empty_us is None else min(picoseconds(empty_us), flush_ps)), flush_ps
+
+
 class DevicePair(NamedTuple):
     """The base device, and the NVM to which blocks are moved."""
 
@@ -555,15 +574,19 @@ class DevicePair(NamedTuple):
         return DevicePair(self.base.slowed(base), self.nvm.slowed(nvm))
 
     @property
-    def have_heads(self) -> bool:
-        """Whether a request costs less on one of them where the one before it ended there."""
+    def depend_on_order(self) -> bool:
+        """Whether what a request or a flush costs on one of them depends on those before it."""
         costs = base_cost(self.base), device_cost(self.nvm)
-        return self.base.has_head or any(cost.sequential_ps != cost.latency_ps for cost in costs)
+        return (
+            self.base.has_head
+            or any(cost.sequential_ps != cost.latency_ps for cost in costs)
+            or any(empty_ps != ps for empty_ps, ps in self.flush_ps)
+        )
 
     @property
-    def flush_ps(self) -> tuple[int, int]:
-        """What a flush of each takes."""
-        return picoseconds(self.base.flush_us), picoseconds(self.nvm.flush_us)
+    def flush_ps(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """What a flush of each takes with nothing to flush, and with something (flush_cost.h)."""
+        return flush_cost(self.base), flush_cost(self.nvm)
 
     @property
     def servers(self) -> tuple[int, int]:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "model/best_bound.h"
 #include "model/best_search.h"
 
 #define MOST 64u     /* groups that one step may move */

@@ -140,12 +140,18 @@ static void divide_request(struct best_bound *bound, const struct best_stream *s
 
 void best_bound_divide_flushes(struct best_bound *bound) {
   const struct best_trace *trace = bound->trace;
+  const int64_t (*ps)[TK_FLUSHES] = trace->setup.prices.flush_ps;
   for (int role = 0; role < TK_ROLES; role++) {
     const double count = (double)trace->flushes[role];
     const struct span span = {trace->by_role, trace->role_begin[role], trace->role_begin[role + 1]};
-    bound->constant_ps += count * (double)trace->setup.prices.flush_ps[0];
-    drain(bound, span, count * (double)trace->setup.prices.flush_ps[1]);
+    drain(bound, span, count * (double)ps[1][TK_FLUSH_EMPTY]);
+    if (trace->has_empty)
+      continue;
+    bound->constant_ps += count * (double)ps[0][TK_FLUSH_EMPTY];
+    bound->flush_ps[role] += count * (double)ps[0][TK_FLUSH_EMPTY];
   }
+  if (trace->has_empty)
+    best_bound_divide_written(bound);
 }
 
 static void divide(struct best_bound *bound) {
@@ -300,8 +306,7 @@ static double saved_ps(const struct best_bound *bound, uint32_t whole, int64_t b
   for (uint32_t role = 0; role < TK_ROLES; role++) {
     const bool is_whole = whole >> role & 1u;
     if (is_whole) {
-      saved +=
-          bound->rounds * (double)trace->flushes[role] * (double)trace->setup.prices.flush_ps[0];
+      saved += bound->flush_ps[role];
       blocks -= trace->role_blocks[role];
     }
     for (uint32_t i = trace->role_begin[role]; i < trace->role_begin[role + 1]; i++) {
@@ -354,6 +359,7 @@ int best_bound_init(struct best_bound *bound, const struct best_trace *trace) {
 
 void best_bound_clear(struct best_bound *bound) {
   memset(bound->weights, 0, bound->trace->groups * sizeof *bound->weights);
+  memset(bound->flush_ps, 0, sizeof bound->flush_ps);
   bound->constant_ps = 0;
   bound->summed_ps = 0;
   bound->rounds = 0;

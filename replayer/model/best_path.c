@@ -183,6 +183,7 @@ static void keep_best(struct best_path *path, int64_t bound_ps) {
   path->best_ps = bound_ps;
   path->best.constant_ps = path->bound.constant_ps;
   path->best.rounds = 1;
+  memcpy(path->best.flush_ps, path->bound.flush_ps, sizeof path->best.flush_ps);
   memcpy(path->best.weights, path->bound.weights, path->trace->groups * sizeof *path->best.weights);
 }
 

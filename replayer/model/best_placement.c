@@ -43,7 +43,7 @@ static bool is_cost_valid(const struct tk_placement_cost *cost, bool is_disk) {
 static bool are_prices_valid(const struct tk_best_prices *prices) {
   const bool is_disk = prices->disk.half_turn_ps > 0;
   return is_cost_valid(&prices->base, is_disk) && is_cost_valid(&prices->nvm, false) &&
-         prices->flush_ps[0] >= 0 && prices->flush_ps[1] >= 0 &&
+         flush_is_valid(prices->flush_ps[0]) && flush_is_valid(prices->flush_ps[1]) &&
          (!is_disk || spindle_is_valid(&prices->disk));
 }
 
@@ -123,8 +123,9 @@ static int raise_worst(struct tk_best *best, const struct issue_request *request
   const struct tk_best_prices *prices = &best->trace.setup.prices;
   const int op = request->is_write;
   const int64_t fixed_ps = prices->base.latency_ps[op] + prices->base.fua_ps +
-                           prices->nvm.latency_ps[op] + prices->nvm.fua_ps + prices->flush_ps[0] +
-                           prices->flush_ps[1] +
+                           prices->nvm.latency_ps[op] + prices->nvm.fua_ps +
+                           prices->flush_ps[0][TK_FLUSH_WRITTEN] +
+                           prices->flush_ps[1][TK_FLUSH_WRITTEN] +
                            (prices->disk.half_turn_ps > 0 ? spindle_longest_ps(&prices->disk) : 0);
   int64_t ps;
   if (!__builtin_mul_overflow(request->sectors,
@@ -140,11 +141,14 @@ static int transfer(void *context, const struct issue_request *request) {
   struct tk_best *best = context;
   struct best_stream *stream = &best->trace.streams[request->device];
   struct best_request one = {
-      .kind = (uint8_t)((request->is_write ? BEST_WRITE : 0) | (request->is_fua ? BEST_FUA : 0))};
+      .kind = (uint8_t)((request->is_write ? BEST_WRITE : 0) | (request->is_fua ? BEST_FUA : 0)),
+      .epoch = best->trace.flush_count};
   bool is_open = false;
   uint8_t stuck = 0;
   int error = raise_worst(best, request);
   struct block_steps steps = block_steps_of(best->map, &best->devices[request->device], request);
+
+  /* A block that is not known ends a run of those that are. */
   while (!error && block_steps_next(&steps)) {
     if (steps.index == BLOCK_MAP_NONE) {
       best->totals.missing_blocks++;
@@ -152,11 +156,17 @@ static int transfer(void *context, const struct issue_request *request) {
       one.kind |= BEST_STUCK;
       error = is_open ? keep(best, stream, one) : 0;
       is_open = false;
+      if (!error && flush_is_due_after(request->is_write, request->is_fua))
+        error = best_trace_stuck(&best->trace, request->device);
       continue;
     }
     if (!is_open)
-      one = (struct best_request){steps.index, steps.index, (uint8_t)(steps.first % BLOCK_SECTORS),
-                                  0, (uint8_t)(one.kind | stuck)};
+      one = (struct best_request){steps.index,
+                                  steps.index,
+                                  (uint8_t)(steps.first % BLOCK_SECTORS),
+                                  0,
+                                  (uint8_t)(one.kind | stuck),
+                                  one.epoch};
     is_open = true;
     one.last = steps.index;
     one.tail = (uint8_t)((BLOCK_SECTORS - steps.end % BLOCK_SECTORS) % BLOCK_SECTORS);
@@ -167,9 +177,8 @@ static int transfer(void *context, const struct issue_request *request) {
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_best *best = context;
-  best->trace.flushes[request->role]++;
   best->totals.flushes[request->role]++;
-  return 0;
+  return best_trace_flush(&best->trace, request->device, request->role);
 }
 
 int tk_best_add(struct tk_best *best, const struct tk_placement_rows *rows) {
@@ -253,6 +262,10 @@ int tk_best_tighten(struct tk_best *best, int64_t blocks, int64_t target_ps, uin
 void tk_best_values(const struct tk_best *best, double *values) {
   for (uint32_t group = 0; group < best->trace.groups; group++)
     values[group] = best_bound_value(best->valued, group);
+}
+
+void tk_best_flush_ps(const struct tk_best *best, double *flush_ps) {
+  memcpy(flush_ps, best->valued->flush_ps, sizeof best->valued->flush_ps);
 }
 
 static struct tk_best_result result_of(const struct tk_best *best) {

@@ -17,14 +17,15 @@
 #include <stdint.h>
 
 #include "common/export.h"
+#include "model/flush_cost.h"
 #include "model/placement.h"
 #include "model/spindle.h"
 
 struct tk_best_prices {
   struct tk_placement_cost base;
   struct tk_placement_cost nvm;
-  struct tk_spindle disk; /* of the base device; half_turn_ps 0: none */
-  int64_t flush_ps[2];    /* of base and NVM */
+  struct tk_spindle disk;          /* of the base device; half_turn_ps 0: none */
+  int64_t flush_ps[2][TK_FLUSHES]; /* of base and NVM */
 };
 
 struct tk_best_setup {
@@ -88,6 +89,9 @@ TK_EXPORT int tk_best_tighten(struct tk_best *best, int64_t blocks, int64_t targ
 
 /* Copies the weight a block of each group. */
 TK_EXPORT void tk_best_values(const struct tk_best *best, double *values);
+
+/* Copies by role what its flushes save once it is wholly on NVM, beside the weights. */
+TK_EXPORT void tk_best_flush_ps(const struct tk_best *best, double *flush_ps);
 
 /* Places groups by falling value as long as they fit `blocks`, none below 0, and then exchanges
  * groups while that helps, for about so many steps (a step looks at one request). `on_nvm` gets a 1

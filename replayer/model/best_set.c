@@ -84,19 +84,22 @@ static int64_t request_ps(struct best_set *set, const struct best_stream *stream
   return ps;
 }
 
-static int64_t flushes_ps(const struct best_set *set, int role) {
-  const int64_t *ps = set->trace->setup.prices.flush_ps;
-  const int64_t on = set->role_on[role];
-  const bool has_base = on == 0 || on < set->trace->role_blocks[role];
-  return set->trace->flushes[role] * ((has_base ? ps[0] : 0) + (on > 0 ? ps[1] : 0));
-}
-
 static void mark(struct best_set *set, const struct best_request *request, uint64_t number) {
   const uint64_t bit = UINT64_C(1) << (number % WORD_BITS);
   if (next_of(set, request, request->first, false) <= request->last)
     set->based[number / WORD_BITS] |= bit;
   else
     set->based[number / WORD_BITS] &= ~bit;
+}
+
+/* Counts where a request leaves something to flush. */
+static void count_writes(struct best_set *set, const struct best_request *request) {
+  if (!best_flushes_counts(set->trace, request))
+    return;
+  if (next_of(set, request, request->first, false) <= request->last)
+    best_flushes_count(&set->flushes, request, false, 1);
+  if (next_of(set, request, request->first, true) <= request->last)
+    best_flushes_count(&set->flushes, request, true, 1);
 }
 
 void best_set_time(struct best_set *set) {
@@ -112,8 +115,7 @@ void best_set_time(struct best_set *set) {
     set->role_on[trace->setup.roles[trace->first_block[group]]] += blocks;
     set->elapsed_ps -= trace->moved_ps[group];
   }
-  for (int role = 0; role < TK_ROLES; role++)
-    set->elapsed_ps += flushes_ps(set, role);
+  best_flushes_clear(&set->flushes);
   for (uint32_t device = 0; device < trace->setup.device_count; device++) {
     const struct best_stream *stream = &trace->streams[device];
     for (uint32_t i = 0; i < stream->count; i++) {
@@ -121,8 +123,11 @@ void best_set_time(struct best_set *set) {
       mark(set, &stream->requests[i], number);
       set->taken_ps[number] = request_ps(set, stream, number);
       set->elapsed_ps += set->taken_ps[number];
+      count_writes(set, &stream->requests[i]);
     }
   }
+  best_flushes_direct(&set->flushes, set->role_on, true);
+  set->elapsed_ps += set->flushes.ps;
   best_set_keep(set);
 }
 
@@ -205,14 +210,35 @@ static void count_blocks(struct best_set *set, uint32_t group) {
   set->blocks += blocks;
 }
 
+/* Counts the same anew for a group that has moved: its requests leave a device on which they have
+ * nothing else, and come to the other. */
+static void move_writes(struct best_set *set, uint32_t group) {
+  const struct best_stream *stream = &set->trace->streams[set->trace->stream_of[group]];
+  const bool is_on = set->on[group];
+  for (uint64_t i = set->touched[group]; set->trace->has_empty && i < set->touched[group + 1];
+       i++) {
+    const struct best_request *request = &stream->requests[set->touches[i] - stream->offset];
+    if (!best_flushes_counts(set->trace, request))
+      continue;
+    bool are_others[2] = {false, false};
+    for (uint32_t other = request->first; other <= request->last; other++)
+      are_others[set->on[other]] |= other != group;
+    if (!are_others[is_on])
+      best_flushes_count(&set->flushes, request, is_on, 1);
+    if (!are_others[!is_on])
+      best_flushes_count(&set->flushes, request, !is_on, -1);
+  }
+  best_flushes_direct(&set->flushes, set->role_on, false);
+}
+
 int64_t best_set_toggle(struct best_set *set, uint32_t group) {
   const struct best_trace *trace = set->trace;
-  const int role = trace->setup.roles[trace->first_block[group]];
-  int64_t change_ps = -flushes_ps(set, role);
+  const int64_t flushed_ps = set->flushes.ps;
   set->on[group] = !set->on[group];
   set->moved[set->moved_count++] = group;
   count_blocks(set, group);
-  change_ps += retime_around(set, group) + flushes_ps(set, role);
+  move_writes(set, group);
+  int64_t change_ps = retime_around(set, group) + set->flushes.ps - flushed_ps;
   change_ps += set->on[group] ? -trace->moved_ps[group] : trace->moved_ps[group];
   set->elapsed_ps += change_ps;
   return change_ps;
@@ -236,6 +262,7 @@ void best_set_restore(struct best_set *set) {
     const uint32_t group = set->moved[--set->moved_count];
     set->on[group] = !set->on[group];
     count_blocks(set, group);
+    move_writes(set, group);
   }
   set->elapsed_ps = set->kept_ps;
 }
@@ -245,10 +272,12 @@ int best_set_init(struct best_set *set, const struct best_trace *trace) {
   set->on = calloc(trace->groups + 1ul, sizeof *set->on);
   set->based = calloc(trace->requests / WORD_BITS + 1, sizeof *set->based);
   set->taken_ps = malloc((trace->requests + 1) * sizeof *set->taken_ps);
-  return set->on != NULL && set->based != NULL && set->taken_ps != NULL ? 0 : -ENOMEM;
+  const int error = best_flushes_init(&set->flushes, trace);
+  return set->on != NULL && set->based != NULL && set->taken_ps != NULL ? error : -ENOMEM;
 }
 
 void best_set_free(struct best_set *set) {
+  best_flushes_free(&set->flushes);
   free(set->on);
   free(set->based);
   free(set->taken_ps);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/best_flush.h"
 #include "model/best_trace.h"
 
 /* What a request was before groups moved. */
@@ -25,6 +26,7 @@ struct best_set {
   struct best_change *changes; /* of requests since then */
   uint64_t change_count;
   uint32_t moved_count;
+  struct best_flushes flushes;
   int64_t role_on[TK_ROLES];
   int64_t blocks;
   int64_t elapsed_ps;

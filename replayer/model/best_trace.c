@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define WORD_BITS 64u
+#define FIRST_SPACE 256u
 #define AHEAD 16u /* requests between looking ahead and the one at hand */
 
 /* Groups by block: how many begin before each word of the bits. */
@@ -131,6 +132,43 @@ static int find_continued(struct best_trace *trace) {
   return error;
 }
 
+/* Makes space for one more of so many bytes; returns NULL where there is none. */
+static void *grown(void *list, uint32_t count, uint32_t *space, size_t bytes) {
+  if (count < *space)
+    return list;
+  const uint64_t more = *space == 0 ? FIRST_SPACE : 2ul * *space;
+  void *found = more < UINT32_MAX ? realloc(list, more * bytes) : NULL;
+  if (found != NULL)
+    *space = (uint32_t)more;
+  return found;
+}
+
+int best_trace_flush(struct best_trace *trace, uint32_t device, uint8_t role) {
+  struct best_flush *list =
+      grown(trace->flush_list, trace->flush_count, &trace->flush_space, sizeof *trace->flush_list);
+  if (list == NULL)
+    return -ENOMEM;
+  trace->flush_list = list;
+  list[trace->flush_count++] = (struct best_flush){device, role};
+  trace->flushes[role]++;
+  return 0;
+}
+
+int best_trace_stuck(struct best_trace *trace, uint32_t device) {
+  const struct best_stuck one = {device, trace->flush_count};
+  const struct best_stuck *last =
+      trace->stuck_count > 0 ? &trace->stuck[trace->stuck_count - 1] : NULL;
+  if (last != NULL && last->device == one.device && last->epoch == one.epoch)
+    return 0;
+  struct best_stuck *list =
+      grown(trace->stuck, trace->stuck_count, &trace->stuck_space, sizeof *trace->stuck);
+  if (list == NULL)
+    return -ENOMEM;
+  trace->stuck = list;
+  list[trace->stuck_count++] = one;
+  return 0;
+}
+
 int best_trace_group(struct best_trace *trace, uint64_t *starts) {
   struct ranks ranks = {.starts = starts};
   cut_blocks(trace, starts);
@@ -153,6 +191,7 @@ static int64_t best_sectors(const struct best_trace *trace, const struct best_re
 
 void best_trace_price(struct best_trace *trace) {
   const struct tk_best_prices *prices = &trace->setup.prices;
+  trace->has_empty = flush_has_empty(prices->flush_ps[0]) || flush_has_empty(prices->flush_ps[1]);
   trace->is_ordered = prices->disk.half_turn_ps > 0;
   for (int op = 0; op < 2; op++)
     trace->is_ordered |= prices->base.latency_ps[op] != prices->base.sequential_ps[op];
@@ -181,6 +220,8 @@ void best_trace_free(struct best_trace *trace) {
     free(trace->streams[device].since);
   }
   free(trace->streams);
+  free(trace->flush_list);
+  free(trace->stuck);
   free(trace->first_block);
   free(trace->stream_of);
   free(trace->by_role);

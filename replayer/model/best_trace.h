@@ -16,9 +16,22 @@ enum { BEST_WRITE = 1, BEST_FUA = 2, BEST_STUCK = 4 };
 struct best_request {
   uint32_t first; /* group (while reading: block) */
   uint32_t last;
-  uint8_t lead; /* sectors of the first block that are not its own */
-  uint8_t tail; /* and of the last */
-  uint8_t kind; /* BEST_* */
+  uint8_t lead;   /* sectors of the first block that are not its own */
+  uint8_t tail;   /* and of the last */
+  uint8_t kind;   /* BEST_* */
+  uint32_t epoch; /* flushes of the trace before it */
+};
+
+struct best_flush {
+  uint32_t device;
+  uint8_t role;
+};
+
+/* A write with a block that is not among the keys, which always leaves its base device something to
+ * flush. */
+struct best_stuck {
+  uint32_t device;
+  uint32_t epoch;
 };
 
 /* The requests of one traced device. */
@@ -42,10 +55,21 @@ struct best_trace {
   uint32_t groups;
   uint64_t pairs;
   uint64_t requests;
-  int64_t fixed_ps; /* transfers of all requests on the base device */
+  int64_t fixed_ps;              /* transfers of all requests on the base device */
+  struct best_flush *flush_list; /* in their order */
+  struct best_stuck *stuck;      /* in the order of requests, once an epoch and device at most */
+  uint32_t flush_count;
+  uint32_t flush_space;
+  uint32_t stuck_count;
+  uint32_t stuck_space;
   int64_t flushes[TK_ROLES];
+  bool has_empty;  /* a flush costs less where it finds nothing */
   bool is_ordered; /* a request's setup on the base device depends on the one before */
 };
+
+/* Notes a flush, and a stuck write. Return 0 or -ENOMEM. */
+int best_trace_flush(struct best_trace *trace, uint32_t device, uint8_t role);
+int best_trace_stuck(struct best_trace *trace, uint32_t device);
 
 /* Makes the groups of what was read, cut where `starts` has a bit (by block). Returns 0 or -ENOMEM.
  */
@@ -90,24 +114,6 @@ static inline int64_t best_setup_ps(const struct best_trace *trace,
     return fua_ps + prices->base.sequential_ps[op] +
            spindle_position_ps(&prices->disk, head, sector, op);
   return fua_ps + (head == sector ? prices->base.sequential_ps[op] : prices->base.latency_ps[op]);
-}
-
-/* What a request's setup on the base device takes in any case. */
-static inline int64_t best_least_ps(const struct best_trace *trace,
-                                    const struct best_request *request) {
-  const struct tk_placement_cost *base = &trace->setup.prices.base;
-  return base->sequential_ps[request->kind & BEST_WRITE] +
-         (request->kind & BEST_FUA ? base->fua_ps : 0);
-}
-
-/* And what it takes more, at least, where it continues nothing. */
-static inline int64_t best_fresh_ps(const struct best_trace *trace,
-                                    const struct best_request *request) {
-  const struct tk_best_prices *prices = &trace->setup.prices;
-  const int op = request->kind & BEST_WRITE;
-  return prices->disk.half_turn_ps > 0
-             ? prices->disk.half_turn_ps
-             : prices->base.latency_ps[op] - prices->base.sequential_ps[op];
 }
 
 #endif

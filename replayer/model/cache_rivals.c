@@ -34,6 +34,8 @@ static bool is_setup_valid(const struct tk_rival_setup *setup) {
          setup->capacity / 2 >= setup->bucket_blocks && setup->capacity < PAGE_MAX &&
          setup->block_count < PAGE_MAX && setup->low_percent <= setup->high_percent &&
          setup->high_percent <= PERCENT && setup->load > 0 &&
+         flush_is_valid(setup->flush_ps[RIVAL_BASE]) &&
+         flush_is_valid(setup->flush_ps[RIVAL_NVM]) &&
          (setup->disk.half_turn_ps == 0 || spindle_is_valid(&setup->disk));
 }
 
@@ -42,15 +44,16 @@ static int allocate(struct tk_rival *rival) {
   const uint32_t most = setup->capacity < setup->block_count ? setup->capacity : setup->block_count;
   rival->devices = malloc((setup->device_count + 1ul) * sizeof *rival->devices);
   rival->heads = malloc((setup->device_count + 1ul) * sizeof *rival->heads);
+  rival->is_written = calloc(setup->device_count + 1ul, sizeof *rival->is_written);
   rival->blocks = large_pages_zeroed((setup->block_count + 1ul) * sizeof *rival->blocks);
   rival->places = calloc(setup->block_count + 1ul, sizeof *rival->places);
   rival->slots = calloc(setup->block_count + 1ul, sizeof *rival->slots);
   rival->free_slots = malloc((most + 1ul) * sizeof *rival->free_slots);
   rival->streams = rival_streams_new();
   rival->idle = calloc(setup->device_count + 1ul, sizeof *rival->idle);
-  if (rival->devices == NULL || rival->heads == NULL || rival->blocks == NULL ||
-      rival->places == NULL || rival->slots == NULL || rival->free_slots == NULL ||
-      rival->streams == NULL || rival->idle == NULL)
+  if (rival->devices == NULL || rival->heads == NULL || rival->is_written == NULL ||
+      rival->blocks == NULL || rival->places == NULL || rival->slots == NULL ||
+      rival->free_slots == NULL || rival->streams == NULL || rival->idle == NULL)
     return -ENOMEM;
   memcpy(rival->devices, setup->devices, setup->device_count * sizeof *rival->devices);
   for (uint32_t i = 0; i <= setup->device_count; i++)
@@ -90,11 +93,16 @@ int tk_rival_new(const struct tk_rival_setup *setup, struct tk_rival **out) {
   return 0;
 }
 
+/* The place of a device among heads: of base by device, then of NVM. */
+static uint32_t place_of(const struct tk_rival *rival, int where, uint32_t device) {
+  return where == RIVAL_BASE ? device : rival->setup.device_count;
+}
+
 int64_t rival_transfer_ps(struct tk_rival *rival, int where, uint32_t device,
                           const struct rival_piece *piece, bool is_fua) {
   const bool is_base = where == RIVAL_BASE;
   const struct tk_placement_cost *cost = is_base ? &rival->setup.base : &rival->setup.nvm;
-  int64_t *head = &rival->heads[is_base ? device : rival->setup.device_count];
+  int64_t *head = &rival->heads[place_of(rival, where, device)];
   const int op = piece->is_write;
   int64_t ps = *head == piece->first ? cost->sequential_ps[op] : cost->latency_ps[op];
   if (is_base && rival->setup.disk.half_turn_ps > 0)
@@ -111,59 +119,20 @@ void rival_background(struct tk_rival *rival, int where, uint32_t block, bool is
       .block = block, .first = first, .end = first + sectors, .is_write = is_write};
   const int64_t ps = rival_transfer_ps(rival, where, place->device, &piece, false);
   rival->counts.background_ps[where] += ps;
+  rival->is_written[place_of(rival, where, place->device)] |= is_write;
   if (where == RIVAL_BASE)
     rival_idle_add(&rival->idle[place->device], ps * rival->setup.load);
 }
 
+int64_t rival_flush_ps(struct tk_rival *rival, int where) {
+  bool *is_written = &rival->is_written[place_of(rival, where, rival->device)];
+  return rival->setup.flush_ps[where][flush_device(is_written)];
+}
+
 void rival_background_flush(struct tk_rival *rival) {
-  const int64_t ps = rival->setup.flush_ps[RIVAL_BASE];
+  const int64_t ps = rival_flush_ps(rival, RIVAL_BASE);
   rival->counts.background_ps[RIVAL_BASE] += ps;
   rival_idle_add(&rival->idle[rival->device], ps * rival->setup.load);
-}
-
-void rival_bring(struct tk_rival *rival, uint32_t block, bool is_dirty) {
-  rival->slots[block] = rival->free_slots[--rival->free_count];
-  page_ring_push(is_dirty ? &rival->dirty : &rival->clean, rival->blocks, block);
-  rival->counts.fills++;
-  rival->is_dirtied = rival->is_dirtied || is_dirty;
-  rival->is_changed = true;
-}
-
-static struct page_ring *list_of(struct tk_rival *rival, uint32_t block) {
-  return rival_is_dirty(rival, block) ? &rival->dirty : &rival->clean;
-}
-
-void rival_use(struct tk_rival *rival, uint32_t block, bool is_dirty) {
-  struct page_ring *from = list_of(rival, block);
-  struct page_ring *to = is_dirty ? &rival->dirty : from;
-  rival->is_dirtied = rival->is_dirtied || to != from;
-  page_ring_remove(from, rival->blocks, block);
-  page_ring_push(to, rival->blocks, block);
-}
-
-void rival_drop(struct tk_rival *rival, uint32_t block) {
-  page_ring_remove(list_of(rival, block), rival->blocks, block);
-  rival->free_slots[rival->free_count++] = rival->slots[block];
-  rival->is_changed = true;
-}
-
-void rival_clean(struct tk_rival *rival, uint32_t block) {
-  rival_background(rival, RIVAL_NVM, block, false);
-  rival_background(rival, RIVAL_BASE, block, true);
-  page_ring_remove(&rival->dirty, rival->blocks, block);
-  page_ring_push(&rival->clean, rival->blocks, block);
-  rival->counts.writebacks++;
-  rival->is_changed = true;
-}
-
-bool rival_make_room(struct tk_rival *rival) {
-  if (rival->free_count > 0)
-    return true;
-  if (rival->clean.count == 0)
-    return false;
-  rival_drop(rival, page_ring_oldest(&rival->clean, rival->blocks));
-  rival->counts.evictions++;
-  return true;
 }
 
 int64_t rival_commit_ps(struct tk_rival *rival) {
@@ -255,7 +224,9 @@ static int64_t charge(struct tk_rival *rival, int where, const struct issue_requ
   const struct rival_piece piece = {
       .first = part->first, .end = part->first + part->sectors, .is_write = request->is_write};
   const int64_t ps = rival_transfer_ps(rival, where, request->device, &piece, request->is_fua);
-  rival->heads[where == RIVAL_BASE ? request->device : rival->setup.device_count] = part->end;
+  const uint32_t place = place_of(rival, where, request->device);
+  rival->heads[place] = part->end;
+  rival->is_written[place] |= flush_is_due_after(request->is_write, request->is_fua);
   rival->counts.busy_ps[where] += ps;
   return ps;
 }
@@ -342,17 +313,17 @@ static int transfer(void *context, const struct issue_request *request) {
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_rival *rival = context;
-  int64_t ps = 0;
+  int64_t took_ps[2] = {0, 0};
   begin_request(rival, request);
   for (int where = RIVAL_BASE; where <= RIVAL_NVM; where++) {
     if (!(rival->policy->flushed & (where == RIVAL_BASE ? TO_BASE : TO_NVM)))
       continue;
-    rival->counts.busy_ps[where] += rival->setup.flush_ps[where];
-    ps = ps > rival->setup.flush_ps[where] ? ps : rival->setup.flush_ps[where];
+    took_ps[where] = rival_flush_ps(rival, where);
+    rival->counts.busy_ps[where] += took_ps[where];
   }
+  const int64_t ps = took_ps[took_ps[RIVAL_BASE] > took_ps[RIVAL_NVM] ? RIVAL_BASE : RIVAL_NVM];
   rival->counts.response_ps += ps + commit_ps(rival, true);
-  return end_request(rival, request,
-                     rival->policy->flushed & TO_BASE ? rival->setup.flush_ps[RIVAL_BASE] : 0);
+  return end_request(rival, request, took_ps[RIVAL_BASE]);
 }
 
 int tk_rival_add(struct tk_rival *rival, const struct tk_placement_rows *rows) {
@@ -390,6 +361,7 @@ void tk_rival_free(struct tk_rival *rival) {
   free(rival->idle);
   free(rival->devices);
   free(rival->heads);
+  free(rival->is_written);
   free(rival->blocks);
   free(rival->places);
   free(rival->slots);

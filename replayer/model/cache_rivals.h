@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/export.h"
+#include "model/flush_cost.h"
 #include "model/placement.h"
 #include "model/spindle.h"
 
@@ -57,9 +58,9 @@ struct tk_rival_setup {
   int64_t stale_ns;       /* Open CAS, ZFS log: a dirty block so old is cleaned; 0: none.
                              dm-writecache: its age when it is committed without a flush */
   struct tk_placement_cost base;
-  struct tk_placement_cost nvm; /* or memory */
-  struct tk_spindle disk;       /* of the base device; half_turn_ps 0: none */
-  int64_t flush_ps[2];          /* of base and NVM */
+  struct tk_placement_cost nvm;    /* or memory */
+  struct tk_spindle disk;          /* of the base device; half_turn_ps 0: none */
+  int64_t flush_ps[2][TK_FLUSHES]; /* of base and NVM */
   uint32_t load; /* requests that each one stands for when idle time is sought; at least 1 */
   uint32_t commit_blocks; /* dm-writecache: metadata are committed after so many new blocks */
 };

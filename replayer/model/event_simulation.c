@@ -56,8 +56,8 @@ static bool are_scenarios_valid(const struct tk_simulation_setup *setup) {
   return is_valid;
 }
 
-static bool are_prices_valid(const struct tk_spindle *disk, const int64_t flush_ps[2]) {
-  return flush_ps[0] >= 0 && flush_ps[1] >= 0 &&
+static bool are_prices_valid(const struct tk_spindle *disk, const int64_t flush_ps[2][TK_FLUSHES]) {
+  return flush_is_valid(flush_ps[0]) && flush_is_valid(flush_ps[1]) &&
          (disk->half_turn_ps == 0 || spindle_is_valid(disk));
 }
 
@@ -91,10 +91,10 @@ static void find_reaches(struct tk_simulation *simulation) {
 }
 
 static struct tk_simulation_prices prices_of(const struct tk_simulation_setup *setup) {
-  return (struct tk_simulation_prices){setup->placement.base,
-                                       setup->placement.nvm,
-                                       setup->disk,
-                                       {setup->flush_ps[0], setup->flush_ps[1]}};
+  struct tk_simulation_prices prices = {
+      .base = setup->placement.base, .nvm = setup->placement.nvm, .disk = setup->disk};
+  memcpy(prices.flush_ps, setup->flush_ps, sizeof prices.flush_ps);
+  return prices;
 }
 
 static int64_t max_ps(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -113,7 +113,9 @@ static void raise_worst(struct tk_simulation *simulation,
   raise_cost(&simulation->worst.base, &prices->base);
   raise_cost(&simulation->worst.nvm, &prices->nvm);
   for (int i = 0; i < 2; i++)
-    simulation->worst.flush_ps[i] = max_ps(simulation->worst.flush_ps[i], prices->flush_ps[i]);
+    for (int found = 0; found < TK_FLUSHES; found++)
+      simulation->worst.flush_ps[i][found] =
+          max_ps(simulation->worst.flush_ps[i][found], prices->flush_ps[i][found]);
   if (prices->disk.half_turn_ps > 0)
     simulation->longest_seek_ps =
         max_ps(simulation->longest_seek_ps, spindle_longest_ps(&prices->disk));
@@ -242,16 +244,19 @@ static void count_first(struct tk_simulation *simulation, const struct issue_req
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_simulation *simulation = context;
+  const int64_t (*worst)[TK_FLUSHES] = (const int64_t (*)[TK_FLUSHES])simulation->worst.flush_ps;
   const int error =
-      arrive(simulation, request, simulation->worst.flush_ps[0] + simulation->worst.flush_ps[1]);
+      arrive(simulation, request, worst[0][TK_FLUSH_WRITTEN] + worst[1][TK_FLUSH_WRITTEN]);
   if (error)
     return error;
   const struct reach *reach = &simulation->reaches[request->role];
+  const struct nested_placements *first = simulation->variants[0].nested;
+  const int64_t earlier_ps = nested_first_ps(first);
   for (uint64_t i = 0; i < simulation->variant_count; i++) {
     const int64_t answer_ps = nested_flush(simulation->variants[i].nested, request, reach->lowest,
                                            reach->highest, simulation->arrival_ps);
     if (i == 0)
-      count_first(simulation, request, simulation->setup.flush_ps[0],
+      count_first(simulation, request, nested_first_ps(first) - earlier_ps,
                   request->is_preflush ? 0 : answer_ps);
   }
   simulation->totals.responses += !request->is_preflush;

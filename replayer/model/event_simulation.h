@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/export.h"
+#include "model/flush_cost.h"
 #include "model/placement.h"
 #include "model/spindle.h"
 #include "model/wide.h"
@@ -24,14 +25,14 @@ struct tk_scenario {
 struct tk_simulation_prices {
   struct tk_placement_cost base;
   struct tk_placement_cost nvm;
-  struct tk_spindle disk; /* of the base device; half_turn_ps 0: none */
-  int64_t flush_ps[2];    /* of base and NVM */
+  struct tk_spindle disk;          /* of the base device; half_turn_ps 0: none */
+  int64_t flush_ps[2][TK_FLUSHES]; /* of base and NVM */
 };
 
 struct tk_simulation_setup {
   struct tk_placement_setup placement;
   struct tk_spindle disk;              /* of the base device; half_turn_ps 0: none */
-  int64_t flush_ps[2];                 /* of base and NVM */
+  int64_t flush_ps[2][TK_FLUSHES];     /* of base and NVM */
   const struct tk_scenario *scenarios; /* ascending by order; must outlive the simulation */
   uint32_t scenario_count;             /* at least 1: the first has nothing on NVM */
   uint32_t is_open;                    /* 1: requests come at their traced times */

@@ -19,6 +19,7 @@ struct tk_ledger {
   int64_t *heads;  /* TK_LEDGERS rows, of the base device by traced device: one past the last sector
                       served, -1 before the first */
   int64_t nvm_head; /* the same of NVM, in its sectors */
+  bool *is_written; /* as heads, then NVM: something to flush is on it */
   struct row_reader reader;
   struct tk_ledger_counts counts[TK_LEDGERS];
   struct tk_wide *position_ps; /* TK_LEDGERS rows of disk_count */
@@ -62,10 +63,12 @@ static int allocate(struct tk_ledger *ledger) {
   ledger->devices = malloc((setup->device_count + 1ul) * sizeof *ledger->devices);
   ledger->ranks = malloc((setup->block_count + 1ul) * sizeof *ledger->ranks);
   ledger->heads = malloc(TK_LEDGERS * (setup->device_count + 1ul) * sizeof *ledger->heads);
+  ledger->is_written =
+      malloc((TK_LEDGERS * (size_t)setup->device_count + 1) * sizeof *ledger->is_written);
   ledger->position_ps =
       calloc(TK_LEDGERS * (size_t)setup->disk_count + 1, sizeof *ledger->position_ps);
   if (ledger->devices == NULL || ledger->ranks == NULL || ledger->heads == NULL ||
-      ledger->position_ps == NULL)
+      ledger->is_written == NULL || ledger->position_ps == NULL)
     return -ENOMEM;
   rank_by_role(ledger);
   for (uint32_t i = 0; i < setup->device_count; i++)
@@ -104,6 +107,8 @@ void tk_ledger_restart(struct tk_ledger *ledger) {
   for (size_t i = 0; i < TK_LEDGERS * (size_t)ledger->setup.device_count; i++)
     ledger->heads[i] = -1;
   ledger->nvm_head = -1;
+  memset(ledger->is_written, 0,
+         (TK_LEDGERS * (size_t)ledger->setup.device_count + 1) * sizeof *ledger->is_written);
 }
 
 static bool is_on_nvm(struct tk_ledger *ledger, uint32_t index, uint8_t role) {
@@ -120,19 +125,25 @@ static void count_part(struct tk_ledger_counts *counts, int place,
   counts->fua[place] += request->is_fua;
 }
 
+static bool *nvm_written(struct tk_ledger *ledger) {
+  return &ledger->is_written[TK_LEDGERS * (size_t)ledger->setup.device_count];
+}
+
 /* Brings the base device's head over a part of a request, and leaves it where that ends. */
 static void serve_base(struct tk_ledger *ledger, int which, const struct issue_request *request,
                        const struct part *part) {
   if (part->sectors == 0)
     return;
   const struct tk_ledger_setup *setup = &ledger->setup;
-  int64_t *head = &ledger->heads[(size_t)which * setup->device_count + request->device];
+  const size_t device = (size_t)which * setup->device_count + request->device;
+  int64_t *head = &ledger->heads[device];
   struct tk_wide *sums = ledger->position_ps + (size_t)which * setup->disk_count;
   count_part(&ledger->counts[which], BASE, request, part->sectors, *head == part->first);
   for (uint32_t i = 0; i < setup->disk_count; i++)
     add_wide(&sums[i],
              spindle_position_ps(&setup->disks[i], *head, part->first, request->is_write));
   *head = part->first + part->sectors;
+  ledger->is_written[device] |= flush_is_due_after(request->is_write, request->is_fua);
 }
 
 /* Serves what of a request is where: each run of sectors on the base device, and on NVM one. */
@@ -161,6 +172,7 @@ static void serve_placed(struct tk_ledger *ledger, const struct issue_request *r
   count_part(&ledger->counts[TK_LEDGER_PLACED], ON_NVM, request, nvm.sectors,
              ledger->nvm_head == nvm.first);
   ledger->nvm_head = nvm.first + nvm.sectors;
+  *nvm_written(ledger) |= flush_is_due_after(request->is_write, request->is_fua);
 }
 
 static int transfer(void *context, const struct issue_request *request) {
@@ -174,8 +186,14 @@ static int transfer(void *context, const struct issue_request *request) {
 
 static int flush(void *context, const struct issue_request *request) {
   struct tk_ledger *ledger = context;
-  ledger->counts[TK_LEDGER_ALONE].flushes[TK_PLACED_NONE]++;
-  ledger->counts[TK_LEDGER_PLACED].flushes[ledger->setup.placed[request->role]]++;
+  const uint8_t placed = ledger->setup.placed[request->role];
+  bool *alone = &ledger->is_written[request->device];
+  ledger->counts[TK_LEDGER_ALONE].flushes[BASE][flush_device(alone)]++;
+  int64_t (*flushes)[TK_FLUSHES] = ledger->counts[TK_LEDGER_PLACED].flushes;
+  if (placed != TK_PLACED_ALL)
+    flushes[BASE][flush_device(alone + ledger->setup.device_count)]++;
+  if (placed != TK_PLACED_NONE)
+    flushes[ON_NVM][flush_device(nvm_written(ledger))]++;
   return 0;
 }
 
@@ -207,6 +225,7 @@ void tk_ledger_free(struct tk_ledger *ledger) {
   free(ledger->devices);
   free(ledger->ranks);
   free(ledger->heads);
+  free(ledger->is_written);
   free(ledger->position_ps);
   free(ledger);
 }

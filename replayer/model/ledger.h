@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/export.h"
+#include "model/flush_cost.h"
 #include "model/placement.h"
 #include "model/spindle.h"
 #include "model/wide.h"
@@ -37,7 +38,7 @@ struct tk_ledger_counts {
   int64_t joined[2][2]; /* that continue it */
   int64_t sectors[2][2];
   int64_t fua[2];
-  int64_t flushes[TK_PLACED_KINDS]; /* by where the blocks of their role are */
+  int64_t flushes[2][TK_FLUSHES]; /* that reach the device, by what they find there */
 };
 
 struct tk_ledger;

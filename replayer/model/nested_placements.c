@@ -191,7 +191,7 @@ static void serve_changes(struct nesting *nesting, struct job *job, uint32_t fir
   struct piece piece = {0, 0, -1, -1};
   int64_t base_ps = 0;
   int64_t nvm_ps = 0;
-  for (uint32_t word = 0; word <= nesting->count / NESTING_WORD_BITS; word++) {
+  for (uint32_t word = 0; word < nesting_words(nesting); word++) {
     for (; changes->marks[word] != 0; changes->marks[word] &= changes->marks[word] - 1) {
       const uint32_t bit = (uint32_t)__builtin_ctzll(changes->marks[word]);
       piece.end = word * NESTING_WORD_BITS + bit;
@@ -245,6 +245,10 @@ static void charge_one(struct nested_placements *set, struct nesting *nesting, s
     first_nvm = least(first_nvm, moves);
     end_base = most(end_base, moves);
   }
+  if (flush_is_due_after(request->is_write, request->is_fua)) {
+    nesting_write(nesting, request->device, 0, end_base, true);
+    nesting_write(nesting, set->setup->placement.device_count, first_nvm, nesting->count, true);
+  }
   if (nesting->queues != NULL)
     serve_changes(nesting, job, first_nvm, end_base);
 }
@@ -273,22 +277,41 @@ int64_t nested_charge(struct nested_placements *set, const struct issue_request 
   return first_ps;
 }
 
+/* Flushes base in the members before `end_base` and NVM from `first_nvm` on: piece by piece, those
+ * in which both have something to flush or have not. */
+static void flush_one(const struct tk_simulation_setup *setup, struct nesting *nesting,
+                      struct job *job, uint32_t first_nvm, uint32_t end_base) {
+  const uint32_t base = job->request->device;
+  const uint32_t nvm = setup->placement.device_count;
+  for (struct piece piece = {.begin = 0}; piece.begin < nesting->count; piece.begin = piece.end) {
+    const bool has_base = piece.begin < end_base;
+    const bool has_nvm = piece.begin >= first_nvm;
+    piece.end = has_base ? end_base : nesting->count;
+    if (!has_nvm)
+      piece.end = least(piece.end, first_nvm);
+    const bool are_written[] = {has_base && flush_has_empty(setup->flush_ps[0]) &&
+                                    nesting_is_written(nesting, base, piece.begin, &piece.end),
+                                has_nvm && flush_has_empty(setup->flush_ps[1]) &&
+                                    nesting_is_written(nesting, nvm, piece.begin, &piece.end)};
+    piece.base_ps = has_base ? setup->flush_ps[0][are_written[0]] : -1;
+    piece.nvm_ps = has_nvm ? setup->flush_ps[1][are_written[1]] : -1;
+    book(nesting, job, &piece);
+  }
+  nesting_write(nesting, base, 0, end_base, false);
+  nesting_write(nesting, nvm, first_nvm, nesting->count, false);
+}
+
 int64_t nested_flush(struct nested_placements *set, const struct issue_request *request,
                      const uint16_t lowest[TK_ORDERS], const uint16_t highest[TK_ORDERS],
                      int64_t arrival_ps) {
-  const int64_t *ps = set->setup->flush_ps;
   const enum fcfs_part part = request->is_preflush ? FCFS_PREFLUSH : FCFS_FLUSH;
   int64_t first_ps = 0;
   for (uint32_t i = 0; i < set->count; i++) {
     struct nesting *nesting = &set->nestings[i];
     const uint32_t some = reached(set, nesting, request->role, lowest[nesting->order]);
     const uint32_t all = reached(set, nesting, request->role, highest[nesting->order]);
-    const struct piece pieces[] = {
-        {0, some, ps[0], -1}, {some, all, ps[0], ps[1]}, {all, nesting->count, -1, ps[1]}};
     struct job job = {.request = request, .arrival_ps = arrival_ps, .part = part};
-    for (int piece = 0; piece < 3; piece++)
-      if (pieces[piece].begin < pieces[piece].end)
-        book(nesting, &job, &pieces[piece]);
+    flush_one(set->setup, nesting, &job, some, all);
     first_ps = i == 0 ? job.first_ps : first_ps;
   }
   return first_ps;

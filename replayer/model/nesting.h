@@ -2,6 +2,7 @@
 #ifndef TRACEKIT_MODEL_NESTING_H
 #define TRACEKIT_MODEL_NESTING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,7 @@ struct nesting {
   int64_t *steps_ps;           /* one more than members: each begins where its sum changes */
   uint32_t *reached[TK_ROLES]; /* by point: the first member in which a block of it is on NVM */
   struct heads *heads;         /* one a traced device, then that of NVM */
+  uint64_t *written;           /* as heads, a row of bits by member: there is something to flush */
   struct changes changes;
   struct fcfs_queues *queues; /* of members; NULL without queues */
 };
@@ -62,6 +64,21 @@ static inline void nesting_change(struct nesting *nesting, uint32_t member, int6
   nesting->changes.nvm_ps[member] += nvm_ps;
   nesting->changes.marks[member / NESTING_WORD_BITS] |= UINT64_C(1) << member % NESTING_WORD_BITS;
 }
+
+/* Words of a row of bits by member. */
+static inline uint32_t nesting_words(const struct nesting *nesting) {
+  return nesting->count / NESTING_WORD_BITS + 1;
+}
+
+/* Leaves something to flush on a device, or nothing, in the members from `begin` to before `end`.
+ */
+void nesting_write(struct nesting *nesting, uint32_t device, uint32_t begin, uint32_t end,
+                   bool is_written);
+
+/* Says whether there is something to flush on a device in member `begin`, and brings `end` to the
+ * first member after it in which that is otherwise, if it comes sooner. */
+bool nesting_is_written(const struct nesting *nesting, uint32_t device, uint32_t begin,
+                        uint32_t *end);
 
 /* Leaves the head of a traced device at `sector` in the members below `end`. */
 static inline void nesting_leave_base(struct heads *heads, uint32_t end, int64_t sector) {

@@ -17,9 +17,8 @@ enum { RIVAL_CLEAN = PAGE_NOWHERE + 1, RIVAL_DIRTY }; /* in which list a block i
 /* Where a piece of a request goes. A read goes to one device, a write perhaps to both. */
 enum { TO_BASE = 1, TO_NVM = 2 };
 
-/* Where a block is on its base device, known from its first use on. */
-struct rival_place {
-  int64_t sector; /* its first */
+struct rival_place { /* of a block on its base device, known from its first use on */
+  int64_t sector;    /* its first */
   uint32_t device;
 };
 
@@ -64,7 +63,8 @@ struct tk_rival {
   uint32_t free_count;
   struct page_ring clean;
   struct page_ring dirty;
-  int64_t *heads; /* one past the last sector, by base device, then NVM; -1: unknown */
+  bool *is_written; /* by base device, then NVM: something to flush is on it */
+  int64_t *heads;   /* one past the last sector, by base device, then NVM; -1: unknown */
   struct stream *streams;
   struct rival_idle *idle; /* by base device */
   uint32_t device;         /* of the last request */
@@ -92,7 +92,8 @@ static inline bool rival_is_dirty(const struct tk_rival *rival, uint32_t block) 
 /* Returns what a transfer takes on base (of this device) or NVM, and moves the head. */
 int64_t rival_transfer_ps(struct tk_rival *rival, int where, uint32_t device,
                           const struct rival_piece *piece, bool is_fua);
-
+/* The same of a flush, of the base device of the request at hand or NVM. */
+int64_t rival_flush_ps(struct tk_rival *rival, int where);
 /* Charges background transfers of a whole block on base and on its slot, or a flush of base. */
 void rival_background(struct tk_rival *rival, int where, uint32_t block, bool is_write);
 void rival_background_flush(struct tk_rival *rival);
@@ -103,18 +104,17 @@ void rival_bring(struct tk_rival *rival, uint32_t block, bool is_dirty);
 /* Uses a cached block, and makes it dirty if it `is_dirty`, never clean. */
 void rival_use(struct tk_rival *rival, uint32_t block, bool is_dirty);
 
-/* Takes a cached block out; or writes a dirty one to base in the background: it stays, clean. */
+/* Takes a cached block out; or writes a dirty one to base in the background: it stays, clean. The
+ * last returns whether a slot is free, for which the oldest clean block may leave. */
 void rival_drop(struct tk_rival *rival, uint32_t block);
 void rival_clean(struct tk_rival *rival, uint32_t block);
-
-/* Returns whether a slot is free, for which the oldest clean block may leave. */
 bool rival_make_room(struct tk_rival *rival);
 
 /* Writes the oldest dirty blocks out, with the dirty ones that follow them on their device, while
  * more of the capacity than `percent` is dirty; they leave the cache. */
 void rival_write_out(struct tk_rival *rival, uint32_t percent);
 
-/* Writes 4 KiB of metadata to NVM; returns what that takes, and counts it. */
+/* Writes 4 KiB of metadata to NVM, durably; returns what that takes, and counts it. */
 int64_t rival_commit_ps(struct tk_rival *rival);
 
 #endif

@@ -29,6 +29,7 @@ static void write_device(struct json *json, const struct device_spec *spec) {
   json_number(json, "read_bytes_s", spec->read_bytes_s);
   json_number(json, "write_bytes_s", spec->write_bytes_s);
   json_number(json, "flush_ns", spec->flush_ns);
+  json_number(json, "empty_flush_ns", spec->empty_flush_ns);
   json_number(json, "fua_ns", spec->fua_ns);
   json_number(json, "lanes", spec->lanes);
   if (spec->half_turn_ns > 0)

@@ -7,6 +7,7 @@
 
 #include "common/hash.h"
 #include "common/heap.h"
+#include "model/flush_cost.h"
 #include "model/spindle.h"
 #include "play/engine.h"
 #include "play/number.h"
@@ -28,6 +29,7 @@ struct device {
   struct device_spec spec;
   uint64_t next_bytes; /* where the request before ended */
   uint64_t written_ns; /* when the last of the writes so far is done */
+  bool is_written;     /* something to flush is on it */
   struct tk_spindle spindle;
   struct latency_table *cells; /* NULL: there is none */
   uint64_t recent;             /* a bit for each of the last reads and writes, 1: it wrote */
@@ -56,6 +58,7 @@ static const struct key keys[] = {
     {"write_bytes_s", offsetof(struct device_spec, write_bytes_s), 1, RATE_MAX_BYTES_S, ALWAYS,
      false},
     {"flush_ns", offsetof(struct device_spec, flush_ns), 0, TIME_MAX_NS, ALWAYS, false},
+    {"empty_flush_ns", offsetof(struct device_spec, empty_flush_ns), 0, TIME_MAX_NS, NEVER, false},
     {"fua_ns", offsetof(struct device_spec, fua_ns), 0, TIME_MAX_NS, ALWAYS, false},
     {"lanes", offsetof(struct device_spec, lanes), 1, DEVICE_LANES_MAX, NEVER, false},
     {"seek_track_ns", offsetof(struct device_spec, seek_track_ns), 0, TIME_MAX_NS, FOR_DISK, false},
@@ -162,7 +165,8 @@ static bool is_whole(const struct device_spec *spec, const bool *seen) {
 
 int device_spec_parse(const char *text, struct device_spec *spec, const char **fault) {
   bool seen[KEYS] = {false};
-  *spec = (struct device_spec){.sequential_setup_ns = UINT64_MAX, .lanes = 1};
+  *spec = (struct device_spec){
+      .sequential_setup_ns = UINT64_MAX, .empty_flush_ns = UINT64_MAX, .lanes = 1};
   for (*fault = text; **fault != '\0';) {
     size_t length = strcspn(*fault, ",");
     if (take(*fault, length, spec, seen) != 0)
@@ -170,7 +174,9 @@ int device_spec_parse(const char *text, struct device_spec *spec, const char **f
     *fault += length;
     *fault += **fault == ',';
   }
-  return is_whole(spec, seen) ? 0 : -EINVAL;
+  if (spec->empty_flush_ns == UINT64_MAX)
+    spec->empty_flush_ns = spec->flush_ns;
+  return is_whole(spec, seen) && spec->empty_flush_ns <= spec->flush_ns ? 0 : -EINVAL;
 }
 
 struct device *device_new(const struct device_spec *spec) {
@@ -261,13 +267,19 @@ static uint64_t drawn_ns(const struct device *device, const struct latency_cell 
   return time_ns > less_ns ? time_ns - less_ns : 1;
 }
 
+/* Flushes the device; returns what that takes. */
+static uint64_t flush_ns(struct device *device) {
+  const uint64_t ns[TK_FLUSHES] = {device->spec.empty_flush_ns, device->spec.flush_ns};
+  return ns[flush_device(&device->is_written)];
+}
+
 /* Returns how long a lane is busy with the request, which begins at begin_ns. */
 static uint64_t service_ns(struct device *device, const struct request *request,
                            uint64_t begin_ns) {
   const struct device_spec *spec = &device->spec;
   bool is_read = request->operation == BLOCK_READ;
   if (request->operation == BLOCK_FLUSH)
-    return spec->flush_ns;
+    return flush_ns(device);
   /* What moves no data costs nothing, as in the placement model. */
   if (!is_read && !writes_data(request))
     return 0;
@@ -278,9 +290,11 @@ static uint64_t service_ns(struct device *device, const struct request *request,
       cell != NULL ? drawn_ns(device, cell, request, rate)
                    : start_ns(device, request, is_read) + transfer_ns(request->length_bytes, rate);
   device->next_bytes = request->offset_bytes + request->length_bytes;
-  uint64_t forced_ns = (request->flags & BLOCK_FUA) != 0 ? spec->fua_ns : 0;
-  uint64_t flush_ns = (request->flags & BLOCK_PREFLUSH) != 0 ? spec->flush_ns : 0;
-  return moved_ns + forced_ns + flush_ns;
+  bool is_forced = (request->flags & BLOCK_FUA) != 0;
+  moved_ns += is_forced ? spec->fua_ns : 0;
+  moved_ns += (request->flags & BLOCK_PREFLUSH) != 0 ? flush_ns(device) : 0;
+  device->is_written |= flush_is_due_after(!is_read, is_forced);
+  return moved_ns;
 }
 
 static uint64_t max_ns(uint64_t a, uint64_t b) { return a > b ? a : b; }

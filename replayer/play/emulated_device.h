@@ -19,6 +19,7 @@ struct device_spec {
   uint64_t read_bytes_s;        /* transfer rate, from 1 */
   uint64_t write_bytes_s;       /* transfer rate, from 1 */
   uint64_t flush_ns;            /* a flush, and what a preflush adds */
+  uint64_t empty_flush_ns;      /* the same with nothing to flush (model/flush_cost.h) */
   uint64_t fua_ns;              /* what FUA adds to a write */
   uint64_t lanes;               /* requests served at once, 1 to DEVICE_LANES_MAX */
   /* A disk whose head moves, see model/spindle.h; its requests cost no setup but, where it is
@@ -45,11 +46,10 @@ struct request;
 struct device; /* a spec and what it is doing */
 
 /* Reads "KEY=VALUE,..." with the names of the fields above, each once, all but
- * sequential_setup_ns, lanes (1), those of a disk and what is drawn needed; of a disk's all or
- * none. The quantiles are called read_setup_quantiles and write_setup_quantiles, the table cells.
- * Returns 0; -EINVAL
- * after *fault was set to the place that cannot be read, or to the end of the text where a key is
- * missing. */
+ * sequential_setup_ns, empty_flush_ns (as flush_ns), lanes (1), those of a disk and what is drawn
+ * needed; of a disk's all or none. The quantiles are called read_setup_quantiles and
+ * write_setup_quantiles, the table cells. Returns 0; -EINVAL after *fault was set to the place that
+ * cannot be read, or to the end of the text where a key is missing. */
 int device_spec_parse(const char *text, struct device_spec *spec, const char **fault);
 
 /* Makes a device that does nothing yet; NULL with errno on failure. Free with device_free. */

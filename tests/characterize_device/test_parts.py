@@ -62,13 +62,13 @@ def exact(step: Step, cost: Any, lanes: int) -> dict[str, Any]:
 
 def device(
     *, read_ns: float, write_ns: float, read_rate: float, write_rate: float, lanes: int,
-    flush_ns: float = 5e5, fua_ns: float = 0.0, next_ns: float | None = None,
+    flush_ns: float = 5e5, empty_ns: float = 5e5, fua_ns: float = 0.0, next_ns: float | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return all steps of a device with these setups in ns and rates in bytes a second."""
 
     def cost(step: Step, operation: str) -> float:
         if operation == "flush":
-            return flush_ns
+            return empty_ns if step.kind == "empty_flush" else flush_ns
         setup = read_ns if operation == "read" else write_ns
         if step.is_sequential and next_ns is not None:
             setup = next_ns
@@ -215,7 +215,7 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
     # GIVEN the steps of a device of 50 us + 4 KiB at 1 GB/s, and so on, without any noise
     results = device(
         read_ns=50_000, write_ns=20_000, read_rate=1e9, write_rate=4e8, lanes=lanes,
-        flush_ns=7e5, fua_ns=3e5, next_ns=next_ns,
+        flush_ns=7e5, empty_ns=1e5 * lanes, fua_ns=3e5, next_ns=next_ns,
     )  # fmt: skip
     found = {one.parameter: one.value for one in fit(results)}
     near = {
@@ -231,6 +231,9 @@ def test_an_exact_device_is_found_again(lanes: int, next_ns: float | None) -> No
     }
     assert {key: found[key] for key in near} == pytest.approx(near, rel=2e-3)
     assert ("sequential_setup_us" in found) == (next_ns is not None)
+    # AND a flush of nothing where it takes less than one behind a write
+    empty_us = {1: 100.0}.get(lanes)
+    assert found.get("empty_flush_us") == (empty_us and pytest.approx(empty_us, rel=2e-3))
 
 
 @pytest.mark.parametrize(

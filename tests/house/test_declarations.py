@@ -67,8 +67,10 @@ def test_a_structure_of_numpy_is_that_of_c() -> None:
 def test_what_goes_into_a_structure_comes_out_of_it() -> None:
     cost = {"latency_ps": (1, 2), "sequential_ps": (3, 4), "sector_ps": (5, 6), "fua_ps": 7}
     disk = {"track_ps": 0.5, "settle_ps": (8, 9)}
-    found = plain(struct("tk_simulation_prices", base=cost, disk=disk, flush_ps=(10, 11)))
+    found = plain(
+        struct("tk_simulation_prices", base=cost, disk=disk, flush_ps=((10, 11), (12, 13)))
+    )
     assert found["base"] == cost
     assert found["nvm"]["latency_ps"] == (0, 0)
     assert (found["disk"]["track_ps"], found["disk"]["settle_ps"]) == (0.5, (8, 9))
-    assert found["flush_ps"] == (10, 11)
+    assert found["flush_ps"] == ((10, 11), (12, 13))

@@ -138,10 +138,17 @@ def run(plan: Path, file: Path, costs: dict[str, float]) -> float:
     """Write the completions of a device with these costs, one by one; return their sum in ns."""
     records = np.array(block_plan.map_records(plan))
     done = np.zeros(len(records), completions.RECORD)
-    at, end = 1000.0, -1
+    at, end, is_written = 1000.0, -1, False
     for number, one in enumerate(records):
         word = block_plan.OPERATIONS[one["operation"]]
-        us = costs["flush_us"] if word == "flush" or one["flags"] & block_plan.PREFLUSH else 0.0
+        is_flush = word == "flush" or one["flags"] & block_plan.PREFLUSH
+        flush_us = (
+            costs["flush_us"] if is_written else costs.get("empty_flush_us", costs["flush_us"])
+        )
+        us = flush_us if is_flush else 0.0
+        is_written = (is_written and not is_flush) or (
+            word == "write" and not one["flags"] & block_plan.FUA
+        )
         if word != "flush":
             pages = int(one["length_sectors"]) * 512 - 4096
             setup = costs[f"{word}_latency_us"] + pages / costs[f"{word}_mib_s"] / 1.048576
@@ -161,12 +168,11 @@ def run(plan: Path, file: Path, costs: dict[str, float]) -> float:
     return at - 1000.0
 
 
-@pytest.mark.parametrize("sequential_us", [None, 30.0])
+@pytest.mark.parametrize("more", [{}, {"sequential_setup_us": 30.0, "empty_flush_us": 35.0}])
 def test_the_costs_of_a_device_are_found_among_the_requests(
-    sequential_us: float | None, tmp_path: Path
+    more: dict[str, float], tmp_path: Path
 ) -> None:
     # GIVEN a device that was measured as another one by requests among their like
-    more = {} if sequential_us is None else {"sequential_setup_us": sequential_us}
     costs, alone = COSTS | more, ALONE | dict.fromkeys(more, 9.0)
     mix, plan, done = mix_of(tmp_path), tmp_path / "mix.plan", tmp_path / "done"
     mix.write_plan(plan, mix.total, size_bytes=SIZE_BYTES)

@@ -40,9 +40,11 @@ from tracekit.replay.placed import place_answer
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLES
 
-FLAT = replace(DISK, sequential_setup_us=None)
+FLAT = replace(DISK, sequential_setup_us=None, empty_flush_us=None)
 FLAT_NVM = replace(NVM, sequential_setup_us=None)
-SLOW_NVM = replace(FLAT_NVM, write_latency_us=9800.0, write_mib_s=90.0, flush_us=9000.0)
+SLOW_NVM = replace(
+    FLAT_NVM, write_latency_us=9800.0, write_mib_s=90.0, flush_us=9000.0, empty_flush_us=4000.0
+)
 PAIRS = {
     "no head": (FLAT, FLAT_NVM),
     "what continues is free": (DISK, FLAT_NVM),
@@ -60,17 +62,24 @@ def elapsed_ps(requests: Sequence[Request], on_nvm: set[Block], pair: DevicePair
     """Serve each request: on the base device run by run from its head, on NVM at once."""
     base, nvm = base_cost(pair.base), device_cost(pair.nvm)
     total, heads, roles = 0, dict[str, int](), dict[Block, str]()
+    written = set[str]()  # devices with something to flush
     for one in requests:
         roles = dict.fromkeys(one.blocks if one.is_transfer else (), one.role) | roles
     for one in requests:
         if one.operation == "flush" or one.is_preflush:
             blocks = {block for block, role in roles.items() if role == one.role}
-            total += pair.flush_ps[0] * (not blocks or not blocks <= on_nvm)
-            total += pair.flush_ps[1] * bool(blocks & on_nvm)
+            flushed = [one.device] * (not blocks or not blocks <= on_nvm)
+            for device in [*flushed, *["NVM"] * bool(blocks & on_nvm)]:
+                total += pair.flush_ps[device == "NVM"][device in written]
+                written.discard(device)
         if not one.is_transfer:
             continue
         op = int(one.operation == "write")
         moved = one.sectors_on(on_nvm)
+        if op and not one.is_fua:
+            written |= ({"NVM"} if moved else set()) | (
+                {one.device} if moved < one.sectors else set()
+            )
         total += moved * nvm.sector_ps[op] + (one.sectors - moved) * base.sector_ps[op]
         total += (nvm.latency_ps[op] + one.is_fua * nvm.fua_ps) * (moved > 0)
         for sector in range(one.sector, one.sector + one.sectors):

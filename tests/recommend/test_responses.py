@@ -1,13 +1,17 @@
 """Response times against a simulator as plain as it can be, and what is derived from them."""
 
 from collections import defaultdict
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tracekit._native.placement import READ, WRITE, response_times
 from tracekit._native.placement import ResponseJobs as Jobs
-from tracekit._native.placement import response_times
 from tracekit.errors import InputError, TracekitError
+from tracekit.model.responses import Extent, finds_writes
+from tracekit.model.timed_requests import TimedRequests
 
 NONE = -1
 
@@ -87,3 +91,22 @@ def test_requests_that_cannot_be_are_refused() -> None:
     jobs.base_ps[5] = 1 << 62
     with pytest.raises(InputError, match="26 days"):
         response_times(jobs, servers=(1, 1), is_closed=False)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flush_finds_what_was_written_in_its_place_since_the_last(seed: int) -> None:
+    source = np.random.default_rng(seed)
+    count = int(source.integers(0, 40))
+    columns: dict[str, Any] = {one.name: np.zeros(count, int) for one in fields(TimedRequests)}
+    columns["action"] = np.where(source.integers(0, 2, count) > 0, WRITE, READ)
+    columns["is_fua"] = source.integers(0, 2, count) > 0
+    requests = TimedRequests(**columns)
+    served, flushed = source.integers(0, 2, count), source.integers(0, 2, count) > 0
+    place, written = source.integers(0, 3, count), set[int]()
+    found = finds_writes(requests, Extent(served, served > 0), is_flushed=flushed, place=place)
+    for n in range(count):
+        assert found[n] == (flushed[n] and place[n] in written)
+        if flushed[n]:
+            written.discard(place[n])
+        if requests.action[n] == WRITE and served[n] and not requests.is_fua[n]:
+            written.add(place[n])

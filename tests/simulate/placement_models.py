@@ -23,8 +23,8 @@ from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 BLOCK_SECTORS = BLOCK_BYTES // SECTOR_BYTES
 Block = tuple[str, int]
 
-DISK = Profile("disk", "", 9000.0, 11000.0, 100.0, 80.0, 8000.0, 700.0, 1.0, 0.0)
-NVM = Profile("nvm", "", 20.0, 90.0, 1000.0, 300.0, 3.0, 5.0, 24.0, 4.0)
+DISK = Profile("disk", "", 9000.0, 11000.0, 100.0, 80.0, 8000.0, 700.0, 1.0, 0.0, 900.0)
+NVM = Profile("nvm", "", 20.0, 90.0, 1000.0, 300.0, 3.0, 5.0, 24.0, 4.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Request:
     @property
     def is_transfer(self) -> bool:
         return self.operation in ("read", "write") and self.sectors > 0
+
+    @property
+    def leaves_work(self) -> bool:
+        """Whether a flush after it has something to do."""
+        return self.operation == "write" and not self.is_fua
 
     @property
     def blocks(self) -> list[Block]:
@@ -144,12 +149,11 @@ def model(
 ) -> WalkResult:
     """Serve each request in the order given, which is that of arrival; `level` dates them.
 
-    Each device has a head: the base disk of each traced device, and the NVM, on which blocks lie
-    role by role, or over all roles by address. Data end no earlier than if begun after their own
-    flush. A role's blocks are those of `trace`, where `requests` are a window of it.
+    Each base disk has a head, and the NVM, on which blocks lie role by role or all by address. Data
+    end no earlier than if begun after their own flush. `requests` may be a window of `trace`.
     """
     result, heads, servers = WalkResult(0, [], 0), dict[str, int](), Servers(devices)
-    clock, start = 0, None
+    clock, start, written = 0, None, set[str]()
     owned = blocks_by_role(trace or requests)
     places = _places(owned, on_nvm, is_by_address=is_by_address)
     for request in requests:
@@ -160,17 +164,18 @@ def model(
         if came_ns is not None:
             start = came_ns if start is None else start
             clock = max(clock, (came_ns - start) * 1000)
-        jobs = [_flush_parts(request, owned, on_nvm, devices)] if is_flush else []
+        jobs = [_flush_parts(request, owned, on_nvm, devices, written)] if is_flush else []
         jobs += [_transfer(request, places, devices, heads)] if request.is_transfer else []
         done = 0
         for job in jobs:
-            together = is_flush and job is jobs[0]
             result.service += sum(job.values())
             least = done + max(job.values()) if done else clock
-            part = "flush" if together else "data" if is_flush else request.operation
+            is_first = is_flush and job is jobs[0]
+            part = "flush" if is_first else "data" if is_flush else request.operation
             served = (servers.serve(place, took, clock, part, done) for place, took in job.items())
             done = max(least, *served)
-            result.makespan = max(result.makespan, done)
+            written.update(job if part != "flush" and request.leaves_work else ())
+        result.makespan = max(result.makespan, done)
         result.responses.append(done - clock)
     return result
 
@@ -217,15 +222,22 @@ def _flush_parts(
     owned: dict[str, set[Block]],
     on_nvm: set[Block],
     devices: tuple[Profile, Profile],
+    written: set[str],
 ) -> dict[str, int]:
+    """Flush where the role has blocks; a place with nothing written since takes less."""
     blocks = owned[request.role]
     # What is only flushed is not among the trace's devices: together it is one more.
     is_known = any(device == request.device for part in owned.values() for device, _ in part)
     place = request.device if is_known else "only flushed"
-    base, nvm = (round(device.flush_us * US) for device in devices)
-    if not blocks & on_nvm:
-        return {place: base}
-    return {"NVM": nvm} if blocks <= on_nvm else {place: base, "NVM": nvm}
+    places = [place] * (not blocks & on_nvm or not blocks <= on_nvm)
+    places += ["NVM"] * bool(blocks & on_nvm)
+    job = {}
+    for one in places:
+        device = devices[one == "NVM"]
+        empty_us = None if one in written else device.empty_flush_us
+        job[one] = round((device.flush_us if empty_us is None else empty_us) * US)
+    written.difference_update(places)
+    return job
 
 
 def _transfer(
@@ -288,6 +300,7 @@ HEAD = Profile(
     700.0,
     1.0,
     120.0,
+    2500.0,
     rpm=7500.0,
     seek_track_us=800.0,
     seek_average_us=8500.0,

@@ -31,7 +31,7 @@ class Prices:
     sequential: tuple[tuple[int, int], tuple[int, int]]
     sector: tuple[tuple[int, int], tuple[int, int]]
     fua: tuple[int, int]
-    flush: tuple[int, int]
+    flush: tuple[tuple[int, int], tuple[int, int]]  # with nothing written since the last, and else
 
 
 @dataclass
@@ -73,6 +73,7 @@ class Rival:
         names = "response_ps reads read_hits writes write_hits bypassed fills evictions writebacks"
         self.counts = dict.fromkeys([*names.split(), "commits"], 0)
         self.busy, self.behind = [0, 0], [0, 0]
+        self.written = [False, False]
         self.free_at, self.work_end, self.delayed = 0, 0, 0  # of base, in ps of the trace
         self.owed, self.owed_ps = 0, 0
         blocks = min(self.setup.capacity, self.last_block)
@@ -90,6 +91,11 @@ class Rival:
         first = block if where == BASE else self.slot[block]
         size = self.setup.size
         self.later(where, self.transfer(where, first * size, size, op))
+        self.written[where] |= bool(op)
+
+    def flush(self, where: int) -> int:
+        had, self.written[where] = self.written[where], False
+        return self.prices.flush[where][had]
 
     def later(self, where: int, took: int) -> None:
         self.behind[where] += took
@@ -219,16 +225,17 @@ class Rival:
         took = self.transfer(device, pieces[0][0], sectors, int(request.is_write), end=last)
         took += self.prices.fua[device] * request.is_fua
         self.busy[device] += took
+        self.written[device] |= request.is_write and not request.is_fua
         return took
 
     def serve(self, request: Request) -> None:
         if not request.sectors:
-            for where in self.flushed:
-                self.busy[where] += self.prices.flush[where]
-            longest = max(self.prices.flush[where] for where in self.flushed)
             self.arrive()
-            self.counts["response_ps"] += longest + self.forced(is_forced=True)
-            self.leave(self.prices.flush[BASE] if BASE in self.flushed else 0)
+            flushes = {where: self.flush(where) for where in self.flushed}
+            for where, took_ps in flushes.items():
+                self.busy[where] += took_ps
+            self.counts["response_ps"] += max(flushes.values()) + self.forced(is_forced=True)
+            self.leave(flushes.get(BASE, 0))
             return
         size = self.setup.size
         self.now_ns = max(self.now_ns, request.now_ns)
@@ -272,7 +279,7 @@ class WriteCache(Rival):
 
     def autocommit(self) -> None:
         self.is_flushed()
-        self.behind[NVM] += self.prices.flush[NVM] + (self.commit() if self.has_changed else 0)
+        self.behind[NVM] += self.flush(NVM) + (self.commit() if self.has_changed else 0)
 
     def arrive(self) -> None:
         super().arrive()
@@ -296,7 +303,7 @@ class WriteCache(Rival):
             self.autocommit()
         if len(self.dirty) * 100 > self.setup.capacity * self.setup.high:
             self.write_out(self.setup.low)
-            self.later(BASE, self.prices.flush[BASE])
+            self.later(BASE, self.flush(BASE))
             self.behind[NVM] += self.commit()
 
 
@@ -325,7 +332,7 @@ class Log(Rival):
     def settle(self) -> None:
         if self.dirty and self.now_ns - self.since[self.dirty[0]] >= self.setup.stale_ns:
             self.write_out(0)
-            self.later(BASE, self.prices.flush[BASE])
+            self.later(BASE, self.flush(BASE))
 
 
 class OpenCas(Rival):

@@ -38,7 +38,7 @@ from tracekit.model.placement import (
     running_best,
 )
 
-PLAIN = dataclasses.replace(DISK, sequential_setup_us=None)
+PLAIN = dataclasses.replace(DISK, sequential_setup_us=None, empty_flush_us=None)
 SLOW_NVM = Profile("slow", "", 9500.0, 20000.0, 50.0, 120.0, 9000.0, 0.0, 24.0)
 
 
@@ -384,4 +384,6 @@ def test_counts_by_hand(tmp_path: Path) -> None:
     assert (placed.apart, placed.joined) == (((0, 1), (0, 2)), ((0, 0), (0, 0)))
     assert (alone.sectors[0], placed.sectors) == ((0, 24), ((0, 8), (0, 16)))
     assert (alone.fua, placed.fua) == ((1, 0), (1, 0))
-    assert (alone.flushes, placed.flushes) == ((1, 0, 0), (0, 1, 0))
+    # and the last one's flush finds the first write: alone and on NVM, not on the base device
+    assert alone.flushes == ((0, 1), (0, 0))
+    assert placed.flushes == ((1, 0), (0, 1))

@@ -23,7 +23,7 @@ from tracekit.model.placement import (
     thread_partition,
 )
 
-NO_HEAD: dict[str, Any] = {"sequential_setup_us": None}
+NO_HEAD: dict[str, Any] = {"sequential_setup_us": None, "empty_flush_us": None}
 PLAIN = replace(DISK, **NO_HEAD)
 TWO = replace(NVM, parallelism=2.0)
 LANES = replace(DISK, parallelism=3.0)
@@ -207,10 +207,10 @@ def test_data_wait_for_their_flush_by_hand(tmp_path: Path) -> None:
     device = replace(Profile("slow", "", 1000.0, 1000.0, 1e7, 1e7, 0.0, 0.0, 1.0), flush_us=400.0)
     request = Request("fs", 0, queue_ns=0, is_preflush=True)
     curves = walked(write_trace(tmp_path, [request]), (device, NVM), is_open=True)
-    # THEN it is one response, of 1,400 us; on NVM of 3 us for the flush and 90
+    # THEN it is one response, of 1,400 us; on NVM of 1 us for the flush of nothing and 90
     assert curves.order_counts["responses"] == 1
     assert response_us(curves, "none", (), 0)[0] == pytest.approx(1400, rel=1e-5)
-    assert response_us(curves, "hottest", ("fs",), 1)[0] == pytest.approx(93, rel=1e-5)
+    assert response_us(curves, "hottest", ("fs",), 1)[0] == pytest.approx(91, rel=1e-5)
 
 
 def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
@@ -229,11 +229,11 @@ def test_data_on_nvm_wait_for_the_flush_of_both(tmp_path: Path) -> None:
 
 
 def test_devices_that_are_only_flushed_are_one(tmp_path: Path) -> None:
-    # GIVEN flushes of 8,000 us on two devices that nothing is read from or written to
+    # GIVEN flushes on two devices that nothing is read from or written to, of 900 us then
     flushes = [Request("fs", 0, 0, "flush", device=device) for device in ("sda", "nvme0n1")]
     curves = walked(write_trace(tmp_path, flushes), (DISK, NVM), is_open=True)
-    # THEN the second one waits for the first: 8,000 and 16,000 us
-    assert curves.simulated["none", ()].compared_ps[0] == 12_000 * 10**6
+    # THEN the second one waits for the first: 900 and 1,800 us
+    assert curves.simulated["none", ()].compared_ps[0] == 1350 * 10**6
 
 
 def test_requests_without_a_time_come_with_the_one_before(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ PRICES = Prices(
     sequential=((500, 700), (40, 50)),
     sector=((20, 30), (2, 5)),
     fua=(4000, 60),
-    flush=(7000, 900),
+    flush=((2500, 7000), (300, 900)),
 )
 BACK = {"high": 10, "low": 10}
 AUTOCOMMIT = {"stale_ns": 6 * 10**8, "commit_blocks": 7}

@@ -148,7 +148,9 @@ def test_only_that_part_of_a_request_changes(parameter: str, factor: float) -> N
     assert after.latency_ps[other] == before.latency_ps[other]
     assert after.sector_ps[other] == before.sector_ps[other]
     changed = changed_profile(NVM, parameter, factor=factor)
-    assert changed.flush_us == NVM.flush_us * (factor if parameter == "flush" else 1)
+    for key in ("flush_us", "empty_flush_us"):
+        before_us = getattr(NVM, key)
+        assert getattr(changed, key) == before_us * (factor if parameter == "flush" else 1)
     assert changed.fua_us == NVM.fua_us * (factor if parameter == "fua" else 1)
 
 

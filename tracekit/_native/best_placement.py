@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.library import plain, struct
-from tracekit._native.placement import Prices, RequestKernel
+from tracekit._native.placement import ROLE_COUNT, Prices, RequestKernel
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,12 @@ class BestKernel(RequestKernel):
         """Return the weight a block of each group."""
         found = np.zeros(count, np.float64)
         self._call("values", found)
+        return found
+
+    def flush_ps(self) -> NDArray[np.float64]:
+        """Return by role what flushes save where it is wholly on NVM, beside the weights."""
+        found = np.zeros(ROLE_COUNT, np.float64)
+        self._call("flush_ps", found)
         return found
 
     def choose(

@@ -56,6 +56,10 @@ REASONS = {
 }
 
 
+FlushCosts = tuple[tuple[int, int], tuple[int, int]]
+"""Of base and NVM: with nothing to flush, and with something, as flush_cost.h has it."""
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a device costs, in picoseconds; pairs are of reads and writes."""
@@ -179,7 +183,7 @@ class Prices:
     base: Cost
     nvm: Cost
     disk: Disk | None
-    flush_ps: tuple[int, int]
+    flush_ps: FlushCosts
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class SimulationSetup:
 
     setup: Setup
     disk: Disk | None
-    flush_ps: tuple[int, int]
+    flush_ps: FlushCosts
     scenarios: NDArray[np.void]  # SCENARIO, ascending by order, the first with nothing on NVM
     is_open: bool
     servers: tuple[int, int]
@@ -336,19 +340,19 @@ class LedgerSetup:
 
 @dataclass(frozen=True)
 class Counts:
-    """Parts of requests by device (base, NVM) and operation (read, write); flushes by PLACED_*."""
+    """Parts of requests by device (base, NVM) and operation; flushes by device and find."""
 
     apart: tuple[tuple[int, int], tuple[int, int]]
     joined: tuple[tuple[int, int], tuple[int, int]]
     sectors: tuple[tuple[int, int], tuple[int, int]]
     fua: tuple[int, int]
-    flushes: tuple[int, int, int]
+    flushes: tuple[tuple[int, int], tuple[int, int]]
     position_ps: tuple[int, ...]  # by disk
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was charged."""
-        return not any((*sum(self.apart + self.joined, ()), *self.flushes))
+        return not any(sum(self.apart + self.joined + self.flushes, ()))
 
 
 class Ledger(RequestKernel):

@@ -29,7 +29,7 @@ from tracekit.commands.options import option
     writes="Random 4 KiB writes at depth 1.",
     reads="Random 4 KiB reads at depth 1.",
     sizes="Requests of each longer length.",
-    flushes="Writes with a flush, and with FUA.",
+    flushes="Writes with a flush, with FUA, and reads with a flush.",
     surface="Requests of each write share and depth.",
     write_percents="Write shares of the surface, in percent.",
     depths="Depths of the surface.",

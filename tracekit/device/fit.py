@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tracekit.devices import (
     KNOWN,
     MAX_PARALLELISM,
     MEAN_FACTOR,
+    REPEATED,
     REQUIRED,
     Profile,
     choose_profile,
@@ -41,8 +42,8 @@ from tracekit.store import beside
 from tracekit.units import MIB, PAGE_BYTES, format_duration, format_size
 
 RATE_MAX_MIB_S = 1e7
-SAME_AS_RANDOM = 0.9
-"""A sequential setup that is more of a random one is no different from it."""
+SAME = 0.9
+"""A sequential setup that is more of a random one is no different from it; so is an empty flush."""
 LEAST_SHARE = 0.01
 """FUA costs something when it adds this share of a plain write or more."""
 
@@ -71,9 +72,17 @@ def fit(results: Sequence[Result]) -> list[Fitted]:
     ]
     values = {one.parameter: one.value for one in found}
     found += _sequential(results, values)
+    return [*found, *_flushes(results), *_fua(results), *_parallelism(results, values)]
+
+
+def _flushes(results: Sequence[Result]) -> Iterator[Fitted]:
+    """Yield what a flush takes behind a write, and what it takes behind a read, if that is less."""
     for flush in _latencies(results, "flush", "flush"):
-        found.append(Fitted("flush_us", mean_ns_of(flush) / 1e3, _error_of(flush)))
-    return [*found, *_fua(results), *_parallelism(results, values)]
+        flush_ns = mean_ns_of(flush)
+        yield Fitted("flush_us", flush_ns / 1e3, _error_of(flush))
+        for empty in _latencies(results, "empty_flush", "flush"):
+            if mean_ns_of(empty) < SAME * flush_ns:
+                yield Fitted("empty_flush_us", mean_ns_of(empty) / 1e3, _error_of(empty))
 
 
 def compare(fitted: Sequence[Fitted], profile: Profile) -> None:
@@ -87,7 +96,7 @@ def compare(fitted: Sequence[Fitted], profile: Profile) -> None:
         "write_parallelism": lanes,
         "write_read_ratio": profile.write_latency_us / profile.read_latency_us,
     }
-    stated = {key: getattr(profile, key) for key in (*REQUIRED, "sequential_setup_us")}
+    stated = {key: getattr(profile, key) for key in REPEATED}
     for one in fitted:
         one.known_value = real = (stated | known).get(one.parameter)
         one.error_ratio = (one.value - real) / real if real else None
@@ -285,7 +294,7 @@ def _sequential(results: Sequence[Result], values: Mapping[str, float]) -> Itera
             found.append(max(latency["p50_ns"] / 1e3 - page_us, 0.0))
             setups.append(max(latency_us - page_us, 0.0))
     # A profile has one for reads and writes; what is not clearly shorter is no other.
-    if found and max(found) < SAME_AS_RANDOM * min(setups):
+    if found and max(found) < SAME * min(setups):
         middle = sum(found) / len(found)
         spread = None if not middle else (max(found) - min(found)) / 2 / middle
         yield Fitted("sequential_setup_us", middle, spread)
@@ -453,6 +462,8 @@ def medians_of(found: Sequence[Profile]) -> dict[str, float]:
     known = [one.sequential_setup_us for one in found if one.sequential_setup_us is not None]
     if len(known) > len(found) / 2:
         values["sequential_setup_us"] = min(float(np.median(known)), MIDDLE_MARGIN * min(setups))
+    if sum(one.empty_flush_us is not None for one in found) > len(found) / 2:
+        values["empty_flush_us"] = float(np.median([_empty_us(one) for one in found]))
     values["parallelism"] = float(np.median([one.parallelism or 1 for one in found])) // 1
     return values
 
@@ -472,15 +483,20 @@ def middle_of(found: Sequence[Profile], values: Mapping[str, float]) -> dict[str
     if middle.distributions:
         tables["distributions"] = [to_builtins(one) for one in middle.distributions]
     if len(found) > 1:
-        is_sequential = "sequential_setup_us" in values
-        tables["repeats"] = [_repeat(one, is_sequential=is_sequential) for one in found]
+        tables["repeats"] = [_repeat(one, known=values) for one in found]
     return {"about": f"{middle.about}; {len(found)} times", **_rounded(values), **tables}
 
 
-def _repeat(one: Profile, *, is_sequential: bool) -> dict[str, float]:
+def _empty_us(one: Profile) -> float:
+    return one.flush_us if one.empty_flush_us is None else one.empty_flush_us
+
+
+def _repeat(one: Profile, *, known: Container[str]) -> dict[str, float]:
     """Return what one measurement found; what continues costs the setup where it was no less."""
     values = {key: getattr(one, key) for key in REQUIRED}
-    if is_sequential:
+    if "empty_flush_us" in known:
+        values["empty_flush_us"] = _empty_us(one)
+    if "sequential_setup_us" in known:
         least_us = MIDDLE_MARGIN * min(one.read_setup_us, one.write_setup_us)
         values["sequential_setup_us"] = min(one.sequential_setup_us or least_us, least_us)
     return _rounded(values)

@@ -50,7 +50,7 @@ CELL_DEPTHS = 20
 class Step:
     """One run of requests of one length at one depth.
 
-    `is_flushed` puts a flush after each write, `is_forced` makes writes FUA.
+    `is_flushed` puts a flush after each request, `is_forced` makes writes FUA.
     """
 
     kind: str
@@ -64,8 +64,8 @@ class Step:
 
     @property
     def writes(self) -> bool:
-        """Whether the step changes what is on the device."""
-        return self.write_ratio > 0
+        """Whether the step changes what is on the device, or its cache."""
+        return self.write_ratio > 0 or self.is_flushed
 
     @property
     def label(self) -> str:
@@ -184,6 +184,7 @@ def _steps(amounts: Amounts, size_bytes: int) -> Iterator[Step]:
         yield Step("sequential", count, write_ratio, is_sequential=True)
     count = amounts.scaled(amounts.flushes)
     yield Step("flush", 2 * count, 1.0, is_flushed=True)
+    yield Step("empty_flush", 2 * count, 0.0, is_flushed=True)
     yield Step("fua", count, 1.0, is_forced=True)
     for percent in sorted(amounts.write_percents):
         for depth in sorted(amounts.depths):

@@ -11,7 +11,7 @@ of the trace; the rest is what a prediction is compared with.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,6 +62,8 @@ class MixCell(Record):
     """Goes on where the last read or write ended."""
     requests: int
     mean_ns: float
+    is_empty: bool = False
+    """Flushes a device to which nothing was written since its last flush (flush_cost.h)."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,9 @@ def _placed(records: Records, size_bytes: int) -> Records:
     return found
 
 
+CELL_FLAGS = ("is_preflush", "is_fua", "is_sequential", "is_empty")
+
+
 def cells_of(plan: Path, completions: Path, *, stolen: Stretches | None = None) -> list[MixCell]:
     """Return what the requests of a run took, by kind; of those that were done.
 
@@ -158,6 +163,7 @@ def cells_of(plan: Path, completions: Path, *, stolen: Stretches | None = None) 
             records["flags"] & PREFLUSH != 0,
             records["flags"] & FUA != 0,
             _continues(records),
+            _finds_nothing(records),
         ]
     ).astype(np.int64)
     is_charged = np.isfinite(took) & np.isin(records["operation"], (READ, WRITE, FLUSH))
@@ -168,13 +174,11 @@ def cells_of(plan: Path, completions: Path, *, stolen: Stretches | None = None) 
         MixCell(
             operation=OPERATIONS[operation],
             length_bytes=sectors * SECTOR_BYTES,
-            is_preflush=bool(preflush),
-            is_fua=bool(fua),
-            is_sequential=bool(sequential),
+            **dict(zip(CELL_FLAGS, map(bool, flags), strict=True)),
             requests=count,
             mean_ns=mean_ns,
         )
-        for (operation, sectors, preflush, fua, sequential), count, mean_ns in zip(
+        for (operation, sectors, *flags), count, mean_ns in zip(
             kinds.tolist(), counts.tolist(), (sums / counts).tolist(), strict=True
         )
     ]
@@ -188,6 +192,18 @@ def _continues(records: Records) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(records), bool)
     found[places[1:]] = sector[1:] == ends[:-1]
     return found
+
+
+def _finds_nothing(records: Records) -> npt.NDArray[np.bool_]:
+    """Return which flushes find nothing to flush: a preflush comes before its own data."""
+    flags, number = records["flags"], np.arange(1, len(records) + 1)
+    is_flush = (records["operation"] == FLUSH) | (flags & PREFLUSH != 0)
+    leaves = (records["operation"] == WRITE) & (flags & FUA == 0)
+    flushed, written = (
+        np.append(0, np.maximum.accumulate(np.where(one, number, 0)))[:-1]
+        for one in (is_flush, leaves)
+    )
+    return np.asarray(is_flush & ((written == 0) | (written < flushed)), bool)
 
 
 def pooled(mixes: Sequence[Sequence[MixCell]]) -> list[MixCell]:
@@ -207,12 +223,15 @@ def pooled(mixes: Sequence[Sequence[MixCell]]) -> list[MixCell]:
 
 
 OWN = ("read_latency_us", "write_latency_us", "read_mib_s", "write_mib_s", "flush_us", "fua_us")
-SEQUENTIAL = "sequential_setup_us"
+SEQUENTIAL, EMPTY = "sequential_setup_us", "empty_flush_us"
 ALONE = "_alone"
 """Behind the name of a parameter: as measured among requests of one kind."""
-PARTS = 7
-(SETUP, BYTES, FLUSHED, FORCED, CONTINUED) = (slice(0, 2), slice(2, 4), 4, 5, 6)
-"""Where the parts of the cost stand, in ns: of reads and writes the setups, then the bytes."""
+PARTS = 8
+(SETUP, BYTES, FLUSHED, FORCED, CONTINUED, EMPTIED) = (slice(0, 2), slice(2, 4), 4, 5, 6, 7)
+"""Where the parts of the cost stand, in ns: of reads and writes the setups, then the bytes.
+
+An empty flush costs EMPTIED, another one FLUSHED more.
+"""
 
 
 def in_mix(fitted: Sequence[Fitted], cells: Sequence[MixCell]) -> list[Fitted]:
@@ -245,16 +264,18 @@ def fit_cells(alone: Mapping[str, float], cells: Sequence[MixCell]) -> dict[str,
     length, stays near what was measured alone.
     """
     known = _parts(alone)
-    found = _solved(known, cells, has_sequence=SEQUENTIAL in alone)
+    found = _solved(known, cells, has=alone)
     if SEQUENTIAL in alone and found[CONTINUED] >= found[SETUP].min():
         # What continues is no cheaper there: it costs a setup like the others.
-        found = _solved(known, cells, has_sequence=False)
+        found = _solved(known, cells, has={*alone} - {SEQUENTIAL})
         found[CONTINUED] = SETUP_MARGIN * found[SETUP].min()
     byte_ns = np.maximum(found[BYTES], 1e9 / MIB / RATE_MAX_MIB_S)
     page_us = np.maximum(found[SETUP] + PAGE_BYTES * byte_ns, LEAST_US * 1e3) / 1e3
-    values = (*page_us, *(1e9 / MIB / byte_ns), found[FLUSHED] / 1e3, found[FORCED] / 1e3)
+    flush_us = (found[FLUSHED] + found[EMPTIED]) / 1e3
+    values = (*page_us, *(1e9 / MIB / byte_ns), flush_us, found[FORCED] / 1e3)
     told = dict(zip(OWN, map(float, values), strict=True))
-    return told | ({SEQUENTIAL: float(found[CONTINUED] / 1e3)} if SEQUENTIAL in alone else {})
+    parts = {SEQUENTIAL: CONTINUED, EMPTY: EMPTIED}
+    return told | {key: float(found[part] / 1e3) for key, part in parts.items() if key in alone}
 
 
 def _parts(alone: Mapping[str, float]) -> Floats:
@@ -262,23 +283,23 @@ def _parts(alone: Mapping[str, float]) -> Floats:
     read_us, write_us, read_mib_s, write_mib_s, flush_us, fua_us = (alone[key] for key in OWN)
     byte_ns = 1e9 / MIB / np.array([read_mib_s, write_mib_s])
     setup_ns = np.maximum(np.array([read_us, write_us]) * 1e3 - PAGE_BYTES * byte_ns, 0.0)
-    rest_us = np.array([flush_us, fua_us, alone.get(SEQUENTIAL, 0.0)])
+    empty_us = alone.get(EMPTY, 0.0)
+    rest_us = np.array([flush_us - empty_us, fua_us, alone.get(SEQUENTIAL, 0.0), empty_us])
     return np.concatenate([setup_ns, byte_ns, rest_us * 1e3])
 
 
 def model_ns(cells: Sequence[MixCell], profile: Profile) -> float:
     """Return what requests take by a profile, one after the other."""
-    alone = {key: float(getattr(profile, key)) for key in OWN}
-    if profile.sequential_setup_us is not None:
-        alone[SEQUENTIAL] = profile.sequential_setup_us
-    rows = np.array([_row(one, has_sequence=SEQUENTIAL in alone) for one in cells])
+    stated = {key: getattr(profile, key) for key in (*OWN, SEQUENTIAL, EMPTY)}
+    alone = {key: float(value) for key, value in stated.items() if value is not None}
+    rows = np.array([_row(one, has=alone) for one in cells])
     return float(np.array([one.requests for one in cells]) @ rows @ _parts(alone))
 
 
-def _solved(known: Floats, cells: Sequence[MixCell], *, has_sequence: bool) -> Floats:
+def _solved(known: Floats, cells: Sequence[MixCell], *, has: Container[str]) -> Floats:
     from scipy.optimize import nnls
 
-    rows = np.array([_row(cell, has_sequence=has_sequence) for cell in cells])
+    rows = np.array([_row(cell, has=has) for cell in cells])
     mean_ns = np.array([cell.mean_ns for cell in cells])
     counts = np.array([cell.requests for cell in cells], float)
     usual_ns = float(np.average(mean_ns, weights=counts))
@@ -291,15 +312,17 @@ def _solved(known: Floats, cells: Sequence[MixCell], *, has_sequence: bool) -> F
     return np.asarray(nnls(design, wanted)[0] * scale, np.float64)
 
 
-def _row(cell: MixCell, *, has_sequence: bool) -> Floats:
-    """Return how often a request has each part of the cost."""
+def _row(cell: MixCell, *, has: Container[str]) -> Floats:
+    """Return how often a request has each part of the cost, on a device that `has` some keys."""
     row = np.zeros(PARTS)
-    row[FLUSHED] = cell.operation == OPERATIONS[FLUSH] or cell.is_preflush
+    is_flush = cell.operation == OPERATIONS[FLUSH] or cell.is_preflush
+    row[EMPTIED] = is_flush and EMPTY in has
+    row[FLUSHED] = is_flush and not (cell.is_empty and EMPTY in has)
     row[FORCED] = cell.is_fua
     if cell.operation != OPERATIONS[FLUSH]:
         number = int(cell.operation == OPERATIONS[WRITE])
         row[BYTES][number] = cell.length_bytes
-        if cell.is_sequential and has_sequence:
+        if cell.is_sequential and SEQUENTIAL in has:
             row[CONTINUED] = 1
         else:
             row[SETUP][number] = 1

@@ -85,6 +85,10 @@ def assumptions(trace: ChargedTrace, curves: Curves, *, coverage: str) -> list[s
         f"; what begins where the last one ended, whichever role's, costs {' and '.join(joined)}"
         " less; blocks of a role lie on NVM in the order of their addresses"
     )
+    emptied = [one.name for one in trace.devices if one.empty_flush_us is not None]
+    empty_rule = (
+        f"; with nothing written there since the last flush they cost {' and '.join(emptied)} less"
+    )
     return [
         f"the base device is {base.name} ({base.about}), the NVM {nvm.name} ({nvm.about})",
         *_times(curves, trace.devices),
@@ -93,7 +97,7 @@ def assumptions(trace: ChargedTrace, curves: Curves, *, coverage: str) -> list[s
         f"{rule if joined else ''}",
         f"{COVERED[coverage]}; capacity counts whole 4 KiB blocks that the trace touched",
         "flushes and preflushes are charged as queued: the base device's while the role has blocks"
-        " there, NVM's while it has some on it",
+        f" there, NVM's while it has some on it{empty_rule if emptied else ''}",
         f"a split between roles is recommended from where it saves {WORTH_RATIO:.0%} of the base"
         " device's time over the best single role; smaller changes of the answer are not listed,"
         f" nor are answers that hold for less than {LASTING_RATIO - 1:.0%} more capacity",

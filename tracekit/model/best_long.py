@@ -46,7 +46,7 @@ class Part:
     starts: Integers
     values: Values
     constant_ps: int
-    flushes: tuple[int, ...]
+    flush_ps: Values  # by role: saved where it is wholly on NVM, beside its blocks' values
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Weights:
     """What blocks save together at most."""
 
     steps: Values  # by block: how much more it saves than the block before it
-    roles: Values  # flushes by role
+    flush_ps: Values  # by role, as of a part
     constant_ps: int = 0  # what requests take with no block on NVM, at least
 
     @classmethod
@@ -74,7 +74,7 @@ class Weights:
     def add(self, part: Part) -> None:
         """Add a part of the requests."""
         self.steps[part.starts] += np.diff(part.values, prepend=0.0)
-        self.roles += part.flushes[: len(ROLES)]
+        self.flush_ps += part.flush_ps
         self.constant_ps += part.constant_ps
 
 
@@ -108,7 +108,7 @@ def _weigh(trace: LongTrace, kernel: BestKernel, late: int) -> Part:
             kernel.group_starts(size.groups),
             kernel.values(size.groups) / ROUNDS,
             own_ps - edges * most_ps,
-            kernel.flushes(),
+            kernel.flush_ps() / ROUNDS,
         )
 
 
@@ -127,7 +127,7 @@ def find_long(trace: LongTrace, capacity: int, *, rivals: Sequence[Rival]) -> Fo
     """Return the placement of so many blocks that takes least on the sample, of a few orders."""
     weights = Weights.of(trace)
     values = np.cumsum(weights.steps, out=weights.steps)
-    flush_ps = trace.devices.flush_ps[0] * weights.roles
+    flush_ps = weights.flush_ps
     part = trace.sample()
     times: dict[str, int] = {}
     best = WEIGHTS, np.zeros(len(values), np.uint8)

@@ -82,6 +82,8 @@ def changed_profile(profile: Profile, parameter: str, *, factor: float) -> Profi
         return replace(profile, rpm=(profile.rpm or 0) / factor)
     if operation not in ("read", "write"):
         names = SEEKS if parameter == "seek" else (f"{parameter}_us",)
+        if parameter == "flush" and profile.empty_flush_us is not None:
+            names = (*names, "empty_flush_us")
         values: dict[str, Any] = {n: (getattr(profile, n) or 0) * factor for n in names}
         return replace(profile, **values)
     setup_us = getattr(profile, f"{operation}_setup_us")

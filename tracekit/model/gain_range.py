@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from operator import mul
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -214,9 +215,7 @@ class Placed:
                 total += counts.joined[which][op] * cost.sequential_ps[op]
                 total += counts.sectors[which][op] * cost.sector_ps[op]
             total += counts.fua[which] * cost.fua_ps
-        base_ps, nvm_ps = devices.flush_ps
-        total += counts.flushes[PLACED_NONE] * base_ps + counts.flushes[PLACED_ALL] * nvm_ps
-        total += counts.flushes[PLACED_SOME] * (base_ps + nvm_ps)
+            total += sum(map(mul, counts.flushes[which], devices.flush_ps[which]))
         disk = disk_of(devices.base)
         return total + (0 if disk is None else counts.position_ps[self.disks.index(disk)])
 

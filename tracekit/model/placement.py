@@ -68,7 +68,7 @@ class ChargedTrace:
     @property
     def needs_events(self) -> bool:
         """Whether a time depends on the order of requests on a device."""
-        return self.is_open or self.devices.have_heads
+        return self.is_open or self.devices.depend_on_order
 
     def rows(self) -> Iterator[Rows]:
         """Yield the rows of requests.parquet as the kernels take them."""
@@ -262,7 +262,8 @@ def sweep(trace: ChargedTrace, points: Integers) -> Curves:
         totals, steps_ps = kernel.finish()
     change = steps_ps.cumsum(axis=1)
     role_blocks = trace.touched.role_blocks()
-    flush_ps = trace.devices.flush_ps
+    (_, base_flush_ps), (_, nvm_flush_ps) = trace.devices.flush_ps
+    flush_ps = base_flush_ps, nvm_flush_ps
 
     def flushes(role: int, moved: Integers) -> Integers:
         return _flush_change(moved, int(role_blocks[role]), flush_ps) * totals.flushes[role]

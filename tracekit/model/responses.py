@@ -27,7 +27,7 @@ from tracekit._native.placement import (
     response_times,
 )
 from tracekit.arrow import Floats, Integers
-from tracekit.devices import DevicePair, Profile, device_cost, picoseconds
+from tracekit.devices import DevicePair, Profile, device_cost, flush_cost
 from tracekit.metadata import Record
 from tracekit.model.placement import distinct
 from tracekit.model.service_times import (
@@ -153,6 +153,24 @@ def modelled_ps(requests: TimedRequests, extent: Extent, *, device: Profile) -> 
     return np.where(extent.sectors > 0, found, 0)
 
 
+def finds_writes(
+    requests: TimedRequests, extent: Extent, *, is_flushed: Flags, place: NDArray[Any]
+) -> Flags:
+    """Say which flushes find something to flush in their place, by the rule of flush_cost.h."""
+    writes = (extent.sectors > 0) & (requests.action == WRITE) & ~requests.is_fua
+    found = np.zeros(len(requests), bool)
+    for one in np.unique(place):
+        rows = np.flatnonzero(place == one)
+        # The flush of a request comes before its own data.
+        number = np.arange(1, len(rows) + 1)
+        written, flushed = (
+            np.append(0, np.maximum.accumulate(np.where(is_one[rows], number, 0)))[:-1]
+            for is_one in (writes, is_flushed)
+        )
+        found[rows] = is_flushed[rows] & (written > 0) & (written >= flushed)
+    return found
+
+
 def drawn_ps(requests: TimedRequests, mean_ps: Integers, *, device: Profile) -> Integers:
     """Return times of which the setups are drawn from the profile's distributions."""
     found = mean_ps.copy()
@@ -179,6 +197,7 @@ class Load:
     alone: Extent
     data_ps: Integers
     flush_ps: Integers  # of a flush or preflush, else 0
+    finds: Flags  # such a one has something to flush
     mean_ps: Integers  # of the data by the profile
     arrival_ns: Integers
     done_ns: Integers
@@ -192,7 +211,8 @@ class Load:
         )
         mean_ps = modelled_ps(requests, alone, device=base)
         is_flushed = requests.is_preflush | ~requests.is_data
-        flush_ps = is_flushed * picoseconds(base.flush_us)
+        finds = finds_writes(requests, alone, is_flushed=is_flushed, place=requests.device)
+        flush_ps = is_flushed * np.array(flush_cost(base))[finds.astype(int)]
         data_ps = drawn_ps(requests, mean_ps, device=base)
         if fit.kind == FITTED:
             known = np.flatnonzero(requests.is_timed)
@@ -203,7 +223,7 @@ class Load:
             flush_ps[known] = np.where(is_data, times.preflush_us * PS_PER_US, took_ps)
         arrival_ns = requests.queue_ns - int(requests.queue_ns[:1].min(initial=0))
         done_ns = np.maximum(requests.end_ns - requests.queue_ns, 0) + arrival_ns
-        return cls(requests, alone, data_ps, flush_ps, mean_ps, arrival_ns, done_ns)
+        return cls(requests, alone, data_ps, flush_ps, finds, mean_ps, arrival_ns, done_ns)
 
     def jobs(self, placed: LedgerSetup | None, devices: DevicePair) -> ResponseJobs:
         """Return what each takes on both devices, with these blocks on NVM; None: nothing."""
@@ -226,15 +246,21 @@ class Load:
         nvm_ps = drawn_ps(self.requests, nvm_mean_ps, device=devices.nvm)
         kind = np.array(placed.placed)[self.requests.role]
         is_flushed = self.requests.is_preflush | ~self.requests.is_data
-        on_base = (base.sectors > 0) | (is_flushed & (kind != PLACED_ALL))
-        on_nvm = (nvm.sectors > 0) | (is_flushed & (kind != PLACED_NONE))
-        base_ps = base_ps + np.where(kind != PLACED_ALL, self.flush_ps, 0)
-        nvm_ps = nvm_ps + np.where(
-            is_flushed & (kind != PLACED_NONE), picoseconds(devices.nvm.flush_us), 0
+        to_base, to_nvm = is_flushed & (kind != PLACED_ALL), is_flushed & (kind != PLACED_NONE)
+        finds = finds_writes(self.requests, base, is_flushed=to_base, place=self.requests.device)
+        found = finds_writes(self.requests, nvm, is_flushed=to_nvm, place=np.zeros(len(to_nvm)))
+        cost_ps, nvm_flush_ps = (np.array(one) for one in devices.flush_ps)
+        # A flush that finds other than it found alone takes as much less or more than it took.
+        ratio = np.where(
+            finds == self.finds,
+            1.0,
+            cost_ps[finds.astype(int)] / np.maximum(cost_ps[self.finds.astype(int)], 1),
         )
+        base_ps = base_ps + np.where(to_base, self.flush_ps * ratio, 0)
+        nvm_ps = nvm_ps + np.where(to_nvm, nvm_flush_ps[found.astype(int)], 0)
         return (
-            np.where(on_base, base_ps, NONE).astype(np.int64),
-            np.where(on_nvm, nvm_ps, NONE).astype(np.int64),
+            np.where((base.sectors > 0) | to_base, base_ps, NONE).astype(np.int64),
+            np.where((nvm.sectors > 0) | to_nvm, nvm_ps, NONE).astype(np.int64),
         )
 
 

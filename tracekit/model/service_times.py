@@ -326,7 +326,9 @@ def scaled(profile: Profile, factor: float) -> Profile:
     def of(quantiles: Quantiles | None) -> Quantiles | None:
         return None if quantiles is None else tuple((p, us * factor) for p, us in quantiles)
 
-    sequential_us = profile.sequential_setup_us
+    def optional(us: float | None) -> float | None:
+        return None if us is None else us * factor
+
     return replace(
         profile,
         read_latency_us=profile.read_latency_us * factor,
@@ -335,7 +337,8 @@ def scaled(profile: Profile, factor: float) -> Profile:
         write_mib_s=profile.write_mib_s / factor,
         flush_us=profile.flush_us * factor,
         fua_us=profile.fua_us * factor,
-        sequential_setup_us=None if sequential_us is None else sequential_us * factor,
+        sequential_setup_us=optional(profile.sequential_setup_us),
+        empty_flush_us=optional(profile.empty_flush_us),
         read_quantiles_us=of(profile.read_quantiles_us),
         write_quantiles_us=of(profile.write_quantiles_us),
         repeats=(),

@@ -234,6 +234,8 @@ def device_spec(profile: Profile) -> str:
         for name in ("read", "write")
         if (found := profile.setup_quantiles_us(name)) is not None
     )
+    if profile.empty_flush_us is not None:
+        values["empty_flush_ns"] = profile.empty_flush_us * 1e3
     # A disk whose head moves, as the placement model has it.
     if disk := disk_of(profile):
         values |= {

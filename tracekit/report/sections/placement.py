@@ -74,6 +74,7 @@ PROFILE_KEYS = (
     ("write_mib_s", "MiB/s written"),
     ("sequential_setup_us", "\N{MICRO SIGN}s before what continues"),
     ("flush_us", "\N{MICRO SIGN}s a flush"),
+    ("empty_flush_us", "\N{MICRO SIGN}s a flush of nothing"),
     ("fua_us", "\N{MICRO SIGN}s more with FUA"),
     ("parallelism", "requests at once"),
     ("rpm", "turns a minute"),
