@@ -583,8 +583,8 @@ TIERS_SENSITIVITY = _stored("""
 DEVICE_STEPS = _stored("""
     device/device_steps of characterize-device: one row per step and operation, and one per step
     step int32: number of the step, in order of measuring
-    kind text: fill, precondition, round, random_write, random_read, size, sequential, flush, fua,
-        surface, mixed or trace
+    kind text: fill, precondition, round, random_write, random_read, size, sequential, flush,
+        empty_flush, fua, surface, mixed or trace
     write_ratio float64: share of the requests that were to write
     depth int32: requests in flight
     length_bytes int64: length of each read and write

@@ -528,6 +528,12 @@ def test_a_full_disk_is_reported_at_first(tmp_path: Path, monkeypatch: pytest.Mo
     ran = tracekit(tmp_path / "new.img", "--size", "12MiB", *FEW, "-o", tmp_path / "out")
     refused(ran, "new.img: 12 MiB are needed, 10 MiB are free on its disk", error=InputError)
     assert list(tmp_path.iterdir()) == []
+    # AND so of a file that is there, but was never written
+    sparse = tmp_path / "sparse.img"
+    with sparse.open("wb") as file:
+        file.truncate(12 << 20)
+    ran = tracekit(sparse, "--write-to", sparse, *FEW, "-o", tmp_path / "out")
+    refused(ran, "sparse.img: 12 MiB are needed, 10 MiB are free on its disk", error=InputError)
 
 
 def test_a_read_only_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

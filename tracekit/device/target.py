@@ -15,7 +15,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.escapes import shell_word
 from tracekit.free_space import check_writable
 from tracekit.replay.player import EMULATED, PlayerOptions, device_spec
-from tracekit.units import PAGE_BYTES, format_size
+from tracekit.units import PAGE_BYTES, SECTOR_BYTES, format_size
 
 DEFAULT_BYTES = 1 << 30
 LEAST_BYTES = 4 << 20
@@ -107,9 +107,13 @@ def open_target(options: TargetOptions, scratch: Path, *, made: Path | None) -> 
         )
     there = None if is_new else int(about["size_bytes"])
     size = _size(there or DEFAULT_BYTES if asked is None else asked, there, str(options.path))
+    may_write = is_ours or bool(about["may_write"])
     if there is None:
+        check_writable(options.path.parent, options.path)
         _check_free_space(options.path, size)
-    return Target(player, size, is_ours or bool(about["may_write"]), options.path, is_ours, about)
+    elif may_write and options.path.is_file():
+        _check_free_space(options.path, size - options.path.stat().st_blocks * SECTOR_BYTES)
+    return Target(player, size, may_write, options.path, is_ours, about)
 
 
 def _dry_run(
@@ -140,11 +144,7 @@ def _size(size_bytes: int, there_bytes: int | None, name: str) -> int:
 
 
 def _check_free_space(path: Path, size_bytes: int) -> None:
-    """Raise InputError when a new file would fill its disk: requests would fail, or meet holes.
-
-    A disk that takes no file at all is rejected, too, before there is a folder of results.
-    """
-    check_writable(path.parent, path)
+    """Raise InputError when what is new of a file would fill its disk, hours later perhaps."""
     disk = os.statvfs(path.parent)
     free_bytes = disk.f_bavail * disk.f_frsize
     if free_bytes < size_bytes:
