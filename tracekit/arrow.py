@@ -6,6 +6,7 @@ Arrow's own conversions import pandas first, which takes longer than a stage on 
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,25 @@ BATCH_ROWS = 1 << 18
 MOST_COLUMNS = 1000
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+class _WithoutPandas:
+    """Lets pyarrow find no pandas when it looks for it, which it does once.
+
+    It would import all of pandas to see that a list is no series of it: a third of a second of a
+    command that has none. In a user's own program it may find it; `to_pandas` does in any.
+    """
+
+    def find_spec(self, name: str, *_place: object) -> None:
+        """Raise ImportError for pandas."""
+        if name == "pandas":
+            raise ImportError(name)
+
+
+if "tracekit.cli" in sys.modules and "pandas" not in sys.modules:
+    sys.meta_path.insert(0, hidden := _WithoutPandas())
+    pa.array([])
+    sys.meta_path.remove(hidden)
 
 
 def open_table(path: Path, needed: Sequence[str] = (), *, hint: str = "make it again") -> Any:

@@ -105,6 +105,28 @@ def test_numpy_starts_no_threads_and_programs_of_the_user_see_nothing_of_it(
     assert begun.stdout.splitlines()[-1] == threads
 
 
+ARROW = """
+import sys
+{imported}
+from tracekit import arrow
+arrow.pa.array(["a", None])
+print("pandas" in sys.modules)
+import pandas
+print(arrow.pa.array(pandas.Series([1.0, float("nan")])).null_count)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "printed"), [("import tracekit.cli", ["False", "0"]), ("", ["True", "1"])]
+)
+def test_arrow_loads_pandas_in_no_command_and_knows_it_elsewhere(
+    imported: str, printed: list[str]
+) -> None:
+    code = ARROW.format(imported=imported)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == printed
+
+
 END = """
 import atexit, sys
 from tracekit.__main__ import main
