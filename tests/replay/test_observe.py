@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.replay.disk import token_of
-from tests.replay.program import Replay, record
+from tests.replay.program import Replay, record, run_first
 from tests.replay.test_kernel import disk, kernel_test, traced
 from tests.replay.trace import trace
 from tests.traces import json_of, rows_of
@@ -307,12 +307,13 @@ def test_a_lead_that_is_far_off_follows_the_kernel(replay: Replay, disk: Path) -
 
     def early_ns(**options: Any) -> float:
         with traced("block_bio_queue", only=disk, clock="mono") as lines:
-            ran = replay(rows, target=disk, direct="on", lead_ns=2_000_000, **options)
+            options |= {"target": disk, "lead_ns": 2_000_000, "preexec_fn": run_first}
+            ran = replay(rows, direct="on", **options)
         start_ns = ran.summary["clock"]["start_ns"]
         found = filter(None, map(QUEUED.search, lines))
         at_ns = {int(one[3]) // 128: float(one[1]) * 1e9 - start_ns for one in found}
         followed = ran.summary["clock"].get("lead_followed")
-        assert (followed is not None) == bool(options)
+        assert (followed is not None) == ("follow_lead" in options)
         if followed is not None:
             assert followed["requests"] >= 50
             assert 0 < followed["least_ns"] <= followed["most_ns"] < 1_000_000
