@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-START_S = 60.0
-MOST_S = 120.0
+START_S = 300.0
+MOST_S = 300.0
+"""Only what hangs takes so long, however busy the machine is."""
 
 # struct seccomp_notif (with seccomp_data), struct seccomp_notif_resp and what ioctl does with them.
 NOTIFICATION = struct.Struct("=QIIiIQ6Q")

@@ -20,8 +20,8 @@ from pathlib import Path
 
 MIB = 1 << 20
 BLKFLSBUF = 0x1261
-PATIENCE_S = 60.0
-FREE_TRIES = 50
+PATIENCE_S = 300.0
+"""Only what hangs takes so long."""
 NOT_YET_FREE = (
     *("has the file open", "without a descriptor"),
     *("is mounted at", "cannot find out what is behind"),
@@ -108,11 +108,12 @@ def loop(ends: ExitStack, backing: Path, *options: str) -> Path:
 
 def _delete_partitions(device: Path) -> None:
     """Wait for who looks at one for a moment: replays of other tests, and udev."""
-    for tries in reversed(range(FREE_TRIES)):
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
         try:
             call("partx", "--delete", device)
         except AssertionError:
-            if tries == 0:
+            if time.monotonic() > until_s:
                 raise
             time.sleep(0.1)
         else:
@@ -450,8 +451,22 @@ class Player:
         """Return the ways that a case is tried by."""
         return [ways[number % len(ways)]] if self.is_brief else ways
 
-    def run(self, path: Path, fd: int | None, *words: str) -> tuple[int, str]:
-        """Replay on a target; return the exit code and what was said."""
+    def run(
+        self, path: Path, fd: int | None, *words: str, reasons: tuple[str, ...] = ()
+    ) -> tuple[int, str]:
+        """Replay on a target; return the exit code and what was said.
+
+        It is tried again while it says only why a target is not free yet, and no reason of these.
+        """
+        until_s = time.monotonic() + PATIENCE_S
+        while True:
+            code, said = self._run(path, fd, *words)
+            is_over = not any(word in said for word in NOT_YET_FREE) or time.monotonic() > until_s
+            if is_over or any(reason in said for reason in reasons):
+                return code, said
+            time.sleep(0.1)
+
+    def _run(self, path: Path, fd: int | None, *words: str) -> tuple[int, str]:
         line = [*self.program, str(self.plan), "--target", str(path), "--pace", "fast"]
         done = subprocess.run(
             [*line, "--summary", str(self.summary), *words],
@@ -545,7 +560,10 @@ def try_on(
     with ExitStack() as use:
         user.use(use, layer, stand.place / "mnt")
         before, beside = stand.still(), stand.contents(node.others)
-        runs = [(way, *player.run(path, fd, *words)) for way, path, fd, words in ways]
+        runs = [
+            (way, *player.run(path, fd, *words, reasons=() if case.is_free else user.reasons))
+            for way, path, fd, words in ways
+        ]
         after = stand.contents(node.layers)
         is_beside_changed = stand.contents(node.others) != beside
     stand.known = after if after == before else []
@@ -562,11 +580,6 @@ def try_free(stand: Stand, case: Case, player: Player) -> list[str]:
     stand.known = []
     _, path, fd, words = stand.ways[0]
     code, said = player.run(path, fd, *words)
-    for _ in range(FREE_TRIES):
-        if not any(words in said for words in NOT_YET_FREE):
-            break
-        time.sleep(0.1)
-        code, said = player.run(path, fd, *words)
     if code != 0 or stand.contents(stand.node.layers) == before:
         return [f"{case}: not written without the user: exit code {code}, {said}"]
     if stand.contents(stand.node.others) != beside:

@@ -158,7 +158,7 @@ def play(plan: Path, line: list[str], **process: Any) -> Ran:
     results, summary = plan.with_suffix(".done"), plan.with_suffix(".json")
     for path in (results, summary):
         path.unlink(missing_ok=True)
-    process = {"timeout": 60} | process
+    process = {"timeout": 300} | process
     ended = subprocess.run(line, capture_output=True, text=True, check=False, **process)
     content = json.loads(summary.read_text()) if summary.exists() else {}
     return Ran(ended.returncode, content, ended.stderr, results)
