@@ -19,17 +19,14 @@ from tracekit._native import program_path
 from tracekit.capture.tracefs import mounted_folder
 
 SCRIPT = "echo x > before; until [ -e go ]; do sleep 0.02; done; echo x > behind"
-PATIENCE_S = 1.0
-"""tracekit-bpf writes ten times a second, strace each line."""
 
 
 def started(work: Path, trace: Path, source: str, *options: str, script: str = SCRIPT) -> Any:
-    """Capture a script that waits for the file `go`; return when it waits."""
+    """Capture a script that waits for the file `go`; return when it waits and that is recorded."""
     words = ("--files", "--source", source, *options, "-o", str(trace), "--", "sh", "-c", script)
     running = start_capture(*words, cwd=work)
-    wait_for(lambda: (work / "before").exists() or running.poll() is not None)
-    with suppress(subprocess.TimeoutExpired):
-        running.wait(PATIENCE_S)
+    raw = trace.with_name(f"{trace.name}.unfinished") / "calls.raw"
+    wait_for(lambda: (raw.exists() and b"before" in raw.read_bytes()) or running.poll() is not None)
     return running
 
 
