@@ -1,6 +1,7 @@
 """The files of the checkout that are ours: what git would commit, found without asking git."""
 
 import ast
+import gc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,8 +27,10 @@ def product() -> list[Path]:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """Return all nodes of a module's syntax tree."""
-    return list(ast.walk(ast.parse(path.read_text())))
+    """Return all nodes of a module's syntax tree, of which collections need look at none."""
+    found = list(ast.walk(ast.parse(path.read_text())))
+    gc.freeze()
+    return found
 
 
 def place(path: Path) -> str:
