@@ -164,18 +164,24 @@ def test_events_are_in_the_order_of_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert [(one.time_ns, one.pid) for one in events[1]] == [(10, 5)]
 
 
-@pytest.mark.parametrize(("in_flight", "missed"), [(0, 3), (1, 2), (9, 0)])
+@pytest.mark.parametrize(
+    ("in_flight", "counted", "missed"), [(0, 2, 3), (1, 2, 2), (9, 2, 0), (9, 20, 18), (0, 4, 3)]
+)
 def test_requests_that_are_not_seen_to_end_are_told(
-    tmp_path: Path, in_flight: int, missed: int
+    tmp_path: Path, in_flight: int, counted: int, missed: int
 ) -> None:
     # GIVEN requests that were issued and never end, one of them after the counters were read
     opened = [request(at, 0, getrq_ns=at) for at in (10, 20, 30, 95)]
     ended = [request(40, 50, getrq_ns=40), {"issue_ns": 41}, {"complete_ns": 45}]
     merged = request(60, 0, getrq_ns=60, merge_ns=61, issue_ns=0)
-    end = {"before_ns": 90, "after_ns": 91, "in_flight": in_flight, "completed": {}}
-    counters = [{"device": "loop0", "begin": end, "end": end}]
-    # THEN those are told that the kernel did not count as in flight
-    _, kept = written(tmp_path, recorded(*opened, *ended, merged), counters=counters)
+    refused = request(70, 71, issue_ns=0, error=-11)
+    # AND counters of the disk, with two requests that records have and some that they have not
+    begin = {"before_ns": 5, "after_ns": 6, "in_flight": 0, "completed": {"read": 7, "flush": 1}}
+    completed = {"read": 7 + counted, "flush": 9}
+    end = {"before_ns": 90, "after_ns": 91, "in_flight": in_flight, "completed": completed}
+    counters = [{"device": "loop0", "begin": begin, "end": end}]
+    # THEN those are told that the kernel did not count as in flight, or that it counted more
+    _, kept = written(tmp_path, recorded(*opened, *ended, merged, refused), counters=counters)
     assert kept.missed_at_most == missed
 
 

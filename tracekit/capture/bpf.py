@@ -240,7 +240,8 @@ class Records:
                 writer.write(events, self.clock_to_wall_ns)
             writer.complete()
         missed = int(found["from_sector"][found["kind"] == _LOST].max(initial=0))
-        missed += without_end(found, folder.layout)
+        uncounted = without_completion(found, folder.layout) - lost_in(found)
+        missed += max(without_end(found, folder.layout), uncounted)
         queued = found[(found["kind"] < _SPLIT) & (found["queue_ns"] > 0)]
         kept = CaptureFiles(
             files=tuple(writer.names),
@@ -274,6 +275,32 @@ def without_end(records: Table, layout: Mapping[str, Any]) -> int:
             is_early = (records["issue_ns"] > 0) & (records["issue_ns"] < end["before_ns"])
             is_of_disk = records["device"] == numbers[entry["device"]]
             count += max(0, int((is_open & is_early & is_of_disk).sum()) - end["in_flight"])
+    return count
+
+
+LATE_NS = 1_000_000
+"""A completion is counted a moment after its record."""
+
+
+def without_completion(records: Table, layout: Mapping[str, Any]) -> int:
+    """Return how many more requests the disks counted as ended than records say; 0: none for sure.
+
+    Among them are those of which neither issue nor completion was seen. Completions near the two
+    readings of the counters are taken as counted, and those of I/Os that never were requests not.
+    """
+    count = 0
+    numbers = {one["device"]: one["major"] << 20 | one["minor"] for one in layout["devices"]}
+    steps = (records["getrq_ns"], records["insert_ns"], records["issue_ns"])
+    was_tried = (records["error"] == 0) | (np.maximum.reduce(steps) > 0)
+    ended_ns = np.where(was_tried & (records["kind"] <= _FRONT_MERGED), records["complete_ns"], 0)
+    for entry in layout.get("counters", ()):
+        if (begin := entry.get("begin")) and (end := entry.get("end")):
+            is_seen = records["device"] == numbers[entry["device"]]
+            is_seen &= ended_ns >= max(1, begin["before_ns"] - LATE_NS)
+            is_seen &= ended_ns <= end["after_ns"]
+            first, last = begin["completed"], end["completed"]
+            counted = sum(last[kind] - first[kind] for kind in last if kind != "flush")
+            count += max(0, counted - int(is_seen.sum()))
     return count
 
 
