@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import stat
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from typing import Any
 
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
-from tracekit.stack.contents import Contents
+from tracekit.stack.contents import SWAP_FILE, Contents
 from tracekit.stack.devices import Node, Stack, draw, entries_of
 from tracekit.stack.host import devices_of, logs_of, read_host, read_nodes
-from tracekit.stack.mounts import Mount, read_mounts
+from tracekit.stack.mounts import Mount, read_mounts, read_swaps
 from tracekit.stack.texts import read_texts
 
 
@@ -37,6 +38,7 @@ def disks_below(path: Path, mounts: list[Mount]) -> set[str]:
 
 
 LAYOUT_VERSION = 1
+SWAPS = Path("/proc/swaps")
 BLOCK_FOLDER = Path("/sys/block")
 NUMBERS = Path("/sys/dev/block")
 
@@ -100,7 +102,7 @@ def _read(
 ) -> tuple[dict[str, Any], set[str]]:
     """Return the layout, and the disks of which a content could not be read."""
     names = [disk.name for disk in disks]
-    stack, contents = read_host(names, mounts, reads_content=reads_content)
+    stack, contents = read_host(names, mounts, reads_content=reads_content, swaps=SWAPS)
     if absent := [name for name in names if name not in stack.nodes]:
         raise FileNotFoundError(f"{absent[0]} went away")
     layout = _layout(stack, disks)
@@ -207,9 +209,61 @@ def read_again(
     for key in ("devices", "partitions"):
         now[key] = [entry for entry in now[key] if entry["device"] not in gone]
         now[key] += [entry for entry in before[key] if entry["device"] in gone]
+    ended, told = _ended(_swap_files(before, now))
+    now["partitions"] += ended
     doubts = [one for one in now.pop("doubts", ()) if not _is_of(one, gone)]
     doubts += [one for one in before.get("doubts", ()) if _is_of(one, gone)]
+    doubts += told
     return now | ({"doubts": doubts} if doubts else {}), gone
+
+
+def _swap_files(layout: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the pieces of swap files that a layout has and another one does not know."""
+    places = {(one["device"], one["start_sector"], one["role"]) for one in known["partitions"]}
+    return [
+        one
+        for one in layout["partitions"]
+        if one["evidence"].startswith(SWAP_FILE)
+        and (one["device"], one["start_sector"], one["role"]) not in places
+    ]
+
+
+def _ended(pieces: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return pieces of swap files as of before the end, and what is to be said of them."""
+    sectors: Counter[str] = Counter()
+    for one in pieces:
+        sectors[one["name"]] += one["sectors"]
+    doubts = [
+        f"{name}: the swap file was switched off during the capture: all requests in its"
+        f" {count:,} sectors have the role swap, also those of before and after"
+        for name, count in sectors.items()
+    ]
+    was = "in use until it was switched off"
+    return [one | {"evidence": one["evidence"].replace("in use", was)} for one in pieces], doubts
+
+
+class SwapFiles:
+    """The swap files of this host while a capture records: they may come and go."""
+
+    def __init__(self, disks: Sequence[Path]) -> None:
+        """Take the disks, folders in /sys/block, whose layout has what is in use now."""
+        self._disks = disks
+        self._known = self._names()
+
+    def _names(self) -> set[str]:
+        with suppress(OSError):
+            return {one.path for one in read_swaps(SWAPS.read_text()) if one.is_file}
+        return set()
+
+    def add_new(self, layout: dict[str, Any]) -> bool:
+        """Add to the layout what came since the last look; return whether there was something."""
+        names = self._names()
+        came, self._known = names - self._known, names
+        if came:
+            with suppress(OSError):
+                now = read_layout(self._disks, read_mounts())
+                layout["partitions"] += _swap_files(now, layout)
+        return bool(came)
 
 
 def _is_of(doubt: str, disks: Sequence[str]) -> bool:

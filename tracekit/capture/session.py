@@ -21,7 +21,7 @@ from tracekit.capture.cgroups import paths_of_cgroups
 from tracekit.capture.command import Ran, Stop, failure_of, run, run_untraced, signals_held
 from tracekit.capture.disk_counters import SETTLE_S, CountersRead, counters_of, read_all
 from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
-from tracekit.capture.layout import disks_below, find_disks, read_again, read_layout
+from tracekit.capture.layout import SwapFiles, disks_below, find_disks, read_again, read_layout
 from tracekit.capture.live import LiveLine, Watch
 from tracekit.capture.names import look_after, look_before
 from tracekit.capture.pieces import Keeping, Pieces
@@ -397,6 +397,7 @@ class Run:
     _asked: Any = None
     """Who had SIGUSR1 before."""
     _line: LiveLine | None = None
+    _swap_files: SwapFiles | None = None
     _has_space: Callable[[int], None] = lambda _recorded_bytes: None
 
     def record(self) -> Written:
@@ -405,6 +406,7 @@ class Run:
         Raise TracekitError when it did not begin, or the command could not be started.
         """
         self.unfinished.save(self.manifest)
+        self._swap_files = SwapFiles(self.disks) if self.options.work is None else None
         try:
             facts = self._start()
             self._begin, self._began_s = read_all(self.disks), time.monotonic()
@@ -501,6 +503,8 @@ class Run:
             self._watch.pair()
         if self._line is not None and self.options.on_line and (text := self._line.text()):
             self.options.on_line(text)
+        if self._swap_files is not None and self._swap_files.add_new(self.manifest.layout):
+            self.unfinished.save(self.manifest)
         self._need_space(lambda: self.pieces.kept_bytes if self.pieces else kept_bytes)
         if self.pieces is None and kept_bytes >= keeping.most_bytes:
             self.notes.append(f"recording ended at --max-size, after {kept_bytes:,} bytes")

@@ -10,6 +10,8 @@ from tracekit.stack.mounts import Mount
 from tracekit.stack.signatures import MEMBERS, Signature
 from tracekit.stack.zfs import PoolPart
 
+SWAP_FILE = "swap file"
+"""What the evidence of its pieces begins with."""
 Runs = Sequence[tuple[int, int]]
 """First sector and number of sectors of each."""
 
@@ -126,7 +128,7 @@ def _inner(node: Node, contents: Contents, whole: Use) -> list[Use]:
         for first, sectors in signature.journal_extents:
             found.append(Use("journal", evidence, first, sectors, f"{name} {word}", kind))
     for path, runs in contents.swap_files.get(node.name, {}).items():
-        evidence = f"swap file {path} in use, where FIEMAP has it on {name}"
+        evidence = f"{SWAP_FILE} {path} in use, where FIEMAP has it on {name}"
         found += [
             Use("swap", evidence, first, sectors, f"{name}:{path}", "swap")
             for first, sectors in runs
