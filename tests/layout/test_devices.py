@@ -7,6 +7,7 @@ import pytest
 
 from tracekit.stack.device_mapper import map_target, raid_pieces, read_tables
 from tracekit.stack.devices import UNORDERED, Node, Piece, Stack, Use, entries_of
+from tracekit.stack.md import Array, Member, map_array
 
 CHUNK, SIZE = 4, 60
 Place = tuple[int, int]
@@ -68,6 +69,78 @@ def test_a_range_lies_where_its_sectors_lie(
                 rows = [(sector - start) // CHUNK for sector in sectors]
                 assert {*sectors} <= {*mine}
                 assert len(mine) <= CHUNK * (max(rows) - min(rows) + 1 if rows else 2) + 2 * CHUNK
+
+
+def zones(sizes: tuple[int, ...]) -> list[Place]:
+    """Return where md has each sector of a RAID 0, row of chunks by row of chunks."""
+    found = []
+    for row in range(max(sizes) // CHUNK):
+        for member, size in enumerate(sizes):
+            if row < size // CHUNK:
+                found += [(member, row * CHUNK + at) for at in range(CHUNK)]
+    return found
+
+
+def row(sizes: tuple[int, ...]) -> list[Place]:
+    return [(member, at) for member, size in enumerate(sizes) for at in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("level", "sizes", "known"),
+    [
+        ("raid0", (13, 13), 24),
+        ("raid0", (13, 23), 32),
+        ("raid0", (8, 20, 20), 48),  # the second zone begins with the same member in all kernels
+        ("raid0", (12, 20, 20), 36),  # and here it does not
+        ("linear", (5, 9, 7), 21),
+    ],
+)
+def test_members_of_several_sizes_are_filled_as_md_does(
+    level: str, sizes: tuple[int, ...], known: int
+) -> None:
+    # GIVEN an array whose members have data from other sectors on
+    follow = (zones if level == "raid0" else row)(sizes)
+    members = [Member(str(n), n, 100 * n, size) for n, size in reversed([*enumerate(sizes)])]
+    node = Node("md0", "9,0", len(follow))
+    chunk = CHUNK if level == "raid0" else 0
+    # WHEN it is mapped, THEN each sector that is known to lie somewhere lies there
+    assert map_array(node, Array(level, len(sizes), chunk, "original", members)) == (
+        known == len(follow)
+    )
+    for sector, (member, at) in enumerate(follow):
+        found = [(name, low) for name, low, _ in node.images(sector, sector + 1)]
+        assert found == ([(str(member), 100 * member + at)] if sector < known else [])
+    # AND members have something unknown as long as not all is known
+    assert bool(node.aside) == (known < len(follow))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        Array("raid5", 3, CHUNK, "", [Member("a", 0, None, 60), Member("b", 1, 8, 60)]),
+        Array("raid10", 2, CHUNK, "far=2", [Member("a", 0, 8, 60), Member("b", 1, 8, 60)]),
+        Array("raid0", 3, CHUNK, "", [Member("a", 0, 8, 60), Member("b", 1, 8, 60)]),
+        Array("linear", 2, 0, "", [Member("a", 0, 8, None), Member("b", 1, 8, 60)]),
+        Array("container", 2, 0, "", [Member("a", 0, 8, 60), Member("b", 1, 8, 60)]),
+    ],
+    ids=lambda array: array.level,
+)
+def test_an_array_that_is_not_determined_lies_somewhere(array: Array) -> None:
+    node = Node("md0", "9,0", SIZE)
+    assert not map_array(node, array)
+    assert (node.pieces, node.aside) == ([], {"a": UNORDERED, "b": UNORDERED})
+
+
+def test_a_member_that_is_missing_leaves_the_others_where_they_are() -> None:
+    # GIVEN a RAID 5 of four of which one is gone, and one that lies whole
+    whole, part = Node("md0", "9,0", SIZE), Node("md0", "9,0", SIZE)
+    members = [Member(str(n), n, 0, 20) for n in range(4)]
+    assert map_array(whole, Array("raid5", 4, CHUNK, "2", members))
+    assert map_array(part, Array("raid5", 4, CHUNK, "2", members[1:]))
+    # THEN ranges lie on the members that are left as before
+    for first, end in combinations(range(SIZE + 1), 2):
+        found = [one for one in whole.images(first, end) if one[0] != "0"]
+        assert [*part.images(first, end)] == found
 
 
 TABLES = """\

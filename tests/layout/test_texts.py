@@ -372,6 +372,110 @@ def test_paths_to_one_disk_are_each_the_disk(tmp_path: Path) -> None:
     assert {one.device for one in entries if one.role == "fs"} == {"sda", "sdb"}
 
 
+EXAMINED = """/dev/{name}:
+          Magic : a92b4efc
+        Version : {version}
+     Raid Level : {level}
+   Raid Devices : 2
+ Avail Dev Size : {size} sectors (8.00 MiB 8.39 MB)
+{offset}
+{moving}
+         Layout : {layout}
+     Chunk Size : 64K
+   Device Role : Active device {slot}
+   Array State : AA ('A' == active, '.' == missing, 'R' == replacing)
+"""
+DETAIL = """/dev/md0:
+           Version : {version}
+        Raid Level : {level}
+      Raid Devices : 2
+            Layout : {layout}
+        Chunk Size : 64K
+    Number   Major   Minor   RaidDevice State
+       0       8       16        0      active sync   /dev/sdb
+       2       8        0        1      active sync   /dev/sda
+"""
+MDSTAT = """Personalities : [raid1] [raid0]
+md0 : active {level} sda[2] sdb[0]
+      8192 blocks{version} [2/2] [UU]
+"""
+OFFSET = "    Data Offset : 2048 sectors"
+BOTH = {"sda": [(0, 16384)], "sdb": [(0, 16384)]}
+
+
+def moved(places: dict[str, list[tuple[int, int]]]) -> dict[str, list[tuple[int, int]]]:
+    return {name: [(2048 + at, count) for at, count in extents] for name, extents in places.items()}
+
+
+def examined(level: str, sizes: tuple[int, int], **more: str) -> str:
+    """Return the text of two members; sdb is the first one."""
+    words = {"version": "1.2", "layout": "-", "moving": "", "offset": OFFSET} | more
+    return "".join(
+        EXAMINED.format(name=name, slot=slot, size=size, level=level, **words)
+        for slot, (name, size) in enumerate(zip(("sdb", "sda"), sizes, strict=True))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sectors", "places"),
+    [
+        (MDSTAT.format(level="raid1", version=" super 1.0"), 16384, BOTH),
+        (MDSTAT.format(level="raid1", version=""), 16384, BOTH),
+        (MDSTAT.format(level="raid1", version=" super 1.2"), 16384, None),
+        (MDSTAT.format(level="raid0", version=" super 1.0"), 32768, None),
+        (DETAIL.format(level="raid1", version="1.0", layout="-"), 16384, BOTH),
+        (DETAIL.format(level="raid5", version="1.0", layout="left-symmetric"), 16384, BOTH),
+        (DETAIL.format(level="raid1", version="1.2", layout="-"), 16384, None),
+        (DETAIL.format(level="raid0", version="1.0", layout="original"), 32768, None),
+        (examined("raid1", (16384, 16384)), 16384, moved(BOTH)),
+        (examined("raid5", (16384, 16384)), 16384, moved(BOTH)),
+        (
+            examined("raid5", (16384, 16384)).replace("Active device 1", "spare"),
+            16384,
+            moved({"sda": [], "sdb": BOTH["sdb"]}),
+        ),
+        (examined("raid0", (16384, 16384)), 32768, moved(BOTH)),
+        (
+            examined("linear", (16384, 8192)),
+            24576,
+            moved({"sda": [(0, 8192)], "sdb": [(0, 16384)]}),
+        ),
+        (examined("linear", (16384, 8192)), 20000, None),
+        (examined("raid10", (16384, 16384), layout="near=2"), 16384, moved(BOTH)),
+        (examined("raid10", (16384, 16384), layout="far=2"), 16384, None),
+        (examined("raid5", (16384, 16384), moving="  Delta Devices : 1 (2->3)"), 16384, None),
+        ("", 16384, None),
+    ],
+)
+def test_an_array_lies_where_texts_determine_it(
+    text: str,
+    sectors: int,
+    places: dict[str, list[tuple[int, int]]] | None,
+    tmp_path: Path,
+) -> None:
+    # GIVEN an ext4 on an array of two disks, and a text of it
+    array = {"name": "md0", "maj:min": "9:0", "size": 512 * sectors, "type": "raid"}
+    array |= {"fstype": "vfat", "uuid": "v", "mountpoint": "/mnt"}
+    (tmp_path / "lsblk").write_text(
+        json.dumps({"blockdevices": [DISK | {"name": n, "children": [array]} for n in BOTH]})
+    )
+    (tmp_path / "md").write_text(text)
+    words = ("layout", "--text", tmp_path / "lsblk", "--text", tmp_path / "md")
+    found = invoke(*words, "-o", tmp_path / "layout.json")
+    assert found.exit_code == 0, found.stderr
+    entries = [
+        one for one in read_layout(tmp_path / "layout.json").partitions if one.name != one.device
+    ]
+    # THEN it is where that says, or somewhere on the disks, with what to add
+    known = [one for one in entries if "order that is not" not in str(one.evidence)]
+    assert {
+        name: [(one.start_sector, one.sectors) for one in known if one.device == name]
+        for name in BOTH
+    } == (places or {"sda": [], "sdb": []})
+    said = "where the blocks of md0 lie on sda, sdb is not known: "
+    assert (said in found.stderr) == (len(known) < len(entries)) == (places is None)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -131,13 +131,17 @@ def raid_pieces(
     level: int,
     chunk: int,
     copies: int = 1,
+    count: int = 0,
 ) -> list[Piece]:
-    """Return the pieces of a RAID over devices with the sector that its data begins at on each."""
+    """Return the pieces of a RAID over devices with the sector that its data begins at on each.
+
+    `count` is that of its members where some of them are missing.
+    """
     if level == 1 or not chunk:
         return [Piece(0, sectors, below, start) for below, start in members]
     if level == 0:
         return striped(0, sectors, members=members, chunk=chunk)
-    data = len(members) - {4: 1, 5: 1, 6: 2}.get(level, 0)
+    data = (count or len(members)) - {4: 1, 5: 1, 6: 2}.get(level, 0)
     return [Piece(0, sectors, below, start, chunk, data, None, copies) for below, start in members]
 
 
@@ -159,7 +163,8 @@ def _map_raid(node: Node, target: Target, words: Sequence[str]) -> None:
     is_near = "raid10_format" not in parameters or "near" in parameters
     if number in (0, 1, 4, 5, 6) or (number == 10 and is_near):
         near = copies if number == 10 else 1
-        node.pieces += raid_pieces(target.sectors, members, level=number, chunk=chunk, copies=near)
+        all_of = {"chunk": chunk, "copies": near, "count": len(legs) // 2}
+        node.pieces += raid_pieces(target.sectors, members, level=number, **all_of)
     else:
         node.aside |= {one: UNORDERED for one, _ in members}
     node.aside |= dict.fromkeys((one for one in legs[0::2] if one != "-"), "metadata")

@@ -18,11 +18,11 @@ from tracekit.stack.contents import Contents, add_pools, give_uses
 from tracekit.stack.device_mapper import (
     Target,
     map_target,
-    raid_pieces,
     read_tables,
     thin_blocks,
 )
 from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
+from tracekit.stack.md import array_of, map_array
 from tracekit.stack.mounts import Mount, by_device, read_mounts, read_swaps
 from tracekit.stack.signatures import Signature, read_signature
 from tracekit.units import SECTOR_BYTES
@@ -53,32 +53,8 @@ def node_of(folder: Path) -> Node:
     elif (folder / "loop").is_dir():
         node.kind = "loop"
     elif (folder / "md/level").exists():
-        _map_md(node, folder)
+        map_array(node, array_of(folder))
     return node
-
-
-def _map_md(node: Node, folder: Path) -> None:
-    """Map a RAID of md over its members, in the order of their slots."""
-    level, chunk_bytes, layout = (
-        (folder / "md" / name).read_text().strip() for name in ("level", "chunk_size", "layout")
-    )
-    members: list[tuple[int, str, int]] = []
-    for member in (folder / "md").glob("dev-*"):
-        slot = (member / "slot").read_text().strip()
-        if slot.isdecimal():
-            name = (member / "block").resolve().name
-            members.append((int(slot), name, int((member / "offset").read_text())))
-    node.kind = level
-    placed = [(name, offset) for _, name, offset in sorted(members)]
-    number = int(level.removeprefix("raid")) if level.removeprefix("raid").isdecimal() else -1
-    # Of RAID 10 the low byte counts copies beside each other, the next one those far apart.
-    near, far = int(layout or 0) & 255, int(layout or 0) >> 8
-    if number in (0, 1, 4, 5, 6) or (number == 10 and far == 1):
-        chunk = int(chunk_bytes) // SECTOR_BYTES
-        copies = near if number == 10 else 1
-        node.pieces = raid_pieces(node.sectors, placed, level=number, chunk=chunk, copies=copies)
-    else:
-        node.aside = {name: UNORDERED for name, _ in placed}
 
 
 def _unless_gone(read: Callable[[], Value]) -> Value | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tracekit.errors import InputError
 from tracekit.stack.contents import Contents, add_pools, give_uses
 from tracekit.stack.device_mapper import Target, map_target, read_tables, striped
 from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
+from tracekit.stack.md import Arrays, map_array
 from tracekit.stack.mounts import Mount, Swap, read_swaps
 from tracekit.stack.signatures import ZFS, Signature
 from tracekit.stack.zfs import PoolPart, read_status
@@ -23,7 +24,8 @@ READABLE = (
     "lsblk -J -b -O; sfdisk -d or -J DISK; blkid; findmnt -J; cat /proc/swaps; dmsetup table;"
     " pvs and lvs --reportformat json; DEVICE=FILE of dumpe2fs -h DEVICE and of"
     " debugfs -R 'stat <8>' DEVICE; xfs_info; DEVICE=FILE of xfs_db;"
-    " zpool status -LP; filefrag -v SWAPFILE"
+    " zpool status -LP; filefrag -v SWAPFILE; mdadm --examine MEMBER...; mdadm --detail ARRAY...;"
+    " cat /proc/mdstat"
 )
 _XFS_FEATURE = re.compile(r"\b(crc|finobt|rmapbt|reflink)=(\d)")
 _LVM_DEVICE = re.compile(r"(?P<name>[^,(]+)\((?P<extent>\d+)\)")
@@ -62,6 +64,7 @@ class Gathered:
     sources: dict[str, str] = field(default_factory=dict)
     pools: dict[str, PoolPart] = field(default_factory=dict)
     """By device, as zpool names it."""
+    arrays: Arrays = field(default_factory=Arrays)
     outside: list[str] = field(default_factory=list)
     """XFS whose log is on another device."""
     doubts: list[str] = field(default_factory=list)
@@ -335,6 +338,9 @@ _TEXTS: tuple[tuple[str, Callable[[Gathered, str, str], None]], ...] = (
     (r"^logstart = ", _xfs_db),
     (r"^meta-data=", _xfs_info),
     (r"^File size of ", _filefrag),
+    (r"^Personalities ?:", lambda found, text, _: found.arrays.take_mdstat(text)),
+    (r"^ +Magic : a92b4efc", lambda found, text, _: found.arrays.take_examine(text)),
+    (r"^ +Raid Level : ", lambda found, text, _: found.arrays.take_detail(text)),
     (r"^device: */|^label: ", _sfdisk_dump),
     (r"^\S+: \d+ \d+ \S+", lambda found, text, _: found.tables.update(read_tables(text))),
     (r'^/\S+: .*\w+="', _blkid),
@@ -435,6 +441,8 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
             node.pieces = [Piece(0, node.sectors, below[0], offset)]
         elif node.kind == "lvm":
             _map_volume(found, node, names)
+        elif _is_md(node) and below:
+            _map_array(found, node, below)
         elif node.kind == "mpath":
             node.pieces = [Piece(0, node.sectors, one, 0) for one in below]
         elif node.kind == "part" and below and not node.pieces:
@@ -444,12 +452,25 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
             )
         if not node.pieces and not node.aside:
             node.aside = dict.fromkeys(below, UNORDERED)
-            remedy = "run `tracekit layout` there" if _is_md(node) else "add `dmsetup table`"
             if below:
-                found.doubts.append(
-                    f"where the blocks of {node.title} lie on {', '.join(below)} is not known:"
-                    f" {remedy}"
-                )
+                _doubt_places(found, node, below, "add `dmsetup table`")
+
+
+def _doubt_places(found: Gathered, node: Node, below: Sequence[str], remedy: str) -> None:
+    found.doubts.append(
+        f"where the blocks of {node.title} lie on {', '.join(below)} is not known: {remedy}"
+    )
+
+
+def _map_array(found: Gathered, node: Node, below: Sequence[str]) -> None:
+    array = found.arrays.array(f"/dev/{node.name}", {name: f"/dev/{name}" for name in below})
+    if array is not None and map_array(node, array):
+        return
+    node.aside = node.aside or dict.fromkeys(below, UNORDERED)
+    names = " ".join(f"/dev/{name}" for name in below)
+    has_all = {*names.split()} <= found.arrays.members.keys()
+    remedy = "run `tracekit layout` there" if has_all else f"add `mdadm --examine {names}`"
+    _doubt_places(found, node, below, remedy)
 
 
 def _map_target(found: Gathered, node: Node, target: Target, names: dict[str, str]) -> None:
@@ -470,7 +491,7 @@ def _map_target(found: Gathered, node: Node, target: Target, names: dict[str, st
 
 
 def _is_md(node: Node) -> bool:
-    return node.kind.startswith("raid") or node.kind == "md"
+    return re.match(r"md[_\d]", node.name) is not None and node.kind != "part"
 
 
 def _map_volume(found: Gathered, node: Node, names: _Names) -> None:
