@@ -154,7 +154,7 @@ def _unread(contents: Contents) -> list[str]:
 
 def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Described:
     """Describe disks of another host by texts of its programs; raise InputError for others."""
-    stack, contents, doubts = read_texts(texts)
+    stack, contents = read_texts(texts)
     names = [Path(device).name for device in devices] or [
         name for name, node in stack.nodes.items() if not node.below
     ]
@@ -167,7 +167,7 @@ def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Des
         "devices": [_described(stack.nodes[name]) for name in names],
         "partitions": entries_of(stack, names),
     }
-    return _with_doubts(layout, draw(stack, names), [*contents.doubts, *doubts])
+    return _with_doubts(layout, draw(stack, names), contents.doubts)
 
 
 def _with_doubts(layout: dict[str, Any], tree: list[str], doubts: list[str]) -> Described:

@@ -181,6 +181,7 @@ send_layout() {
           text "$name=journal" debugfs -R 'stat <8>' "/dev/$name"
           ;;
         xfs) text "$name=xfs" xfs_info "/dev/$name" ;;
+        linux_raid_member) text "$name=md" mdadm --examine "/dev/$name" ;;
       esac
     done <"$dir/inside"
   done

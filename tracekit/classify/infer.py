@@ -24,6 +24,7 @@ from tracekit.classify.evidence import (
 )
 from tracekit.classify.regions import LayoutMap, OnRows, batches, ignore_rows
 from tracekit.metadata import Inference, Region, inferences_of
+from tracekit.stack.devices import UNORDERED
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
 ALMOST_ALL = 0.9
@@ -305,6 +306,8 @@ def _judge(result: Guess, place: int, decision: Decision) -> None:
     if decision.role == "unknown":
         return
     entry, role, why, confidence = result.entries[place], *astuple(decision)
+    if UNORDERED in str(entry.evidence) and confidence == "high":
+        confidence = "medium"  # blocks of other roles lie among them, as in a cache
     evidence = f"inferred: {why}"
     result.entries[place] = regions.decided(entry, role, evidence=evidence, confidence=confidence)
     what = f"role of {entry.name or entry.partition}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tracekit.stack.devices import Node, Stack, Use
+from tracekit.stack.devices import UNORDERED, Node, Stack, Use
 from tracekit.stack.mounts import Mount
 from tracekit.stack.signatures import MEMBERS, Signature
 from tracekit.stack.zfs import PoolPart
@@ -53,6 +53,18 @@ def give_uses(stack: Stack, contents: Contents) -> None:
     for node in stack.nodes.values():
         whole = _whole(stack, node, contents)
         node.uses = [whole, *_inner(node, contents, whole)]
+    for node in stack.nodes.values():
+        _doubt_order(stack, node, contents)
+
+
+def _doubt_order(stack: Stack, node: Node, contents: Contents) -> None:
+    """Say where blocks of several roles have no place that is known, as in a cache."""
+    names = [stack.title(name) for name, what in node.aside.items() if what == UNORDERED]
+    said = f"where the blocks of {node.title} lie on "
+    is_told = any(said in one for one in contents.doubts)
+    if names and not is_told and node.kind != "loop" and len(stack.roles_on(node)) > 1:
+        why = "is not known: what requests there do decides their roles"
+        contents.doubts.append(f"{said}{', '.join(names)} {why}")
 
 
 def _whole(stack: Stack, node: Node, contents: Contents) -> Use:

@@ -154,6 +154,17 @@ class Stack:
             for below, low, high in self.nodes[name].images(first, end):
                 yield from self.down(below, low, end=high)
 
+    def title(self, name: str) -> str:
+        """Return the name that people know of a device."""
+        return self.nodes[name].title if name in self.nodes else name
+
+    def roles_on(self, node: Node) -> set[str]:
+        """Return the roles of the highest devices on one."""
+        above = [one for one in self.above.get(node.name, []) if one.kind != "loop"]
+        if not above:
+            return {use.role for use in node.uses}
+        return {role for one in above for role in self.roles_on(one)}
+
     def partitions_of(self, disk: str) -> list[Node]:
         """Return the partitions of a disk, or the disk itself where it has none."""
         parts = [node for node in self.above.get(disk, []) if node.kind == "part"]
@@ -264,7 +275,7 @@ def _unordered(stack: Stack, node: Node, disks: Sequence[str]) -> list[dict[str,
     """Return entries for devices below with something else than the sectors in a known order."""
     found = []
     for name, what in node.aside.items():
-        roles = {use.role for use in _all_uses(stack, node)}
+        roles = stack.roles_on(node)
         if what != UNORDERED:
             role, evidence = "other", f"{what} of {node.title}"
         else:
@@ -276,15 +287,6 @@ def _unordered(stack: Stack, node: Node, disks: Sequence[str]) -> list[dict[str,
             if disk in disks:
                 found += [_entry(node, use, disk, extent) for extent in extents]
     return found
-
-
-def _all_uses(stack: Stack, node: Node) -> Iterator[Use]:
-    """Yield what the highest devices on one are for."""
-    above = [one for one in stack.above.get(node.name, []) if one.kind != "loop"]
-    for one in above:
-        yield from _all_uses(stack, one)
-    if not above:
-        yield from node.uses
 
 
 NAME_COLUMNS = 36

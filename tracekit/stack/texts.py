@@ -70,8 +70,8 @@ class Gathered:
     doubts: list[str] = field(default_factory=list)
 
 
-def read_texts(texts: Mapping[str, str]) -> tuple[Stack, Contents, list[str]]:
-    """Return the stack that texts describe, its contents, and what they leave open.
+def read_texts(texts: Mapping[str, str]) -> tuple[Stack, Contents]:
+    """Return the stack that texts describe, and its contents with what they leave open.
 
     `texts` are by their file's name, or DEVICE=NAME for one that names no device. Raise InputError
     for a text that none of the known programs prints.
@@ -364,10 +364,10 @@ class _Names:
         return self._names.get(path if path.startswith("/") else f"/dev/{path}")
 
 
-def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
+def _put_together(found: Gathered) -> tuple[Stack, Contents]:
     names = _Names(found)
     _map_nodes(found, names)
-    contents = Contents()
+    contents = Contents(doubts=found.doubts)
     for path, signature in found.signatures.items():
         name = names[path]
         if name is not None:
@@ -398,7 +398,7 @@ def _put_together(found: Gathered) -> tuple[Stack, Contents, list[str]]:
     contents.unread = dict.fromkeys(unread, "no text says what it holds")
     stack = Stack([*found.nodes.values()])
     give_uses(stack, contents)
-    return stack, contents, found.doubts
+    return stack, contents
 
 
 def _add_pools(found: Gathered, contents: Contents, names: _Names) -> None:

@@ -14,17 +14,18 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, "/lab/host")
-from tracekit.capture.layout import find_disks, read_layout
+from tracekit.capture.layout import find_disks, read_again, read_layout
 from tracekit.stack.mounts import read_mounts
 
 OUT, SHARE = Path(os.environ["LAB_OUT"]), Path(os.environ["LAB_SHARE"])
 POINT, UNION = Path("/mnt/stack"), Path("/mnt/union")
+SWAP = POINT / "swapfile"
 MIB = 1 << 20
 BLOCK = 4096
 DISK_MIB = 384
@@ -52,6 +53,10 @@ class Built:
     truth: Callable[[str], list[tuple[int, int, str]]] | None = None
     """Given the top: first sector, sectors and role of what is not fs on it."""
     undo: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    """Commands whose texts describe it on another host."""
+    is_followed: bool = False
+    """Its blocks change places: remaps of all devices say where each request comes from."""
 
 
 def journal_of(device: str) -> list[tuple[int, int, str]]:
@@ -74,7 +79,7 @@ def xfs_log_of(device: str) -> list[tuple[int, int, str]]:
 def swap_file_of(_device: str) -> list[tuple[int, int, str]]:
     rows = re.findall(
         r"^ *\d+: +\d+\.\. *\d+: +(\d+)\.\. *\d+: +(\d+):",
-        sh(f"filefrag -v -b512 {POINT}/swapfile"),
+        sh(f"filefrag -v -b512 {SWAP}"),
         re.MULTILINE,
     )
     return [(int(start), int(count), "swap") for start, count in rows]
@@ -123,6 +128,24 @@ def lvm_mixed() -> Built:
     return Built(top, top, swap="/dev/vg/swap", truth=journal_of, undo=LVM_UNDO)
 
 
+def lvm_cached(how: str) -> Built:
+    """A volume whose fast blocks are on the other disk, with a journal that is written again."""
+    sh("pvcreate -ffy /dev/base /dev/nvm && vgcreate vg /dev/base /dev/nvm")
+    sh("lvcreate -y -L 300M -n slow vg /dev/base && lvcreate -y -an -L 200M -n fast vg /dev/nvm")
+    sh(f"lvconvert -y {how} --cachevol fast vg/slow")
+    top = "/dev/vg/slow"
+    ext4(top, "-J size=4")
+    return Built(top, top, truth=journal_of, undo=LVM_UNDO, is_followed=True)
+
+
+def lvm_cache() -> Built:
+    return lvm_cached("--type cache --chunksize 32k --cachemode writeback")
+
+
+def lvm_writecache() -> Built:
+    return lvm_cached("--type writecache")
+
+
 def crypt() -> Built:
     """Encrypted by a cipher that changes nothing: what is written can be found on the disk."""
     table = f"0 {300 * 2048} crypt cipher_null-ecb - 0 /dev/base 32768"
@@ -132,11 +155,38 @@ def crypt() -> Built:
     return Built(top, top, truth=journal_of, undo=("dmsetup remove crypt",))
 
 
-def md1() -> Built:
-    how = "--run --level=1 --raid-devices=2 --assume-clean --metadata=1.2"
-    sh(f"mdadm --create /dev/md0 {how} /dev/base /dev/nvm")
+def md(level: str, *members: str, version: str = "1.2", options: str = "") -> Built:
+    how = f"--run --level={level} --raid-devices={len(members)} --metadata={version} {options}"
+    sh(f"yes | mdadm --create /dev/md0 {how} {' '.join(members)}")
     ext4("/dev/md0")
-    return Built("/dev/md0", "/dev/md0", truth=journal_of, undo=("mdadm --stop /dev/md0",))
+    texts = (
+        *("lsblk -J -b -O", "blkid", "cat /proc/mdstat", "mdadm --detail /dev/md0", "findmnt -J"),
+        *(f"mdadm --examine {' '.join(members)}", "dumpe2fs -h /dev/md0"),
+        "debugfs -R 'stat <8>' /dev/md0",
+    )
+    undo = ("mdadm --stop /dev/md0",)
+    return Built("/dev/md0", "/dev/md0", truth=journal_of, undo=undo, texts=texts)
+
+
+def md1() -> Built:
+    return md("1", "/dev/base", "/dev/nvm", options="--assume-clean")
+
+
+def md_unlike() -> Built:
+    """A RAID 0 over members of two sizes: the end of it lies on the larger one alone."""
+    sh("printf 'label: gpt\nsize=250MiB\n' | sfdisk -q /dev/nvm")
+    return md("0", "/dev/base", "/dev/nvm1", options="--chunk=64")
+
+
+def md_linear() -> Built:
+    sh("printf 'label: gpt\nsize=150MiB\n' | sfdisk -q /dev/base")
+    return md("linear", "/dev/base1", "/dev/nvm", version="1.0")
+
+
+def md5() -> Built:
+    sh("printf 'label: gpt\nsize=150MiB\nsize=150MiB\n' | sfdisk -q /dev/base")
+    options = "--chunk=64 --assume-clean --bitmap=none"
+    return md("5", "/dev/base2", "/dev/nvm", "/dev/base1", options=options)
 
 
 def ext4_external() -> Built:
@@ -174,7 +224,7 @@ def swap_partition() -> Built:
 
 def swap_file() -> Built:
     ext4("/dev/base")
-    return Built("/dev/base", "/dev/base", swap="FILE", truth=journal_of)
+    return Built("/dev/base", "/dev/base", swap=str(SWAP), truth=journal_of)
 
 
 def overlay() -> Built:
@@ -187,8 +237,13 @@ STACKS: dict[str, Callable[[], Built]] = {
     "dm-linear over two disks": dm_linear,
     "LVM thin": lvm_thin,
     "LVM striped and swap": lvm_mixed,
+    "LVM cache": lvm_cache,
+    "LVM writecache": lvm_writecache,
     "crypt": crypt,
     "md1": md1,
+    "md0 over two sizes": md_unlike,
+    "md linear": md_linear,
+    "md5": md5,
     "ext4 external journal": ext4_external,
     "XFS internal log": xfs,
     "XFS on dm-linear": xfs_on_linear,
@@ -260,17 +315,22 @@ def load(folder: Path, *, swaps: bool) -> None:
     os.sync()
 
 
-def traced(folder: Path, work: Callable[[], None]) -> None:
-    disks = [word for disk in DISKS for word in ("-d", f"/dev/{disk}")]
-    with (folder / "blktrace.log").open("w") as log:
-        running = subprocess.Popen(
-            ["blktrace", *disks, "-D", folder, "-b", "512", "-n", "8"], stdout=log, stderr=log
-        )
-        time.sleep(2)
-        work()
-        time.sleep(0.5)
-        running.send_signal(2)
-        running.wait()
+def traced(folder: Path, work: Callable[[], None], more: Sequence[str] = ()) -> None:
+    """Trace the disks, and more devices into a folder of their own."""
+    running = []
+    for place, names in ((folder, DISKS), (folder / "above", more)):
+        place.mkdir(exist_ok=True)
+        words = [word for name in names for word in ("-d", f"/dev/{name}")]
+        with (place / "blktrace.log").open("w") as log:
+            command = ["blktrace", *words, "-D", str(place), "-b", "512", "-n", "8"]
+            if names:
+                running.append(subprocess.Popen(command, stdout=log, stderr=log))
+    time.sleep(2)
+    work()
+    time.sleep(0.5)
+    for one in running:
+        one.send_signal(2)
+        one.wait()
 
 
 def tag(top: str) -> None:
@@ -336,40 +396,63 @@ def mark_swap(device: str, found: dict[str, bytes]) -> dict[str, bytes]:
     return found
 
 
+def prepare(name: str, built: Built) -> Path:
+    """Mount a stack and switch its swap on; return the folder to work in."""
+    sh(f"mount {built.mount} {POINT}")
+    if built.swap == str(SWAP):
+        sh(f"dd if=/dev/zero of={SWAP} bs=1M count=100 status=none")
+        sh(f"chmod 600 {SWAP}; sync; mkswap {SWAP}")
+    if built.swap:
+        sh(f"swapon {built.swap}")
+    if name != "overlay":
+        return POINT
+    for part in ("lower", "upper", "work"):
+        (POINT / part).mkdir()
+    folders = f"lowerdir={POINT}/lower,upperdir={POINT}/upper,workdir={POINT}/work"
+    sh(f"mount -t overlay overlay -o {folders} {UNION}")
+    return UNION
+
+
 def run(name: str) -> None:
     folder = OUT / re.sub(r"\W+", "-", name)
     folder.mkdir(parents=True)
     wipe()
     built = STACKS[name]()
-    sh(f"mount {built.mount} {POINT}")
-    if built.swap == "FILE":
-        sh(f"dd if=/dev/zero of={POINT}/swapfile bs=1M count=100 status=none")
-        sh(f"chmod 600 {POINT}/swapfile; sync; mkswap {POINT}/swapfile; swapon {POINT}/swapfile")
-    elif built.swap:
-        sh(f"swapon {built.swap}")
-    target = POINT
-    if name == "overlay":
-        for part in ("lower", "upper", "work"):
-            (POINT / part).mkdir()
-        folders = f"lowerdir={POINT}/lower,upperdir={POINT}/upper,workdir={POINT}/work"
-        sh(f"mount -t overlay overlay -o {folders} {UNION}")
-        target = UNION
-    traced(folder, lambda: load(target, swaps=bool(built.swap)))
+    target = prepare(name, built)
+    above = [one.name for one in Path("/sys/block").glob("dm-*")] if built.is_followed else []
+    special = swap_file_of("") if built.swap == str(SWAP) else []
+
+    def work() -> None:
+        load(target, swaps=bool(built.swap))
+        if special:  # is not there any more at the end
+            sh(f"swapoff {SWAP} && rm {SWAP}; sync")
+
     disks = find_disks([f"/dev/{disk}" for disk in DISKS])
-    (folder / "layout.json").write_text(json.dumps(read_layout(disks, read_mounts())))
-    special = swap_file_of("") if built.swap == "FILE" else []
-    if built.swap:
-        sh("swapoff -a")
+    before = read_layout(disks, read_mounts())
+    traced(folder, work, above)
+    layout, _ = read_again(before, disks, mounts=read_mounts())
+    (folder / "layout.json").write_text(json.dumps(layout))
+    for number, command in enumerate(built.texts):
+        (folder / f"text{number}").write_text(sh(command))
+    sh("swapoff -a")
     sh(f"umount {UNION}", check=False)
     sh(f"umount {POINT}")
     special += built.truth(built.top) if built.truth and built.top else []
+    if built.is_followed and built.top:
+        numbers = os.stat(built.top).st_rdev
+        (folder / "top.json").write_text(json.dumps([numbers, special]))
+    else:
+        write_truth(folder, built, special)
+    for command in built.undo:
+        sh(command)
+
+
+def write_truth(folder: Path, built: Built, special: list[tuple[int, int, str]]) -> None:
     found = truth_of(built, special)
-    if built.swap.startswith("/"):
+    if built.swap.startswith("/dev/"):
         found = mark_swap(built.swap, found)
     for disk, letters in found.items():
         (folder / f"truth.{disk}").write_bytes(letters)
-    for command in built.undo:
-        sh(command)
 
 
 def main() -> None:
