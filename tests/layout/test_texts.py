@@ -305,6 +305,29 @@ def test_a_table_of_another_machine_or_half_of_one_is_told(
     assert (done.exit_code != 0) == ("not whole" in said)
 
 
+def test_thin_volumes_lie_somewhere_in_their_pool(tmp_path: Path) -> None:
+    # GIVEN texts of two thin volumes, whose places only their pool's metadata have
+    thin = [
+        {"name": f"vg-{name}", "kname": f"dm-{number}", "maj:min": f"253:{number}", "size": 8 << 20}
+        | {"type": "lvm", "fstype": kind, "mountpoint": point}
+        for number, (name, kind, point) in enumerate([("a", "vfat", "/a"), ("b", "swap", "[SWAP]")])
+    ]
+    pool = {"name": "vg-pool", "kname": "dm-9", "maj:min": "253:9", "size": 12 << 20}
+    disk = DISK | {"children": [pool | {"type": "lvm", "children": thin}]}
+    (tmp_path / "lsblk").write_text(json.dumps({"blockdevices": [disk]}))
+    (tmp_path / "table").write_text(
+        "vg-pool: 0 24576 thin-pool 8:9 8:0 128 0 0\n"
+        "vg-a: 0 16384 thin 253:9 1\nvg-b: 0 16384 thin 253:9 2\n"
+    )
+    words = ("--text", tmp_path / "lsblk", "--text", tmp_path / "table")
+    # THEN neither has a role that is certain, and both are told
+    found = invoke("layout", *words, "-o", tmp_path / "layout.json")
+    entries = read_layout(tmp_path / "layout.json").partitions
+    assert {one.role for one in entries} == {"other", "unknown"}
+    for name in "ab":
+        assert f"where the blocks of vg-{name} lie on vg-pool is not known: what" in found.stderr
+
+
 DISK = {"name": "sda", "maj:min": "8:0", "size": 8 << 30, "type": "disk"}
 PART = {"name": "sda1", "maj:min": "8:1", "size": 64 << 20, "type": "part", "start": 2048}
 

@@ -53,18 +53,26 @@ def give_uses(stack: Stack, contents: Contents) -> None:
     for node in stack.nodes.values():
         whole = _whole(stack, node, contents)
         node.uses = [whole, *_inner(node, contents, whole)]
-    for node in stack.nodes.values():
-        _doubt_order(stack, node, contents)
+    _doubt_order(stack, contents)
 
 
-def _doubt_order(stack: Stack, node: Node, contents: Contents) -> None:
-    """Say where blocks of several roles have no place that is known, as in a cache."""
-    names = [stack.title(name) for name, what in node.aside.items() if what == UNORDERED]
-    said = f"where the blocks of {node.title} lie on "
-    is_told = any(said in one for one in contents.doubts)
-    if names and not is_told and node.kind != "loop" and len(stack.roles_on(node)) > 1:
-        why = "is not known: what requests there do decides their roles"
-        contents.doubts.append(f"{said}{', '.join(names)} {why}")
+def _doubt_order(stack: Stack, contents: Contents) -> None:
+    """Say where blocks of several roles have no place that is known, as in a cache or thin pool."""
+    roles: dict[str, set[str]] = {}
+    pairs = [
+        (node, name)
+        for node in stack.nodes.values()
+        for name, what in node.aside.items()
+        if what == UNORDERED and node.kind != "loop"
+    ]
+    for node, name in pairs:
+        roles[name] = roles.get(name, set()) | stack.roles_on(node)
+    for above in dict.fromkeys(node.name for node, name in pairs if len(roles[name]) > 1):
+        names = [stack.title(name) for node, name in pairs if node.name == above]
+        said = f"where the blocks of {stack.title(above)} lie on "
+        if not any(said in one for one in contents.doubts):
+            why = "is not known: what requests there do decides their roles"
+            contents.doubts.append(f"{said}{', '.join(names)} {why}")
 
 
 def _whole(stack: Stack, node: Node, contents: Contents) -> Use:
