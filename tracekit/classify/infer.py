@@ -208,9 +208,33 @@ def complete_layout(
     evidence = gather(requests, entries, devices=list(survey.end_sectors), on_rows=on_rows)
     result.contradictions = list(_contradictions(entries, evidence))
     _decide_all(result, evidence, survey)
-    _find_journals(result, requests, evidence, on_rows)
+    journals = _find_journals(result, requests, evidence, on_rows)
     _find_swap(result, requests, evidence, survey, on_rows)
+    for place, entry in enumerate(entries):
+        found = evidence.get((place, None))
+        if UNORDERED in str(entry.evidence) and found and not _is_parted(entry, found, journals):
+            _take_back(result, place, entry)
     return result
+
+
+def _is_parted(entry: Region, found: Evidence, journals: list[Extent]) -> bool:
+    """Whether the journal was found in a region with blocks of several roles in no known order.
+
+    Else its requests would have the role of the rest.
+    """
+    end = entry.start_sector + entry.sectors
+    inside = [
+        one.jbd2
+        for one in journals
+        if one.device == entry.device and entry.start_sector <= one.first_sector < end
+    ]
+    return bool(inside) and sum(inside) >= ALMOST_ALL * found.jbd2_writes
+
+
+def _take_back(result: Guess, place: int, entry: Region) -> None:
+    result.entries[place] = entry
+    what = f"role of {entry.name or entry.partition}"
+    result.inferences = [one for one in result.inferences if one.what != what]
 
 
 def _contradictions(entries: list[Region], evidence: dict[Key, Evidence]) -> Iterator[str]:
@@ -375,18 +399,17 @@ def _add_swap(result: Guess, area: paging.SwapArea, device: str) -> None:
 
 def _find_journals(
     result: Guess, requests: Path, evidence: dict[Key, Evidence], on_rows: OnRows
-) -> None:
+) -> list[Extent]:
+    """Add the journals inside file systems; return where they lie."""
     extents: list[Extent] = []
     for index, entry in enumerate(result.entries):
         found = evidence.get((index, None)) or evidence.get((entry.device, entry.partition))
         if entry.role == "fs" and found is not None:
             extents += candidates(entry.device, found)
-    if not extents:
-        return
-    check(requests, extents, on_rows=on_rows)
-    for extent in extents:
-        if not extent.is_journal:
-            continue
+    if extents:
+        check(requests, extents, on_rows=on_rows)
+    found_journals = [extent for extent in extents if extent.is_journal]
+    for extent in found_journals:
         device, first, end = extent.device, extent.first_sector, extent.end_sector
         name = f"journal at {device}:{first}"
         result.entries.append(regions.found_entry(device, name, first_sector=first, end_sector=end))
@@ -398,3 +421,4 @@ def _find_journals(
             "high" if extent.others == 0 and extent.jbd2 else "medium",
         )
         _judge(result, len(result.entries) - 1, decision)
+    return found_journals
