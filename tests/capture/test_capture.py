@@ -3,6 +3,7 @@
 import json
 import lzma
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk, Record
 from tests.recipes.three_roles import loop_disk, mounted
-from tracekit.capture import blktrace, bpf, programs
+from tracekit.capture import blktrace, bpf, layout, programs
 from tracekit.capture.layout import find_disk
 from tracekit.capture.session import NAMES, CaptureOptions, Choice, capture, choose
 from tracekit.capture.tracefs import tracefs_folder
@@ -359,3 +360,35 @@ def test_requests_of_a_disk_without_a_queue_are_never_issued(
     assert rows["sector"].to_pylist() == [8 * number for number in range(100)]
     assert rows["complete_ns"].null_count == 0
     assert rows["issue_ns"].null_count == 100
+
+
+def test_a_swap_file_that_comes_and_goes_is_swap_where_it_lay(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a file that is switched on while a capture records, then off, and deleted
+    if shutil.which("filefrag") is None:
+        pytest.skip("needs filefrag")
+    table, swap, places = tmp_path / "swaps", disk.point / "swap", tmp_path / "places"
+    table.write_text("Filename Type Size Used Priority\n")
+    monkeypatch.setattr(layout, "SWAPS", table)
+    script = (
+        f"dd if=/dev/urandom of={swap} bs=1M count=2 conv=fsync status=none"
+        f" && filefrag -v -b512 {swap} >{places} && echo '{swap} file 2044 0 -2' >>{table}"
+        f" && sleep 2 && sed -i 2d {table} && rm {swap} && sync"
+    )
+    options = CaptureOptions(command=("sh", "-c", script))
+    # WHEN the capture has ended
+    capture([disk.device], tmp_path / "capture", options=options)
+    # THEN its layout has the file where filefrag saw it
+    content = machine.read_layout(tmp_path / "capture")
+    start = int(Path(f"/sys/class/block/{disk.name}p1/start").read_text())
+    rows = re.findall(r"^ *\d+: +\d+\.\. *\d+: +(\d+)\.\. *(\d+):", places.read_text(), re.M)
+    pieces = [one for one in content["partitions"] if one["name"].endswith(":" + str(swap))]
+    assert sorted((one["start_sector"], one["sectors"]) for one in pieces) == sorted(
+        (start + int(first), int(last) - int(first) + 1) for first, last in rows
+    )
+    assert all(one["evidence"].startswith(f"swap file {swap} in use until") for one in pieces)
+    # AND says that it was switched off
+    (doubt,) = content["doubts"]
+    assert f"{swap}: the swap file was switched off during the capture" in doubt
+    assert "in its 4,096 sectors" in doubt

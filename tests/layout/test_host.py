@@ -16,7 +16,6 @@ import pytest
 from tests.capture.machine import processes
 from tests.replay import disk as disks
 from tests.replay.failing import failing_file
-from tracekit.capture import layout
 from tracekit.capture.layout import disks_below
 from tracekit.stack.devices import Stack, entries_of
 from tracekit.stack.host import devices_of, read_host
@@ -101,38 +100,6 @@ def test_a_swap_file_lies_where_filefrag_says(mounted: tuple[str, Path], tmp_pat
     # AND without the line it is a file like others
     stack, _ = read_host([disk], read_mounts(), swaps=tmp_path / "none")
     assert places(stack, disk, "swap") == []
-
-
-def test_a_swap_file_that_comes_and_goes_is_swap_where_it_lay(
-    mounted: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # GIVEN a capture that began when nothing was swapped to
-    disk, point = mounted
-    table = tmp_path / "swaps"
-    table.write_text("Filename Type Size Used Priority\n")
-    monkeypatch.setattr(layout, "SWAPS", table)
-    disks = [Path("/sys/block") / disk]
-    before = layout.read_layout(disks, read_mounts())
-    files = layout.SwapFiles(disks)
-    assert not files.add_new(before)
-    # WHEN a swap file is switched on, then off, and deleted
-    swap = filled(point / "swap", 2)
-    table.write_text(f"Filename Type Size Used Priority\n{swap} file 2044 0 -2\n")
-    places_then = sectors_by_filefrag(swap)
-    assert files.add_new(before)
-    table.write_text("Filename Type Size Used Priority\n")
-    swap.unlink()
-    assert not files.add_new(before)
-    # THEN the layout of the end has its place, and says since when it is none
-    now, gone = layout.read_again(before, disks, mounts=read_mounts())
-    pieces = [one for one in now["partitions"] if one["role"] == "swap"]
-    assert sectors([(one["start_sector"], one["sectors"]) for one in pieces]) == places_then
-    assert all("in use until it was switched off, where" in one["evidence"] for one in pieces)
-    assert len(pieces) == 1
-    assert gone == []
-    (doubt,) = now["doubts"]
-    assert f"{swap}: the swap file was switched off during the capture" in doubt
-    assert "in its 4,096 sectors" in doubt
 
 
 def test_a_swap_area_in_a_file_of_a_loop_device_is_followed_down(
