@@ -56,7 +56,9 @@ def find_disk(device: str) -> Path:
         whole = parent.resolve().parent.name
         hint = f"trace the whole disk, /dev/{whole}: its requests are listed by partition"
         raise UsageError(f"{device} is a partition", hint=hint)
-    hint = "lsblk lists the disks of this machine; put a command after --"
+    hint = "lsblk lists the disks of this machine"
+    if "/" not in device:
+        hint += "; put a command after --"
     raise UsageError(f"{device} is not a block device", hint=hint)
 
 
