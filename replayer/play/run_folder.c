@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "play/diag.h"
+#include "play/stop.h"
 
 #define DEPTH_MAX 2100   /* components of the longest path */
 #define BLOCK_BYTES 512U /* of st_blocks */
@@ -42,7 +43,8 @@ static int remove_entry(int directory_fd, const struct dirent *entry, dev_t devi
   return remove_directory(directory_fd, entry->d_name, device, depth);
 }
 
-/* It goes on after an error, so that as little as possible stays, and returns the first one. */
+/* It goes on after an error, so that as little as possible stays, and returns the first one; -EINTR
+ * when the program is to end. */
 static int remove_tree(int directory_fd, dev_t device, int depth) {
   int copy = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = copy < 0 ? NULL : fdopendir(copy);
@@ -53,9 +55,9 @@ static int remove_tree(int directory_fd, dev_t device, int depth) {
       (void)close(copy); /* only read */
     return rc;
   }
-  for (;;) {
-    errno = 0;
-    const struct dirent *entry = readdir(stream);
+  while (rc != -EINTR) {
+    errno = stop_is_overdue() ? EINTR : 0;
+    const struct dirent *entry = errno == 0 ? readdir(stream) : NULL;
     if (entry == NULL) {
       rc = rc == 0 ? -errno : rc;
       break;
@@ -225,7 +227,7 @@ static int open_target(struct run_folder *folder, const char *target) {
 
 /* What was rejected has had its line. */
 static int explain(const char *target, int rc) {
-  if (rc != 0 && rc != -EEXIST)
+  if (rc != 0 && rc != -EEXIST && !(rc == -EINTR && stop_requested()))
     diag("cannot make %s in %s: %s", RUN_FOLDER_NAME, target, strerror(-rc));
   return rc;
 }
@@ -261,6 +263,10 @@ int run_folder_close(struct run_folder *folder, bool keeps) {
     rc = renameat(folder->own_fd, MARK_UNDER_WAY, folder->own_fd, MARK_KEPT) != 0 ? -errno : 0;
   else if (folder->own_fd >= 0)
     rc = remove_marked(folder, folder->own_fd);
+  if (rc == -EINTR && stop_is_overdue()) {
+    diag(RUN_FOLDER_NAME " is not removed to its end: the next run there does it");
+    rc = 0;
+  }
   if (rc != 0)
     diag("cannot %s %s: %s", keeps ? "keep" : "remove", RUN_FOLDER_NAME, strerror(-rc));
   close_one(&folder->mark_fd);

@@ -29,10 +29,11 @@ static struct {
                     */
   int from_others;
   _Atomic bool is_requested;
-  _Atomic bool is_forced; /* by a second signal, or because the first is too long ago */
-  _Atomic bool has_hung;  /* it was forced before the results were saved */
-  _Atomic int phase;      /* enum stop_phase */
-  _Atomic int code;       /* to exit with in STOP_CLOSE */
+  _Atomic uint64_t requested_ns; /* when */
+  _Atomic bool is_forced;        /* by a second signal, or because the first is too long ago */
+  _Atomic bool has_hung;         /* it was forced before the results were saved */
+  _Atomic int phase;             /* enum stop_phase */
+  _Atomic int code;              /* to exit with in STOP_CLOSE */
   void (*end)(void *argument);
   void *argument;
 } stop;
@@ -43,6 +44,11 @@ enum { OUTSIDE, INSIDE, ABANDONED };
 static _Thread_local struct stop_watch *watched; /* of the calling thread; NULL: it is not */
 
 bool stop_requested(void) { return atomic_load_explicit(&stop.is_requested, memory_order_relaxed); }
+
+bool stop_is_overdue(void) {
+  return stop_requested() &&
+         clock_now_ns() >= atomic_load(&stop.requested_ns) + STOP_REMOVE_S * SECOND_NS;
+}
 
 bool stop_is_forced(void) { return atomic_load_explicit(&stop.is_forced, memory_order_relaxed); }
 
@@ -124,6 +130,8 @@ static void take_signal(uint64_t timeout_ns) {
     *(is_parent ? &stop.from_parent : &stop.from_others) += 1;
   else if (stop.from_parent == 0)
     stop.from_parent = 1;
+  if (!stop_requested())
+    atomic_store(&stop.requested_ns, clock_now_ns());
   atomic_store(&stop.is_requested, true);
   if (is_second())
     atomic_store(&stop.is_forced, true);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define STOP_GRACE_S 10U
+#define STOP_REMOVE_S 3U
 #define STOP_STACK_BYTES (256U << 10) /* of a thread of stop_thread_create */
 
 /* Where the program is, as the main thread says it. */
@@ -31,6 +32,9 @@ int stop_install(uint32_t parent);
 
 /* Returns whether a signal asked for the end. Any thread. */
 bool stop_requested(void);
+
+/* Returns whether that was STOP_REMOVE_S ago or more: removing files does not go on. Any thread. */
+bool stop_is_overdue(void);
 
 /* Returns whether what is under way is not to be waited for any more. Any thread. */
 bool stop_is_forced(void);

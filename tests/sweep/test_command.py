@@ -21,6 +21,7 @@ from tests.replay.disk import needs_root
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
 from tests.traces import json_of
 from tracekit.report.sections.files import MOST_CALL_CURVES
+from tracekit.sweep import summary
 
 PATIENCE_S = 120
 """No test takes so long unless it hangs."""
@@ -215,21 +216,69 @@ def test_bench_runs_a_personality_once(out: Path, target: Path) -> None:
     assert (out / "report.html").is_file()
 
 
-def test_an_interrupted_sweep_keeps_what_was_done_and_goes_on(out: Path, target: Path) -> None:
-    command = ["sweep", "varmail", "--target", str(target), "-o", str(out), *SMALL]
-    long = [*command, "--repeat", "20", "--duration", "300ms", "--cache", "keep", "--no-report"]
-    # Tests that run in the background of a shell have inherited that SIGINT is ignored.
-    plain = ["env", "--default-signal", sys.executable, "-m", "tracekit"]
-    child = subprocess.Popen([*plain, *long], stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(list(out.glob("files/runs/*.json"))) >= 2)
-    os.kill(child.pid, signal.SIGINT)
-    assert child.wait(PATIENCE_S) in (3, 130)
-    done = len(list(out.glob("files/runs/*.json")))
-    assert 2 <= done < 20
+# Tests that run in the background of a shell have inherited that SIGINT is ignored.
+PLAIN = ("env", "--default-signal", sys.executable, "-m", "tracekit")
+MANY = 20_000
+
+
+def files_of(target: Path) -> int:
+    """Return how many files a run has below a target."""
+    return sum(len(files) for _, _, files in os.walk(target / "tracekit-files/run"))
+
+
+@pytest.mark.parametrize(
+    ("phase", "number", "times"),
+    [
+        ("making", signal.SIGINT, ("60s", "0s")),
+        ("warm-up", signal.SIGTERM, ("60s", "60s")),
+        ("timed", signal.SIGINT, ("60s", "0s")),
+        ("removing", signal.SIGTERM, ("300ms", "0s")),
+    ],
+)
+def test_a_signal_ends_a_sweep_in_each_phase(
+    out: Path, target: Path, phase: str, number: int, times: tuple[str, str]
+) -> None:
+    # GIVEN a sweep of three runs on many files
+    least, kept = (100 if phase == "making" else MANY), int(phase == "removing")
+    command = ["sweep", "webserver", "--target", str(target), "-o", str(out), "--repeat", "3"]
+    command += ["--files", str(MANY), "--threads", "2", "--vary", "mean_size=512"]
+    command += ["--duration", times[0], "--warm-up", times[1], "--cache", "keep", "--no-report"]
+    child = subprocess.Popen([*PLAIN, *command], stderr=subprocess.PIPE, text=True)
+    # WHEN a signal comes while the first one makes files, runs, or removes them
+    wait_for(lambda: files_of(target) >= least)
+    if phase == "removing":
+        wait_for(lambda: 0 < files_of(target) < MANY)
+    elif phase != "making":
+        time.sleep(0.5)
+    sent_s = time.monotonic()
+    child.send_signal(number)
+    _, told = child.communicate(timeout=PATIENCE_S)
+    # THEN it ends within seconds, keeps what was done, begins nothing more and leaves nothing
+    assert time.monotonic() - sent_s < 8
+    assert child.returncode == 128 + number, told
+    assert f"stopped by {signal.Signals(number).name}; {3 - kept} runs are missing" in told
+    assert len(list(out.glob("files/runs/*.json"))) == kept
     assert list(target.iterdir()) == []
-    last = ("--repeat", str(done + 1), "--duration", "300ms", "--cache", "keep", "--no-report")
-    told = json.loads(tracekit(*command, *last, "--json").stdout)
-    assert (told["kept"], told["made"]) == (done, 1)
+
+
+@pytest.mark.parametrize("at", ["run 1 of 3", "run 2 of 3"])
+def test_a_signal_between_two_runs_ends_a_sweep(
+    out: Path, target: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    # GIVEN a signal that comes when a run is about to begin, before its plan is made
+    def tell(line: str) -> None:
+        if line.startswith(at):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(summary, "show", tell)
+    command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK, "--repeat", "3")
+    ended = tracekit(*command, code=143)
+    # THEN those before it are kept, in the table, too, and the same command makes the rest
+    kept = int(at.split()[1]) - 1
+    assert f"{3 - kept} runs are missing" in ended.stderr
+    assert out.joinpath("files/file_runs.parquet").exists() == bool(kept)
+    monkeypatch.undo()
+    assert f"{3 - kept} runs made, {kept} there before" in tracekit(*command).stdout
 
 
 def test_a_killed_sweep_loses_nothing_and_leaves_nothing(out: Path, target: Path) -> None:

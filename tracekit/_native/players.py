@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ RESULTS_HEADER_BYTES = 64
 RESULT = dtype_of("struct results_record")
 BATCH_ROWS = 1 << 16
 MOVES = ("read", "write")
+STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,13 @@ class Outcome:
     summary: dict[str, Any]
     messages: str
     is_partial: bool
-    late_signals: tuple[int, ...] = ()
-    """That came after the last request, and so did not end it."""
+    signals: tuple[int, ...] = ()
+    """That came while it ran."""
+
+    @property
+    def late_signals(self) -> tuple[int, ...]:
+        """Those that came after the last request, and so did not end it."""
+        return () if self.summary.get("outcome") == "interrupted" else self.signals
 
 
 @functools.cache
@@ -95,31 +101,37 @@ def run_files(
     command = [program, str(plan), str(directory), "--summary", str(summary)]
     try:
         return run_command([*command, *arguments], summary)
-    except KilledError as error:
+    except (KilledError, StoppedError) as error:
         left = directory / OWN_FOLDER
         if not left.is_dir():
             raise
-        raise KilledError(
-            f"{error}; the next replay there removes what it left in {left}"
-        ) from error
+        told = f"{error}; the next replay there removes what it left in {left}"
+        if isinstance(error, StoppedError):
+            raise StoppedError(told, exit_code=error.exit_code) from error
+        raise KilledError(told) from error
 
 
 def run_command(
     command: Sequence[str], summary: Path, *, on_start: Callable[[int], object] = lambda _pid: None
 ) -> Outcome:
-    """Run the program, with a progress line on a terminal, and read its summary."""
+    """Run the program, with a progress line on a terminal, and read its summary.
+
+    Raise StoppedError when it failed after a signal, or before its first request.
+    """
     code, messages, signals = _watched(command, on_start)
-    if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):
-        raise KeyboardInterrupt  # before the program could take it: nothing was made
+    if -code in STOPPERS:
+        raise Stopped(-code)  # before the program could take it: nothing was made
     if code not in (DONE, PARTIAL):
-        raise _failure(Path(command[0]).name, code, messages)
+        failure = _failure(Path(command[0]).name, code, messages)
+        raise StoppedError(str(failure), exit_code=128 + signals[0]) if signals else failure
     if code == PARTIAL and not summary.exists():
-        raise PartialError("stopped before the first request: nothing was replayed")
+        nothing = "stopped before the first request: nothing was replayed"
+        raise (
+            StoppedError(nothing, exit_code=128 + signals[0]) if signals else PartialError(nothing)
+        )
     # A path in the summary may hold bytes that are no UTF-8.
     text = summary.read_bytes().decode("utf-8", errors="backslashreplace")
-    told = json.loads(text)
-    late = () if told.get("outcome") == "interrupted" else signals
-    return Outcome(told, messages, code == PARTIAL, late)
+    return Outcome(json.loads(text), messages, code == PARTIAL, signals)
 
 
 def _watched(
@@ -225,8 +237,7 @@ def _taken_by(take: Callable[[int, Any], None]) -> Iterator[dict[int, Any]]:
     if threading.current_thread() is not threading.main_thread():
         yield {}
         return
-    stoppers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    numbers = [number for number in stoppers if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = [number for number in STOPPERS if signal.getsignal(number) is not signal.SIG_IGN]
     before: dict[int, Any] = {number: signal.signal(number, take) for number in numbers}
     try:
         yield before
@@ -241,6 +252,17 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.code = 128 + number
+
+
+@contextmanager
+def raised_signals() -> Iterator[None]:
+    """Let the signals that end a command raise Stopped, whoever else handles them."""
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        raise Stopped(number)
+
+    with _taken_by(stop):
+        yield
 
 
 class Waiting:

@@ -167,7 +167,7 @@ def _sweep(
 
     with folder_lock(measurement_folder(Path(output)).path):
         swept = run_sweep(Path(output), planned, tell=show, **options)
-        found = finish_sweep(swept, [*first, *asked()], with_report=report)
+        found = finish_sweep(swept, [*first, *asked()], with_report=report and not swept.stopped_by)
     return results.Sweep(Trace(swept.folder), found)
 
 

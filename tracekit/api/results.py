@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from tracekit.api.relation import Relation, html_text
-from tracekit.errors import BudgetError, PartialError, UnclearError
+from tracekit.errors import BudgetError, PartialError, StoppedError, UnclearError
 from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
@@ -580,15 +581,20 @@ class Sweep(Result):
     runs = Table("file_runs", "Rate and latency of each run and step.")
 
     def check(self) -> None:
-        """Raise PartialError when runs are missing."""
-        if missing := self.summary["missing"]:
-            count = len(missing)
-            first, *more = str(missing[0]).split("\n")
-            raise PartialError(
-                f"{count} {'run is' if count == 1 else 'runs are'} missing: {first}",
-                *more,
-                hint="what was done is kept; the same command goes on",
-            )
+        """Raise PartialError when runs are missing, StoppedError after a signal."""
+        missing, stopped_by = self.summary["missing"], self.summary["stopped_by"]
+        if not (missing or stopped_by):
+            return
+        count = len(missing)
+        first, *more = (missing or ["none"])[0].split("\n")
+        told = f"{count} {'run is' if count == 1 else 'runs are'} missing: {first}"
+        hint = "what was done is kept; the same command goes on"
+        if stopped_by:
+            code = 128 + signal.Signals[stopped_by]
+            places = " and ".join(self.summary["left_behind"])
+            hint += f"; its next run removes {places}" if places else ""
+            raise StoppedError(f"stopped by {stopped_by}; {told}", exit_code=code, hint=hint)
+        raise PartialError(told, *more, hint=hint)
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +18,20 @@ from msgspec import UNSET, UnsetType
 from tracekit._native import PROGRAM
 from tracekit._native.players import (
     DONE,
+    OWN_FOLDER,
     PARTIAL,
     USAGE,
     Outcome,
+    Stopped,
     columns_of,
+    raised_signals,
     read_results,
     run_files,
+    waiting_signals,
 )
 from tracekit.arrow import text_column
 from tracekit.durable import make_folder
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import StoppedError, TracekitError, UsageError
 from tracekit.lab.session import Ended, Job, session
 from tracekit.metadata import Record, read_object, validate
 from tracekit.plans.file_plan import NO_STEP, OPERATIONS
@@ -306,6 +311,10 @@ class Swept:
     kept: int
     missing: list[str]
     has_results: bool
+    stopped_by: str | None = None
+    """Name of the signal that ended it."""
+    left_behind: tuple[str, ...] = ()
+    """Folders of files that a run made and had no time to remove."""
 
 
 def sweep(
@@ -321,8 +330,9 @@ def sweep(
 
     `replace` removes what a run kept on a target; `again` makes runs that are there anew;
     `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
-    fails is reported and the next one begins; an interruption ends the sweep. Raises UsageError for
-    a folder that is another thing, and for a target whose name was another place there.
+    fails is reported and the next one begins; a signal ends the sweep, whatever it is at, and what
+    is done is kept. Raises UsageError for a folder that is another thing, and for a target whose
+    name was another place there.
     """
     folder = measurement_folder(output)
     place = folder.subfolder(RUNS)
@@ -330,48 +340,67 @@ def sweep(
     check_places(read_runs(folder), runs)
     needed = [place, *([folder.subfolder(PLACE)] if keeps_operations else [])]
     wanted = [run for run in runs if again or not _is_there(run, needed)]
-    missing = _run_all(
-        folder, wanted, tell=tell, replace=replace, keeps_operations=keeps_operations
-    )
+    how = _How(tell, replaces=replace, keeps_operations=keeps_operations)
+    missing, stopped_by = _run_all(folder, wanted, how)
     results = read_runs(folder)
     if results:
         write_runs(folder.table(TABLE), results)
     made = len(wanted) - len(missing)
-    return Swept(folder, made, len(runs) - len(wanted), missing, has_results=bool(results))
+    kept = len(runs) - len(wanted)
+    places = {run.target.directory / OWN_FOLDER for run in wanted if stopped_by}
+    left = tuple(sorted(str(place) for place in places if place.is_dir()))
+    return Swept(folder, made, kept, missing, bool(results), stopped_by, left)
 
 
 def _is_there(run: Run, places: Sequence[Path]) -> bool:
     return all(any(place.glob(f"{run.run_id}.*")) for place in places)
 
 
-def _run_all(
-    folder: TraceFolder,
-    runs: Sequence[Run],
-    *,
-    tell: Tell,
-    replace: bool,
-    keeps_operations: bool,
-) -> list[str]:
-    """Do the runs, each on disk when it ends; return what is missing and why."""
+@dataclass(frozen=True)
+class _How:
+    """What all runs of a sweep have in common."""
+
+    tell: Tell
+    replaces: bool
+    keeps_operations: bool
+
+
+def _run_all(folder: TraceFolder, runs: Sequence[Run], how: _How) -> tuple[list[str], str | None]:
+    """Do the runs, each on disk when it ends; return what is missing and why, and what ended it."""
     missing: list[str] = []
-    with scratch_folder(folder.path / "plan") as scratch:
-        for number, run in enumerate(runs, start=1):
-            tell(f"run {number} of {len(runs)}: {words(run)}")
-            try:
-                done = scratch / "done.bin" if keeps_operations else None
-                result = _run_one(run, scratch, replace=replace, tell=tell, results=done)
-            except TracekitError as error:
-                missing.append(f"{words(run)}: {error}")
-                continue
-            except KeyboardInterrupt:
-                result = None  # before the program could take it
-            if result is None:
-                return missing + [f"{words(one)}: interrupted" for one in runs[number - 1 :]]
+    left, code = list(runs), 0
+    with scratch_folder(folder.path / "plan") as scratch, raised_signals():
+        try:
+            while left:
+                how.tell(f"run {len(runs) - len(left) + 1} of {len(runs)}: {words(left[0])}")
+                error = _keep_one(folder, left[0], scratch, how)
+                missing += [f"{words(left[0])}: {error}"] if error else []
+                del left[0]
+        except Stopped as stop:
+            code = stop.code
+        except StoppedError as stop:  # the program's own, or once the run was kept
+            code = stop.exit_code
+            if _is_there(left[0], [folder.subfolder(RUNS)]):
+                del left[0]
+    missing += [f"{words(one)}: interrupted" for one in left]
+    return missing, signal.Signals(code - 128).name if code else None
+
+
+def _keep_one(folder: TraceFolder, run: Run, scratch: Path, how: _How) -> str:
+    """Do a run and keep it; return why there is none. A signal that comes then waits for that."""
+    with waiting_signals("") as waiting:
+        try:
+            done = scratch / "done.bin" if how.keeps_operations else None
+            result = _run_one(run, scratch, how=how, results=done, on_end=waiting.begin)
             if done:
                 table = folder.table(f"{PLACE}/{run.run_id}")
                 write_operations(table, done, steps=run.personality.labels)
             write_json(folder.file(f"{RUNS}/{run.run_id}.json"), msgspec.to_builtins(result))
-    return missing
+        except StoppedError:
+            raise
+        except TracekitError as error:
+            return str(error)
+    return ""
 
 
 def read_runs(folder: TraceFolder) -> list[RunRecord]:
@@ -392,9 +421,14 @@ def words(run: Run) -> str:
 
 
 def _run_one(
-    run: Run, scratch: Path, *, replace: bool, tell: Tell, results: Path | None
-) -> RunRecord | None:
-    """Make the plan, unless the run before had the same, and run it; None: interrupted."""
+    run: Run,
+    scratch: Path,
+    *,
+    how: _How,
+    results: Path | None,
+    on_end: Callable[[Outcome], None],
+) -> RunRecord:
+    """Make the plan, unless the run before had the same, and run it; Stopped: by a signal."""
     plan = scratch / "plan.bin"
     key = scratch / "plan.json"
     medium = run.target.medium
@@ -406,29 +440,29 @@ def _run_one(
     timing = run.timing
     arguments = ["--repeat", "0", "--duration-ns", str(timing.duration_ns)]
     arguments += ["--warm-up-ns", str(timing.warm_up_ns), "--cache", timing.cache]
-    arguments += ["--replace"] if replace else []
-    outcome, lab = _run_plan(run, plan, arguments, tell=tell, results=results)
-    if outcome and outcome.summary["outcome"] == FULL:
+    arguments += ["--replace"] if how.replaces else []
+    outcome, lab = _run_plan(run, plan, arguments, tell=how.tell, results=results)
+    if outcome.summary["outcome"] == "interrupted":
+        raise Stopped(next(iter(outcome.signals), signal.SIGINT))
+    on_end(outcome)
+    if outcome.summary["outcome"] == FULL:
         # Its rates are of a part of the time.
         elapsed = format_duration(outcome.summary["timing"]["elapsed_ns"])
         raise TracekitError(
             f"{run.target.directory} was full after {elapsed}; free space there, or use fewer or"
             " smaller files"
         )
-    return of_run(run, outcome.summary, lab=lab) if outcome else None
+    return of_run(run, outcome.summary, lab=lab)
 
 
 def _run_plan(
     run: Run, plan: Path, arguments: Sequence[str], *, tell: Tell, results: Path | None
-) -> tuple[Outcome | None, dict[str, Any] | None]:
-    """Run a plan on this machine or in a guest; None: interrupted."""
+) -> tuple[Outcome, dict[str, Any] | None]:
+    """Run a plan on this machine or in a guest, which a signal ends with all that it did."""
     guest = run.target.guest
     if guest:
-        try:
-            return run_in_guest(plan, guest, arguments=arguments, tell=tell, results=results)
-        except KeyboardInterrupt:
-            return None, None  # the guest is gone, and what it did with it
+        return run_in_guest(plan, guest, arguments=arguments, tell=tell, results=results)
     summary = plan.with_name("summary.json")
+    summary.unlink(missing_ok=True)  # of the run before
     arguments = [*arguments, *(["--results", str(results)] if results else [])]
-    outcome = run_files(plan, run.target.directory, summary=summary, arguments=arguments)
-    return (None if outcome.summary["outcome"] == "interrupted" else outcome), None
+    return run_files(plan, run.target.directory, summary=summary, arguments=arguments), None

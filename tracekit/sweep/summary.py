@@ -208,6 +208,8 @@ def describe(swept: Swept) -> dict[str, Any]:
         "made": swept.made,
         "kept": swept.kept,
         "missing": swept.missing,
+        "stopped_by": swept.stopped_by,
+        "left_behind": list(swept.left_behind),
         "points": points,
         "failures": failures(swept.folder),
         "dax": verdicts,
