@@ -188,12 +188,13 @@ VIEWS_SQL = {
     "observed_files": ("lib/observed",),
     "file_completion_files": ("lib/file_completions",),
     "sweep_operation_files": ("lib/sweep_operations",),
-    "file_runs": ("lib/dax_ratios", "lib/dax_steps"),
+    "file_runs": ("lib/dax_steps",),
 }
 # Those that stand on several tables, made when the last of them is there.
 JOINED_SQL = {
     "lib/files_of_blocks": ("blocks", "file_extents"),
     "lib/files_of_requests": ("requests", "file_extents"),
+    "lib/dax_ratios": ("file_runs", "file_comparisons"),
 }
 FILES_OF_VIEWS = {
     "completion_files": "replays/*/completions.parquet",

@@ -690,6 +690,38 @@ FILE_RUNS = _stored("""
     p99_ns int64?: as p50_ns
     p99_9_ns int64?: as p50_ns
     max_ns int64?: the longest; null for all
+    seed int64: of its plan: that asked for, and one more with each repeat
+    position int32?: in the random order of the runs of its series, from 1; null: of an older
+        version
+    is_copy bool: the plan of an earlier repeat in a guest with --exact, where time is counted:
+        the same run again, which is in no mean and no interval
+    is_outlier bool: its rate stands out among its repeats: modified z-score of the logarithm
+        above 3.5, of five repeats and more; it counts all the same
+    steady_from_ns int64?: of the run: when its warm-up ended, by MSER-5, from the start of the
+        measured time; null: not in its first half, or too short to say
+    batch_low_per_second float64?: of the run: lower end of the 95 % interval of steps_per_second
+        by the means of 20 batches of its steady part
+    batch_high_per_second float64?: upper end of it
+""")
+
+FILE_COMPARISONS = _stored("""
+    files/file_comparisons of sweep: one row per setting of a personality and two of its targets
+    personality text: name of the personality
+    threads int32: threads
+    files int64?: as in file_runs
+    io_bytes int64?: as in file_runs
+    settings string: as in file_runs
+    target text: the one whose rate is divided
+    other text: by the rate of this one
+    run_count int32: repeats of the one with fewer, without copies
+    is_paired bool: repeats of one number have the same plan and ran one after the other; else the
+        targets have other repeats
+    ratio float64?: geometric mean of steps_per_second of target by other; null: one did nothing
+    ratio_low float64?: lower end of its 95 % interval by Student's t of logarithms, of pairs, or
+        Welch's; null: one repeat
+    ratio_high float64?: upper end of it
+    p_value float64?: chance of a ratio as far from 1 where there is no difference
+    corrected_p_value float64?: by Holm over all rows; below 0.05: they differ
 """)
 
 TABLES = tuple(_stored_tables)

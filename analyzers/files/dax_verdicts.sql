@@ -1,10 +1,11 @@
 -- question: For which workloads does DAX pay, by how much, and at which step?
 -- grain: one row per personality, setting, DAX target and other target
--- reads: file_runs
+-- reads: file_runs, file_comparisons
 -- parameter: least_percent (percent, 0 to 100, default 5): smaller differences do not count
 -- column: personality, target, threads, files, io_bytes, settings, other: as in dax_ratios
--- column: run_count, ratio, ratio_low, ratio_high: as in dax_ratios
--- column: verdict: pays, does not pay, no difference (surely below least_percent) or not decided
+-- column: run_count, ratio, ratio_low, ratio_high, corrected_p_value: as in dax_ratios
+-- column: verdict: pays, does not pay (the p-value, corrected for all comparisons, is below 0.05),
+-- no difference (surely below least_percent) or not decided
 -- column: step: where DAX saves most if it is faster, costs most if it is slower
 -- column: saved_ratio, time_ratio, other_time_ratio: of that step, as in dax_steps
 -- column: mean_ns, other_mean_ns: of that step, as in dax_steps
@@ -13,8 +14,9 @@ with judged as (
         dax_ratios.*,
         case
             when ratio_low is null then 'not decided'
-            when ratio_low > 1 and ratio >= 1 + $least_percent / 100 then 'pays'
-            when ratio_high < 1 and 1 / ratio >= 1 + $least_percent / 100 then 'does not pay'
+            when corrected_p_value < 0.05 and ratio >= 1 + $least_percent / 100 then 'pays'
+            when corrected_p_value < 0.05 and 1 / ratio >= 1 + $least_percent / 100
+                then 'does not pay'
             when
                 greatest(ratio_high, 1 / ratio_low) <= 1 + $least_percent / 100
                 then 'no difference'

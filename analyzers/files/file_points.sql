@@ -2,11 +2,18 @@
 -- grain: one row per personality, target, setting and step
 -- reads: file_runs
 -- column: personality, target, threads, files, io_bytes, settings, step: as in file_runs
--- column: run_count: repeats
+-- column: run_count: repeats, without copies
+-- column: copy_count: repeats that are the same run again, by is_copy of file_runs; in no rate,
+-- deviation or interval
+-- column: outlier_count: repeats that stand out; they count as all others
+-- column: unsteady_count: of `all`, repeats that were not steady in the first half of their time,
+-- or too short
 -- column: failed: steps that failed, of all repeats
 -- column: steps_per_second: mean of the repeats
 -- column: deviation_per_second: standard deviation of the sample; null for one repeat
 -- column: low_per_second, high_per_second: the slowest and the fastest repeat
+-- column: rate_low_per_second, rate_high_per_second: 95 % confidence interval of steps_per_second
+-- by Student's t over the repeats; of one run that of its batch means, of `all` only
 -- column: bytes_per_second: mean of the repeats
 -- column: mean_ns: mean latency, of the repeats by their steps
 -- column: low_ns, high_ns: the least and the largest mean latency of a repeat
@@ -21,12 +28,17 @@ with points as (
         io_bytes,
         settings,
         step,
-        count(*) as run_count,
+        count(*) filter (where not is_copy) as run_count,
+        count(*) filter (where is_copy) as copy_count,
+        count(*) filter (where is_outlier) as outlier_count,
+        count(*) filter (where step = 'all' and steady_from_ns is null) as unsteady_count,
         cast(sum(failed) as bigint) as failed,
-        avg(steps_per_second) as steps_per_second,
-        stddev_samp(steps_per_second) as deviation_per_second,
-        min(steps_per_second) as low_per_second,
-        max(steps_per_second) as high_per_second,
+        avg(steps_per_second) filter (where not is_copy) as steps_per_second,
+        stddev_samp(steps_per_second) filter (where not is_copy) as deviation_per_second,
+        any_value(batch_low_per_second) as batch_low_per_second,
+        any_value(batch_high_per_second) as batch_high_per_second,
+        min(steps_per_second) filter (where not is_copy) as low_per_second,
+        max(steps_per_second) filter (where not is_copy) as high_per_second,
         avg(bytes_per_second) as bytes_per_second,
         sum(mean_ns * steps) / nullif(sum(steps), 0) as mean_ns,
         min(mean_ns) filter (where steps > 0) as low_ns,
@@ -35,8 +47,25 @@ with points as (
         avg(time_ratio) as time_ratio
     from file_runs
     group by all
+),
+
+intervals as (
+    select
+        points.* exclude (batch_low_per_second, batch_high_per_second),
+        case
+            when run_count = 1 then batch_low_per_second
+            else greatest(
+                steps_per_second - t95(run_count - 1) * deviation_per_second / sqrt(run_count), 0
+            )
+        end as rate_low_per_second,
+        case
+            when run_count = 1 then batch_high_per_second
+            else
+                steps_per_second + t95(run_count - 1) * deviation_per_second / sqrt(run_count)
+        end as rate_high_per_second
+    from points
 )
 
 select *
-from points
+from intervals
 order by personality, target, threads, files nulls first, io_bytes nulls first, settings, step

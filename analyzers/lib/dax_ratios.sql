@@ -1,51 +1,46 @@
 -- question: How much faster is a target with DAX than one without it?
 -- grain: a view; one row per personality, setting, DAX target and other target
--- reads: file_runs
+-- reads: file_comparisons, file_runs
 -- column: personality, threads, files, io_bytes, settings: as in file_runs
 -- column: target, other: the target with DAX, and the one without that it is compared with
--- column: run_count: repeats, of the target with fewer; repeats without a step are not counted
+-- column: run_count: repeats, of the target with fewer
 -- column: ratio: geometric mean of the rates with DAX by that without; null where nothing was done
--- column: ratio_low, ratio_high: 95 % confidence interval over the repeats (Student's t of the
--- logarithms, with the degrees of freedom of the target with fewer repeats); null for one repeat
+-- column: ratio_low, ratio_high, corrected_p_value: as in file_comparisons
 create view dax_ratios as
-with repeats as (
+with both_ways as (
+    select file_comparisons.*
+    from file_comparisons
+    union all by name
     select
-        personality,
-        target,
-        is_dax,
-        threads,
-        files,
-        io_bytes,
-        settings,
-        count(nullif(steps_per_second, 0)) as run_count,
-        avg(ln(nullif(steps_per_second, 0))) as log_rate,
-        var_samp(ln(nullif(steps_per_second, 0)))
-        / nullif(count(nullif(steps_per_second, 0)), 0) as log_error
-    from file_runs
-    where step = 'all'
-    group by all
+        file_comparisons.* exclude (target, other, ratio, ratio_low, ratio_high),
+        other as target,
+        target as other,
+        1 / ratio as ratio,
+        1 / ratio_high as ratio_low,
+        1 / ratio_low as ratio_high
+    from file_comparisons
 ),
 
-pairs as (
-    select
-        dax.* exclude (is_dax, log_rate, log_error, run_count),
-        other.target as other,
-        least(dax.run_count, other.run_count) as run_count,
-        dax.log_rate - other.log_rate as log_ratio,
-        t95(least(dax.run_count, other.run_count) - 1)
-        * sqrt(dax.log_error + other.log_error) as log_range
-    from repeats as dax
-    inner join repeats as other
-        on
-            dax.personality = other.personality
-            and dax.threads = other.threads
-            and dax.settings = other.settings
-    where dax.is_dax and not other.is_dax
+kinds as (
+    select distinct
+        target,
+        is_dax
+    from file_runs
 )
 
 select
-    pairs.* exclude (log_ratio, log_range),
-    exp(log_ratio) as ratio,
-    exp(log_ratio - log_range) as ratio_low,
-    exp(log_ratio + log_range) as ratio_high
-from pairs;
+    both_ways.personality,
+    both_ways.target,
+    both_ways.threads,
+    both_ways.files,
+    both_ways.io_bytes,
+    both_ways.settings,
+    both_ways.other,
+    both_ways.run_count,
+    both_ways.ratio,
+    both_ways.ratio_low,
+    both_ways.ratio_high,
+    both_ways.corrected_p_value
+from both_ways
+inner join kinds as dax on both_ways.target = dax.target and dax.is_dax
+inner join kinds as plain on both_ways.other = plain.target and not plain.is_dax;

@@ -16,6 +16,7 @@ from tracekit.report.inputs import Inputs
 from tracekit.report.page import render
 from tracekit.report.section import BuildSection, Section
 from tracekit.store import TraceFolder, write_json, write_table
+from tracekit.sweep.judgement import compare_targets
 from tracekit.tables import BLOCKS, COMPLETIONS, PLACEMENT, WORKING_SET
 from tracekit.units import MIB
 
@@ -352,6 +353,7 @@ def _file_runs() -> Iterator[dict[str, Any]]:
                     "run_id": f"{personality}-{target}-{threads}-{run}", "target": target,
                     "personality": personality, "is_dax": target == "dax", "run": run,
                     "threads": threads, "files": 100, "io_bytes": 4096, "outcome": "finished",
+                    "is_copy": False, "is_outlier": False, "steady_from_ns": 0,
                     "settings": json.dumps({"files": 100, "io_size": 4096, "threads": threads}),
                 }  # fmt: skip
                 yield {
@@ -368,6 +370,8 @@ def _file_runs() -> Iterator[dict[str, Any]]:
 def _write_file_runs(folder: TraceFolder) -> None:
     runs = list(_file_runs())
     _write_rows(folder.path, "file_runs", runs)
+    whole = [run for run in runs if run["step"] == "all"]
+    _write_rows(folder.path, "file_comparisons", compare_targets(whole))
     for run in runs:
         if run["step"] == "all":
             calls = [

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from tests.analyzers.folder import FIXTURES, csv_rows, make
+from tests.analyzers.folder import fixture_tables, make
 from tests.command_line import invoke, succeed
 from tests.sweep.command import rows, tracekit
 from tracekit.errors import InputError
@@ -23,11 +23,11 @@ from tracekit.sweep.run import read_runs
 from tracekit.sweep.summary import explain, find_verdicts, paragraphs, summarize_verdicts
 from tracekit.units import format_share
 
-ROWS = csv_rows(FIXTURES / "files/dax_verdicts/input.csv")
+TABLES = fixture_tables("files/dax_verdicts")
 
 
 def test_each_workload_is_reported_with_its_reason(tmp_path: Path) -> None:
-    folder = make(tmp_path / "out", {"file_runs": ROWS})
+    folder = make(tmp_path / "out", TABLES)
     lines = summarize_verdicts(find_verdicts(folder))
     # THEN each pair of targets has a headline, and each workload its ratio and the step behind it
     assert lines == [
@@ -144,7 +144,17 @@ def test_the_section_shows_each_pair_and_says_what_it_leaves_out(tmp_path: Path)
         for target, is_dax in (("dax", "true"), ("cache", "false"))
         for run in (1, 2)
     ]
-    folder = make(tmp_path / "out", {"file_runs": [*many, *ROWS_WITH_SETTINGS]})
+    runs = [*many, *(row | {"settings": SETTINGS[row["settings"]]} for row in TABLES["file_runs"])]
+    compared = [
+        {"personality": "many", "threads": row["threads"], "settings": row["settings"]}
+        | {"target": "cache", "other": "dax", "ratio": 0.5}
+        | {"ratio_low": 0.5, "ratio_high": 0.5, "corrected_p_value": 0.01}
+        for row in many[::4]
+    ]
+    compared += [
+        row | {"settings": SETTINGS[row["settings"]]} for row in TABLES["file_comparisons"]
+    ]
+    folder = make(tmp_path / "out", {"file_runs": runs, "file_comparisons": compared})
     section = dax(Inputs(folder))
     assert isinstance(section, Section)
     ratios, savings = section.parts["figures"]
@@ -155,7 +165,7 @@ def test_the_section_shows_each_pair_and_says_what_it_leaves_out(tmp_path: Path)
     assert [title for title, _ in section.parts["pairs"]][1].startswith("dax beside hdd")
 
 
-ROWS_WITH_SETTINGS = [row | {"settings": json.dumps({"files": row["settings"]})} for row in ROWS]
+SETTINGS = {name: json.dumps({"files": name}) for name in "abcdef"}
 
 
 def test_kinds_name_the_dax_target_where_there_are_two() -> None:
@@ -165,9 +175,11 @@ def test_kinds_name_the_dax_target_where_there_are_two() -> None:
 
 
 def test_a_folder_without_both_kinds_of_targets_has_no_section(tmp_path: Path) -> None:
-    without = [row for row in ROWS if row["is_dax"] == "false"]
-    assert dax(Inputs(make(tmp_path / "out", {"file_runs": without}))) is None
-    assert summarize_verdicts(find_verdicts(make(tmp_path / "none", {"file_runs": []}))) == []
+    tables = {"file_runs": [row for row in TABLES["file_runs"] if row["is_dax"] == "false"]}
+    tables["file_comparisons"] = TABLES["file_comparisons"]
+    assert dax(Inputs(make(tmp_path / "out", tables))) is None
+    none = make(tmp_path / "none", {"file_runs": [], "file_comparisons": []})
+    assert summarize_verdicts(find_verdicts(none)) == []
 
 
 def test_a_sweep_says_where_dax_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +230,7 @@ def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, ta
 
 
 def test_a_table_of_an_older_version_says_how_to_make_it_anew(tmp_path: Path) -> None:
-    folder = make(tmp_path / "out", {"file_runs": ROWS})
+    folder = make(tmp_path / "out", TABLES)
     table = pq.read_table(folder.table("files/file_runs"))
     pq.write_table(table.drop_columns(["is_dax"]), folder.table("files/file_runs"))
     with pytest.raises(InputError, match="made by another version") as error:

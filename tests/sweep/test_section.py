@@ -32,6 +32,9 @@ def point(personality: str, target: str, rate: float, **settings: int) -> dict[s
         "settings": json.dumps(settings, sort_keys=True),
         "step": "all",
         "run_count": 5,
+        "copy_count": 0,
+        "outlier_count": 0,
+        "unsteady_count": 0,
         "failed": 0,
         "steps_per_second": rate,
     }
@@ -111,7 +114,8 @@ def test_personalities_have_colours_and_targets_lines() -> None:
 
 def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
     rows = [
-        point("varmail", "ssd", 20.0, threads=1) | {"low_per_second": 15.0, "high_per_second": 30.0}
+        point("varmail", "ssd", 20.0, threads=1)
+        | {"rate_low_per_second": 15.0, "rate_high_per_second": 30.0}
         | {"files": files, "line": "dashed", "colour": "blue", "kind": "varmail on ssd"}
         for files in (100, 10)
     ]  # fmt: skip
@@ -125,9 +129,18 @@ def test_a_point_of_a_curve_has_the_spread_of_its_repeats() -> None:
 
 
 def test_targets_are_compared_under_the_same_settings() -> None:
-    first, *lines = plain(describe_runs(POINTS, POINTS))
+    ratio = {"personality": "varmail", "threads": 4, "files": 100, "io_bytes": 4096}
+    ratio |= {"target": "dax", "other": "ssd", "settings": json.dumps({"threads": 4})}
+    sure = {"ratio": 2.5, "ratio_low": 2.0, "ratio_high": 3.0, "corrected_p_value": 0.012}
+    once = {"ratio": 2.5, "ratio_low": None, "ratio_high": None, "corrected_p_value": None}
+    ratios = pd.DataFrame([ratio | sure | {"verdict": "differs"}, ratio | once])
+    first, *lines = plain(describe_runs(POINTS, ratios))
     assert first.startswith("30 runs of 6 settings.")
-    assert lines == ["varmail: dax does 2.5 times the steps of ssd (4 KiB a call, threads 4)."]
+    name = "varmail (4 threads, 100 files, 4 KiB a call), dax by ssd: 2.5 times the steps"
+    assert lines == [
+        f"{name} (2 to 3 with 95 % confidence); differs (p 0.012, Holm of 2 comparisons).",
+        f"{name}, of one run each: not decided, more --repeat tell.",
+    ]
 
 
 def test_a_label_of_a_users_own_has_a_colour() -> None:

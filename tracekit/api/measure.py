@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tracekit.device.characterize import CharacterizeOptions
     from tracekit.doctor import Result as Check
     from tracekit.replay.certificate_check import CertificateCheck
+    from tracekit.sweep.run import SweepOptions
 
 
 def is_personality(definition: str) -> bool:
@@ -100,6 +101,7 @@ def bench_files(
 ) -> results.Sweep:
     """Run a personality in the directory `target`, as `tracekit bench` does."""
     from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
+    from tracekit.sweep.run import SweepOptions
 
     given = {"threads": values.joined(threads), "files": values.joined(files)}
     axes = asked_axes(given, values.texts(settings), option="--set")
@@ -110,7 +112,8 @@ def bench_files(
         raise UsageError(f"{personality} needs --target, the directory to run in")
     targets = split_targets([str(target)])
     planned = plan_runs([personality], targets, vary=axes, timing=timing, repeats=repeat)
-    return _sweep(output, planned, ["bench", personality], report=report, again=force)
+    options = SweepOptions(again=force)
+    return _sweep(output, planned, ["bench", personality], options=options, report=report)
 
 
 @keeps_words
@@ -126,6 +129,7 @@ def sweep(
     duration: Duration = "60s",
     warm_up: Duration = "0s",
     repeat: int = 5,
+    until: str = "",
     cache: choices.CacheState = "sync",
     seed: int = 0,
     force: bool = False,
@@ -134,8 +138,16 @@ def sweep(
     report: bool = True,
 ) -> results.Sweep:
     """Run personalities on directories: throughput and latency by step, mean and spread."""
-    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
+    from tracekit.sweep.grid import (
+        asked_axes,
+        asked_timing,
+        asked_until,
+        plan_runs,
+        split_targets,
+    )
+    from tracekit.sweep.run import SweepOptions
 
+    rule = asked_until(until, repeat)
     named = {"files": files, "io_size": io_size, "threads": threads}
     planned = plan_runs(
         list(values.texts(personality)),
@@ -151,14 +163,15 @@ def sweep(
             cache=cache,
             seed=seed,
         ),
-        repeats=repeat,
+        repeats=rule.most if rule else repeat,
     )
     first = ["sweep", *values.texts(personality)]
-    return _sweep(output, planned, first, report=report, replace=force, keeps_operations=operations)
+    options = SweepOptions(replaces=force, keeps_operations=operations, until=rule)
+    return _sweep(output, planned, first, options=options, report=report)
 
 
 def _sweep(
-    output: PathLike, planned: Any, first: list[str], *, report: bool, **options: bool
+    output: PathLike, planned: Any, first: list[str], *, options: SweepOptions, report: bool
 ) -> results.Sweep:
     from tracekit.pipeline import finish_sweep
     from tracekit.store import measurement_folder
@@ -166,7 +179,7 @@ def _sweep(
     from tracekit.sweep.summary import show
 
     with folder_lock(measurement_folder(Path(output)).path):
-        swept = run_sweep(Path(output), planned, tell=show, **options)
+        swept = run_sweep(Path(output), planned, options=options, tell=show)
         found = finish_sweep(swept, [*first, *asked()], with_report=report and not swept.stopped_by)
     return results.Sweep(Trace(swept.folder), found)
 

@@ -30,9 +30,14 @@ from tracekit.commands.options import option
     vary=option("Values of any other parameter of the personality.", metavar="KEY=VALUE,..."),
     duration="Measured time of each run.",
     warm_up="Time before it.",
-    repeat="Repeats of each, for mean and spread.",
+    repeat="Repeats of each, for mean and spread; each has a seed and a plan of its own.",
+    until=option(
+        "Repeat further until half of the 95 % interval of a point's rate is at most this;"
+        " --repeat is then the least, and 100 or `,repeats=N` the most.",
+        metavar="precision=N%",
+    ),
     cache="After the files are made: keep them in memory, sync, or also drop the page cache.",
-    seed="Another one draws other sizes and files.",
+    seed="Another one draws other sizes and files, and another order of the runs.",
     force="Remove what a run kept on a target.",
     exact="In the lab: time by instructions, on one processor.",
     operations="Keep a row for each operation (48 bytes and less).",

@@ -7,15 +7,20 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
+import numpy as np
+
 from tracekit.choices import CacheState, check_choice
 from tracekit.errors import UsageError
 from tracekit.lab.machine import Disk, dax_start_mib, parse_disks
+from tracekit.metadata import Record
 from tracekit.plans.file_plan import MOST_LINE_NS, Medium
 from tracekit.units import MIB, parse_duration, parse_size
 from tracekit.workload.personality import Personality, open_personality
@@ -43,6 +48,31 @@ def is_memory(directory: Path, *, mounts: Path = MOUNTS) -> bool:
 def file_system(directory: Path, *, mounts: Path = MOUNTS) -> str:
     """Return the name of a directory's file system, such as ext4."""
     return next((words[-3] for words in _mounts(directory, mounts)), "an unknown file system")
+
+
+class Place(Record):
+    """Where a run was, as the kernel shows it."""
+
+    file_system: str | None = None
+    source: str | None = None
+    mount_options: str | None = None
+    """Of the mount, then of the file system."""
+    scheduler: str | None = None
+    """Of the disk's requests."""
+
+
+def place_of(directory: Path, *, mounts: Path = MOUNTS, sys: Path = Path("/sys")) -> Place:
+    """Return how a directory is mounted, and how its disk orders requests."""
+    words = next(_mounts(directory, mounts), None)
+    if words is None:
+        return Place()
+    disk = sys / "dev/block" / words[2]
+    queue = next((q for q in (disk / "queue", disk / "../queue") if q.exists()), None)
+    chosen = None
+    with suppress(OSError):
+        text = (queue / "scheduler").read_text() if queue else ""
+        chosen = text.partition("[")[2].partition("]")[0] or None
+    return Place(words[-3], words[-2], f"{words[5]},{words[-1]}", chosen)
 
 
 def _mounts(directory: Path, mounts: Path) -> Iterator[list[str]]:
@@ -229,6 +259,35 @@ class Timing:
             raise UsageError(f"--seed {self.seed}: not a number from 0 to 2^63 - 1")
 
 
+MOST_REPEATS = 100
+
+
+@dataclass(frozen=True)
+class Until:
+    """How many repeats a point gets: `least`, and more until its interval is narrow."""
+
+    precision: float
+    """Half of the 95 % interval of a point's rate, of the rate, at most."""
+    least: int
+    most: int
+
+
+def asked_until(text: str, least: int) -> Until | None:
+    """Return the rule of `--until precision=5%[,repeats=100]`; None for an empty text."""
+    if not text:
+        return None
+    found = re.fullmatch(r"precision=(\d+(?:\.\d+)?)%(?:,repeats=(\d+))?", text)
+    if not found or not 0 < float(found[1]) < 100:
+        raise UsageError(
+            f"--until {text}: not precision=N%",
+            hint="such as precision=5%, or precision=5%,repeats=50 for at most 50",
+        )
+    most = int(found[2] or MOST_REPEATS)
+    if most < least:
+        raise UsageError(f"--until {text}: fewer repeats than the {least} of --repeat")
+    return Until(float(found[1]) / 100, least, most)
+
+
 @dataclass(frozen=True)
 class Run:
     """One run: a personality with all parameters, where, and which repeat."""
@@ -241,6 +300,11 @@ class Run:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def seed(self) -> int:
+        """Return the seed of its plan: each repeat has one of its own."""
+        return self.timing.seed + self.number - 1
+
+    @property
     def run_id(self) -> str:
         """Return what names the run: the same for the same settings, target and number."""
         identity = {
@@ -248,7 +312,7 @@ class Run:
             "flow": repr((self.personality.flow, self.personality.file_sets)),
             "threads": self.personality.threads,
             "target": self.target.name,
-            "timing": vars(self.timing),
+            "timing": vars(self.timing) | {"seed": self.seed},
         }
         if self.target.guest:
             identity["guest"] = repr(self.target.guest)
@@ -311,19 +375,29 @@ def plan_runs(
     timing: Timing,
     repeats: int,
 ) -> list[Run]:
-    """Return all runs, those of one plan one after the other.
+    """Return all runs in the order in which to do them, which the seed alone chooses.
+
+    All settings come once in a repeat, in random order, and the targets of each one after the
+    other, in random order, too: what drifts on the machine is in no setting more than in others.
 
     Each personality takes the parameters of `vary` that it has; raises UsageError for one that none
     has, and for no repeats.
     """
     if repeats < 1:
         raise UsageError("--repeat: must be at least 1")
+    if timing.seed + repeats - 1 > SEED_MOST:
+        raise UsageError(f"--seed {timing.seed}: no other seeds above it for {repeats} repeats")
+    points = [
+        (open_personality(name, settings, given_by=_options(vary)), name, settings)
+        for name in names
+        for settings in _settings(name, vary)
+    ]
     runs = []
-    for name in names:
-        for settings in _settings(name, vary):
-            personality = open_personality(name, settings, given_by=_options(vary))
-            for number, target in itertools.product(range(1, repeats + 1), targets):
-                runs.append(Run(personality, name, target, timing, number, settings))
+    for number in range(1, repeats + 1):
+        order = np.random.default_rng((timing.seed, number))
+        for personality, name, settings in (points[p] for p in order.permutation(len(points))):
+            for place in order.permutation(len(targets)):
+                runs.append(Run(personality, name, targets[place], timing, number, settings))
     for key, axis in vary.items():
         known = list(dict.fromkeys(name for run in runs for name in run.personality.parameters))
         if key not in known and not any(key in run.settings for run in runs):

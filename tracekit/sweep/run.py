@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,10 @@ from tracekit.arrow import text_column
 from tracekit.durable import make_folder
 from tracekit.errors import StoppedError, TracekitError, UsageError
 from tracekit.lab.session import Ended, Job, session
+from tracekit.machine_state import MachineState, Reading
 from tracekit.metadata import Record, read_object, validate
 from tracekit.plans.file_plan import NO_STEP, OPERATIONS
+from tracekit.repeats import Turn, mean_of
 from tracekit.store import (
     TraceFolder,
     measurement_folder,
@@ -43,8 +47,9 @@ from tracekit.store import (
     write_json,
     write_table,
 )
-from tracekit.sweep.grid import MEMORY_MIB, Guest, Memory, Run, Timing
-from tracekit.tables import FILE_RUNS, SWEEP_OPERATIONS
+from tracekit.sweep.grid import MEMORY_MIB, Guest, Memory, Place, Run, Timing, Until, place_of
+from tracekit.sweep.judgement import compare_targets, outliers, steady_state
+from tracekit.tables import FILE_COMPARISONS, FILE_RUNS, SWEEP_OPERATIONS
 from tracekit.units import format_duration
 from tracekit.workload.file_plan import write_personality
 
@@ -149,6 +154,25 @@ class RunRecord(Record, kw_only=True):
     preparation: dict[str, Any] | UnsetType = UNSET
     lab: dict[str, Any] | UnsetType = UNSET
     memory: dict[str, Any] | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+    """Of its plan; older versions gave that of `timing_asked` to all repeats."""
+    plan_digest: str | UnsetType = UNSET
+    turn: Turn | UnsetType = UNSET
+    place: Place | UnsetType = UNSET
+    """Of the directory on this machine; of a guest that of the results."""
+    machine: MachineState | UnsetType = UNSET
+
+    @property
+    def point(self) -> tuple[Any, ...]:
+        """Return what repeats of a run have in common."""
+        return (self.personality, self.target, self.settings, self.timing_asked, self.definition)
+
+    @property
+    def draw(self) -> Any:
+        """Return what its plan was; two of the same in a guest that counts time are one run."""
+        if self.plan_digest is not UNSET:
+            return self.plan_digest
+        return self.timing_asked.seed if self.seed is UNSET else self.seed
 
 
 def run_settings(results: Sequence[RunRecord]) -> list[dict[str, Any]]:
@@ -211,8 +235,10 @@ LAB_DAX = "lab:dax="  # of runs that an older version made, which did not write 
 ResultRow = dict[str, Any]
 
 
-def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | None) -> RunRecord:
-    """Return what is kept of a run."""
+def of_run(
+    run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | None, **more: Any
+) -> RunRecord:
+    """Return what is kept of a run; `more` are other fields of the record."""
     memory = run.target.memory
     kept = ("outcome", "ended_by", "counts", "timing", "steps", "errors", "timeline")
     return RunRecord(
@@ -231,22 +257,55 @@ def of_run(run: Run, summary: Mapping[str, Any], *, lab: Mapping[str, Any] | Non
         preparation=summary["preparation"],
         lab=dict(lab) if lab else UNSET,
         memory={"stands_for_dax": memory.stands_for_dax, **_medium(memory)} if memory else UNSET,
+        seed=run.seed,
+        **more,
     )
 
 
-def write_runs(path: Path, results: Sequence[RunRecord]) -> None:
-    """Write the table FILE_RUNS of all results."""
+def write_runs(folder: TraceFolder, results: Sequence[RunRecord]) -> None:
+    """Write the tables FILE_RUNS and FILE_COMPARISONS of all results."""
     settings = run_settings(results)
     rows = [row for pair in zip(results, settings, strict=True) for row in _rows(*pair)]
-    write_table(path, pa.Table.from_pylist(rows, FILE_RUNS))
+    whole = [row for row in rows if row["step"] == ALL]
+    copies = _copies(results)
+    stand_out = _outliers(whole)
+    for row in rows:
+        row["is_copy"] = row["run_id"] in copies
+        row["is_outlier"] = row["run_id"] in stand_out
+    write_table(folder.table(TABLE), pa.Table.from_pylist(rows, FILE_RUNS))
+    compared = pa.Table.from_pylist(compare_targets(whole), FILE_COMPARISONS)
+    write_table(folder.table(COMPARISONS), compared)
 
 
-def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]:
-    summary = result.summary
-    counts, steps = summary["counts"], summary["steps"]
-    restored_ns = counts["untimed_ns"] / result.threads
-    elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
-    same = {
+def _copies(results: Sequence[RunRecord]) -> set[str]:
+    """Return the runs that repeat another one's plan in a guest whose time is deterministic."""
+    seen: list[Any] = []
+    copies = set()
+    for result in sorted(results, key=lambda one: one.run):
+        if result.lab is UNSET or not result.lab["exact"]:
+            continue
+        if (result.point, result.draw) in seen:
+            copies.add(result.run_id)
+        seen.append((result.point, result.draw))
+    return copies
+
+
+def _outliers(whole: Sequence[ResultRow]) -> set[str]:
+    """Return the runs whose rate stands out among those of their point."""
+    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for row in whole:
+        groups.setdefault((row["personality"], row["target"], row["settings"]), []).append(row)
+    return {
+        row["run_id"]
+        for rows in groups.values()
+        for row, far in zip(rows, outliers([r["steps_per_second"] for r in rows]), strict=True)
+        if far
+    }
+
+
+def _identity(result: RunRecord, settings: Mapping[str, Any]) -> ResultRow:
+    """Return what all rows of a run have in common."""
+    return {
         "run_id": result.run_id,
         "personality": result.personality,
         "target": result.target,
@@ -256,9 +315,18 @@ def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]
         "files": _whole(settings.get("files")),
         "io_bytes": _whole(settings.get("io_size")),
         "settings": json.dumps(settings, sort_keys=True),
-        "outcome": summary["outcome"],
-        "elapsed_ns": elapsed_ns,
+        "outcome": result.summary["outcome"],
+        "seed": result.timing_asked.seed if result.seed is UNSET else result.seed,
+        "position": None if result.turn is UNSET else result.turn.position,
     }
+
+
+def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]:
+    summary = result.summary
+    counts, steps = summary["counts"], summary["steps"]
+    restored_ns = counts["untimed_ns"] / result.threads
+    elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
+    same = _identity(result, settings) | {"elapsed_ns": elapsed_ns}
     times = [
         float(step["latency"]["mean_ns"] * step["done"]) if step["latency"] else 0.0
         for step in steps
@@ -266,7 +334,9 @@ def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]
     total_ns = sum(times)
     done, failed = (sum(step[key] for step in steps) for key in ("done", "failed"))
     whole = {"step": ALL, "failed": failed, "time_ratio": 1.0, "mean_ns": total_ns / max(done, 1)}
-    yield same | whole | _rates(done, counts["bytes"], elapsed_ns)
+    rates = _rates(done, counts["bytes"], elapsed_ns)
+    steady = steady_state(summary["timeline"], rates["steps_per_second"])
+    yield same | whole | rates | vars(steady)
     for step, time_ns in zip(steps, times, strict=True):
         latency = step["latency"] or {}
         yield (
@@ -297,7 +367,10 @@ def _whole(value: float | None) -> int | None:
 
 
 RUNS = "files/runs"
+INTERVALS = 200  # of a run's timeline
+LEAST_INTERVAL_NS = 5_000_000  # in which the program looks once
 TABLE = "files/file_runs"
+COMPARISONS = "files/file_comparisons"
 FULL = "full"  # what a run is that ended because nothing more could be written
 Tell = Callable[[str], None]
 
@@ -317,63 +390,108 @@ class Swept:
     """Folders of files that a run made and had no time to remove."""
 
 
-def sweep(
-    output: Path,
-    runs: Sequence[Run],
-    *,
-    tell: Tell,
-    replace: bool = False,
-    again: bool = False,
-    keeps_operations: bool = False,
-) -> Swept:
+@dataclass(frozen=True)
+class SweepOptions:
+    """What all runs of a sweep have in common."""
+
+    replaces: bool = False
+    """Remove what a run kept on a target."""
+    again: bool = False
+    """Make runs that are there anew."""
+    keeps_operations: bool = False
+    """Keep a row an operation, and make runs anew that have none."""
+    until: Until | None = None
+    """Do repeats above its `least` of those points alone that need them."""
+    series: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
+    """When the sweep began."""
+
+
+def sweep(output: Path, runs: Sequence[Run], *, options: SweepOptions, tell: Tell) -> Swept:
     """Do the runs that the folder does not hold yet; return all results of the folder.
 
-    `replace` removes what a run kept on a target; `again` makes runs that are there anew;
-    `keeps_operations` keeps a row an operation, and makes runs anew that have none. A run that
-    fails is reported and the next one begins; a signal ends the sweep, whatever it is at, and what
-    is done is kept. Raises UsageError for a folder that is another thing, and for a target whose
-    name was another place there.
+    A run that fails is reported and the next one begins; a signal ends the sweep, whatever it is
+    at, and what is done is kept. Raises UsageError for a folder that is another thing, and for a
+    target whose name was another place there.
     """
     folder = measurement_folder(output)
     place = folder.subfolder(RUNS)
     make_folder(place)
     check_places(read_runs(folder), runs)
-    needed = [place, *([folder.subfolder(PLACE)] if keeps_operations else [])]
-    wanted = [run for run in runs if again or not _is_there(run, needed)]
-    how = _How(tell, replaces=replace, keeps_operations=keeps_operations)
-    missing, stopped_by = _run_all(folder, wanted, how)
+    needed = [place, *([folder.subfolder(PLACE)] if options.keeps_operations else [])]
+    wanted: list[Run] = []
+    missing: list[str] = []
+    kept, stopped_by = 0, None
+    for some in _rounds(folder, runs, options.until):
+        new = [run for run in some if options.again or not _is_there(run, needed)]
+        lost, stopped_by = _run_all(folder, new, options, first=len(wanted) + 1, tell=tell)
+        wanted += new
+        kept += len(some) - len(new)
+        missing += lost
+        if stopped_by:
+            break
     results = read_runs(folder)
     if results:
-        write_runs(folder.table(TABLE), results)
+        write_runs(folder, results)
     made = len(wanted) - len(missing)
-    kept = len(runs) - len(wanted)
     places = {run.target.directory / OWN_FOLDER for run in wanted if stopped_by}
     left = tuple(sorted(str(place) for place in places if place.is_dir()))
     return Swept(folder, made, kept, missing, bool(results), stopped_by, left)
+
+
+def _rounds(
+    folder: TraceFolder, runs: Sequence[Run], until: Until | None
+) -> Iterator[Sequence[Run]]:
+    """Yield the runs that are to be done in any case, then repeats of points that need more."""
+    if until is None:
+        yield runs
+        return
+    yield [run for run in runs if run.number <= until.least]
+    for number in range(until.least + 1, until.most + 1):
+        results = read_runs(folder)
+        more = [r for r in runs if r.number == number and _needs_more(r, results, until)]
+        if more:
+            yield more
+
+
+def _needs_more(run: Run, results: Sequence[RunRecord], until: Until) -> bool:
+    """Whether the interval of a point's rate is wider than asked; not when its last run failed."""
+    copies = _copies(results)
+    mine = [one for one in results if is_of_point(one, run)]
+    if not any(one.run == run.number - 1 for one in mine):
+        return False
+    rates = [next(_rows(one, {}))["steps_per_second"] for one in mine if one.run_id not in copies]
+    found = mean_of(rates)
+    return found.high is None or found.high - found.mean > until.precision * found.mean
+
+
+def is_of_point(result: RunRecord, run: Run) -> bool:
+    """Whether a result is a repeat of the same setting on the same target as a run."""
+    return (result.personality, result.target, result.settings, result.timing_asked) == (
+        run.personality.name,
+        run.target.name,
+        dict(run.personality.parameters),
+        run.timing,
+    )
 
 
 def _is_there(run: Run, places: Sequence[Path]) -> bool:
     return all(any(place.glob(f"{run.run_id}.*")) for place in places)
 
 
-@dataclass(frozen=True)
-class _How:
-    """What all runs of a sweep have in common."""
-
-    tell: Tell
-    replaces: bool
-    keeps_operations: bool
-
-
-def _run_all(folder: TraceFolder, runs: Sequence[Run], how: _How) -> tuple[list[str], str | None]:
+def _run_all(
+    folder: TraceFolder, runs: Sequence[Run], options: SweepOptions, *, first: int, tell: Tell
+) -> tuple[list[str], str | None]:
     """Do the runs, each on disk when it ends; return what is missing and why, and what ended it."""
     missing: list[str] = []
     left, code = list(runs), 0
     with scratch_folder(folder.path / "plan") as scratch, raised_signals():
         try:
             while left:
-                how.tell(f"run {len(runs) - len(left) + 1} of {len(runs)}: {words(left[0])}")
-                error = _keep_one(folder, left[0], scratch, how)
+                place = len(runs) - len(left)
+                tell(f"run {place + 1} of {len(runs)}: {words(left[0])}")
+                turn = Turn(series=options.series, pair=left[0].number, position=first + place)
+                one = _One(left[0], turn, scratch, options, tell)
+                error = _keep_one(folder, one)
                 missing += [f"{words(left[0])}: {error}"] if error else []
                 del left[0]
         except Stopped as stop:
@@ -386,16 +504,31 @@ def _run_all(folder: TraceFolder, runs: Sequence[Run], how: _How) -> tuple[list[
     return missing, signal.Signals(code - 128).name if code else None
 
 
-def _keep_one(folder: TraceFolder, run: Run, scratch: Path, how: _How) -> str:
+@dataclass(frozen=True)
+class _One:
+    """A run that is to be done now."""
+
+    run: Run
+    turn: Turn
+    scratch: Path
+    options: SweepOptions
+    tell: Tell
+
+    @property
+    def results(self) -> Path | None:
+        """Return the file with a record an operation, if it is asked for."""
+        return self.scratch / "done.bin" if self.options.keeps_operations else None
+
+
+def _keep_one(folder: TraceFolder, one: _One) -> str:
     """Do a run and keep it; return why there is none. A signal that comes then waits for that."""
     with waiting_signals("") as waiting:
         try:
-            done = scratch / "done.bin" if how.keeps_operations else None
-            result = _run_one(run, scratch, how=how, results=done, on_end=waiting.begin)
-            if done:
-                table = folder.table(f"{PLACE}/{run.run_id}")
-                write_operations(table, done, steps=run.personality.labels)
-            write_json(folder.file(f"{RUNS}/{run.run_id}.json"), msgspec.to_builtins(result))
+            result = _run_one(one, on_end=waiting.begin)
+            if one.results:
+                table = folder.table(f"{PLACE}/{result.run_id}")
+                write_operations(table, one.results, steps=one.run.personality.labels)
+            write_json(folder.file(f"{RUNS}/{result.run_id}.json"), msgspec.to_builtins(result))
         except StoppedError:
             raise
         except TracekitError as error:
@@ -420,28 +553,12 @@ def words(run: Run) -> str:
     )
 
 
-def _run_one(
-    run: Run,
-    scratch: Path,
-    *,
-    how: _How,
-    results: Path | None,
-    on_end: Callable[[Outcome], None],
-) -> RunRecord:
+def _run_one(one: _One, *, on_end: Callable[[Outcome], None]) -> RunRecord:
     """Make the plan, unless the run before had the same, and run it; Stopped: by a signal."""
-    plan = scratch / "plan.bin"
-    key = scratch / "plan.json"
-    medium = run.target.medium
-    content = json.dumps([repr(run.personality), run.timing.seed, repr(medium)])
-    if not key.is_file() or key.read_text() != content:
-        key.unlink(missing_ok=True)
-        write_personality(run.personality, plan, seed=run.timing.seed, medium=medium)
-        key.write_text(content)
-    timing = run.timing
-    arguments = ["--repeat", "0", "--duration-ns", str(timing.duration_ns)]
-    arguments += ["--warm-up-ns", str(timing.warm_up_ns), "--cache", timing.cache]
-    arguments += ["--replace"] if how.replaces else []
-    outcome, lab = _run_plan(run, plan, arguments, tell=how.tell, results=results)
+    run = one.run
+    digest = _make_plan(run, one.scratch)
+    before = Reading()
+    outcome, lab = _run_plan(one)
     if outcome.summary["outcome"] == "interrupted":
         raise Stopped(next(iter(outcome.signals), signal.SIGINT))
     on_end(outcome)
@@ -452,17 +569,52 @@ def _run_one(
             f"{run.target.directory} was full after {elapsed}; free space there, or use fewer or"
             " smaller files"
         )
-    return of_run(run, outcome.summary, lab=lab)
+    return of_run(
+        run,
+        outcome.summary,
+        lab=lab,
+        place=place_of(one.scratch if run.target.guest else run.target.directory),
+        plan_digest=digest,
+        machine=before.until(Reading()),
+        turn=one.turn,
+    )
 
 
-def _run_plan(
-    run: Run, plan: Path, arguments: Sequence[str], *, tell: Tell, results: Path | None
-) -> tuple[Outcome, dict[str, Any] | None]:
+PLAN = "plan.bin"
+
+
+def _make_plan(run: Run, scratch: Path) -> str:
+    """Write the plan, unless the one that is there is the same, and return its digest."""
+    plan, key = scratch / PLAN, scratch / "plan.json"
+    medium = run.target.medium
+    content = json.dumps([repr(run.personality), run.seed, repr(medium)])
+    if not key.is_file() or key.read_text() != content:
+        key.unlink(missing_ok=True)
+        write_personality(run.personality, plan, seed=run.seed, medium=medium)
+        key.write_text(content)
+    with plan.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _arguments(timing: Timing) -> list[str]:
+    """Return the program's options, with a timeline as fine as `steady_state` needs."""
+    interval_ns = max(timing.duration_ns // INTERVALS, LEAST_INTERVAL_NS)
+    return [
+        *("--repeat", "0", "--duration-ns", str(timing.duration_ns)),
+        *("--warm-up-ns", str(timing.warm_up_ns), "--cache", timing.cache),
+        *("--interval-ns", str(interval_ns)),
+    ]
+
+
+def _run_plan(one: _One) -> tuple[Outcome, dict[str, Any] | None]:
     """Run a plan on this machine or in a guest, which a signal ends with all that it did."""
-    guest = run.target.guest
-    if guest:
-        return run_in_guest(plan, guest, arguments=arguments, tell=tell, results=results)
+    target, plan = one.run.target, one.scratch / PLAN
+    arguments = [*_arguments(one.run.timing), *(["--replace"] if one.options.replaces else [])]
+    if target.guest:
+        return run_in_guest(
+            plan, target.guest, arguments=arguments, tell=one.tell, results=one.results
+        )
     summary = plan.with_name("summary.json")
     summary.unlink(missing_ok=True)  # of the run before
-    arguments = [*arguments, *(["--results", str(results)] if results else [])]
-    return run_files(plan, run.target.directory, summary=summary, arguments=arguments), None
+    arguments += ["--results", str(one.results)] if one.results else []
+    return run_files(plan, target.directory, summary=summary, arguments=arguments), None

@@ -49,8 +49,10 @@ def setting_name(row: Row, varied: Sequence[str] = ()) -> str:
 def rate(row: Row) -> str:
     """Say the rate of a point with its spread."""
     text = f"{row['steps_per_second']:,.0f} steps/s"
-    if row["deviation_per_second"] is not None:
-        text += f" (+-{row['deviation_per_second']:,.0f} over {row['run_count']} runs)"
+    if row["rate_low_per_second"] is not None:
+        runs = "batches of one run" if row["run_count"] == 1 else f"{row['run_count']} runs"
+        low, high = row["rate_low_per_second"], row["rate_high_per_second"]
+        text += f" ({low:,.0f} to {high:,.0f} with 95 % confidence, {runs})"
     return text + f", {format_size(row['bytes_per_second'])}/s"
 
 
@@ -188,7 +190,7 @@ def _reason(row: Row) -> str:
     )
 
 
-POINTS = "files/file_points"
+POINTS, RATIOS = "files/file_points", "files/target_ratios"
 
 
 def show(line: str) -> None:
@@ -202,11 +204,14 @@ def describe(swept: Swept) -> dict[str, Any]:
 
     A point is a row a personality, target, setting and step, mean and spread over the repeats.
     """
-    points, verdicts = _rows(swept.folder, POINTS, VERDICTS) if swept.has_results else ([], [])
+    names = (POINTS, RATIOS, VERDICTS)
+    found = _rows(swept.folder, *names) if swept.has_results else [[] for _ in names]
+    points, ratios, verdicts = found
     return {
         "folder": str(swept.folder.path),
         "made": swept.made,
         "kept": swept.kept,
+        "ratios": ratios,
         "missing": swept.missing,
         "stopped_by": swept.stopped_by,
         "left_behind": list(swept.left_behind),
@@ -238,7 +243,51 @@ def headline(folder: TraceFolder, found: Mapping[str, Any]) -> list[str]:
         place = f"{row['personality']} on {row['target']}, {name}"
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
     dax = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
-    return [*lines, *failures(folder), *dax]
+    compared = [f"  {line}" for line in differences(found["ratios"])]
+    return [*lines, *compared, *doubts(rows), *failures(folder), *dax]
+
+
+def differences(compared: Sequence[Row]) -> list[str]:
+    """Return a line for each two targets of a setting: their ratio, and whether they differ."""
+    varied = varied_settings(row["settings"] for row in compared)
+    return [_difference(row, varied, len(compared)) for row in compared]
+
+
+def _difference(row: Row, varied: Sequence[str], tests: int) -> str:
+    names = f"{row['personality']} ({setting_name(row, varied)}), {row['target']} by {row['other']}"
+    if row["ratio"] is None:
+        return f"{names}: one of them has not done any step"
+    text = f"{names}: {times(row['ratio'])} times the steps"
+    if row["ratio_low"] is None:
+        return f"{text}, of one run each: not decided, more --repeat tell"
+    of = f", Holm of {tests} comparisons" if tests > 1 else ""
+    return (
+        f"{text} ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence);"
+        f" {row['verdict']} (p {row['corrected_p_value']:.2g}{of})"
+    )
+
+
+def doubts(points: Sequence[Row]) -> list[str]:
+    """Return a line for each point whose runs are not what its interval takes them for."""
+    lines = []
+    for row in points:
+        if row["step"] != ALL:
+            continue
+        place = f"  {row['personality']} on {row['target']}, {setting_name(row)}"
+        runs = row["run_count"] + row["copy_count"]
+        if row["copy_count"]:
+            lines.append(
+                f"{place}: {row['copy_count']} of {runs} runs repeat the plan of another one, with"
+                " --exact the same run again: they are in no interval; other seeds make other plans"
+            )
+        if row["unsteady_count"]:
+            lines.append(
+                f"{place}: {row['unsteady_count']} of {runs} runs were not steady (MSER-5) in the"
+                " first half of their time, or too short to say: longer --duration or --warm-up"
+            )
+        if row["outlier_count"]:
+            lines.append(f"{place}: {row['outlier_count']} of {runs} runs stand out; they count")
+    return lines
 
 
 def failures(folder: TraceFolder) -> list[str]:

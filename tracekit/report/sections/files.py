@@ -20,7 +20,14 @@ from tracekit.report.formatting import largest, sentence
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import Chart, Parts, chart, section
 from tracekit.report.sections.replay import draw_ratios
-from tracekit.sweep.summary import NAMED, paragraphs, setting_word, stand_ins
+from tracekit.sweep.summary import (
+    NAMED,
+    differences,
+    doubts,
+    paragraphs,
+    setting_word,
+    stand_ins,
+)
 from tracekit.sweep.summary import varied_settings as settings_of
 
 
@@ -140,12 +147,12 @@ BELOW = 0.42  # the bar, where the line crosses no number
 
 
 def draw_rates(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `steps_per_second` of each `kind` in its `colour`, with its range."""
+    """Draw `steps_per_second` of each `kind` in its `colour`, with its confidence interval."""
     whole = table.assign(steps_per_second=table["steps_per_second"].round())
     figure = charts.role_bars(whole, size, value="steps_per_second", x_title="steps a second")
     axes = figure.axes[0]
     for place, row in enumerate(table.to_dict("records")):
-        ends = [row["low_per_second"], row["high_per_second"]]
+        ends = [row["rate_low_per_second"], row["rate_high_per_second"]]
         axes.plot(ends, [place + BELOW, place + BELOW], color=charts.light("ink"), linewidth=1.5)
     charts.write_ticks(axes.xaxis, fmt.count)
     return figure
@@ -165,7 +172,8 @@ def _repeated(y: Variable, table: pd.DataFrame, size: Size, *, x: Variable) -> F
     A point has the spread of its repeats as a line.
     """
     figure, axes = charts.canvas(size, x_title=x.title, y_title=y.title)
-    low, high = ("low_ns", "high_ns") if y is TIME else ("low_per_second", "high_per_second")
+    ends = ("low_ns", "high_ns") if y is TIME else ("rate_low_per_second", "rate_high_per_second")
+    low, high = ends
     for _, curve in table.groupby("kind", sort=False):
         drawn = curve.sort_values(x.column)
         key = _key(drawn)
@@ -285,7 +293,7 @@ CURVES = {
 @section("What servers and programs get of a file system")
 def file_runs(inputs: Inputs) -> Parts | None:
     """Show what was run; nothing when nobody has run a personality."""
-    if not inputs.folder.has("files/file_runs"):
+    if not inputs.folder.has("files/file_comparisons"):
         return None
     points = inputs.computed("files/file_points")
     if points.table.empty:
@@ -296,10 +304,12 @@ def file_runs(inputs: Inputs) -> Parts | None:
     steps = table[(table["step"] != ALL) & table["kind"].isin(set(shown["kind"]))]
     # What all of the shown ones have in common is no part of their names.
     shown, steps = shown.assign(kind=run_kinds(shown)), steps.assign(kind=run_kinds(steps))
+    ratios = inputs.computed("files/target_ratios")
     return {
-        "sentences": describe_runs(whole, shown),
+        "sentences": describe_runs(whole, ratios.table),
         "figures": [
             _rates(points, shown, settings=len(whole)),
+            *_target_ratios(ratios),
             _breakdown(points, steps),
             *call_times(inputs, shown, steps=steps),
             *_curves(points, whole),
@@ -343,26 +353,25 @@ def varied_words(row: Mapping[Any, Any], keys: list[str]) -> list[str]:
     ]
 
 
-def describe_runs(whole: pd.DataFrame, shown: pd.DataFrame) -> list[str]:
+def describe_runs(whole: pd.DataFrame, ratios: pd.DataFrame) -> list[str]:
     """Describe what was run, and how one target compares with another."""
     runs = int(whole["run_count"].sum())
     lines = [
         f"{fmt.plural(runs, 'run')} of {fmt.plural(len(whole), 'setting')}."
         " A step is what a personality calls an operation; rates are of all threads together."
     ]
-    varied = varied_settings(whole)
-    for _, group in shown.groupby(["personality", "settings"], sort=False):
-        ranked = group.sort_values("steps_per_second").to_dict("records")
-        worst, best = ranked[0], ranked[-1]
-        if len(ranked) > 1 and worst["steps_per_second"] > 0:
-            ratio = best["steps_per_second"] / worst["steps_per_second"]
-            words = ", ".join(varied_words(best, varied))
-            lines.append(
-                f"{best['personality']}: {best['target']} does {ratio:.3g} times the steps of"
-                f" {worst['target']}{f' ({words})' if words else ''}."
-            )
+    lines += [f"{line}." for line in differences(plain_rows(ratios))[:MOST_BARS]]
+    lines += [f"{line.strip()}." for line in doubts(plain_rows(whole))]
     failed = int(whole["failed"].sum())
     return [*lines, *([f"{fmt.count(failed)} steps failed."] if failed else [])]
+
+
+def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows with None for what is missing."""
+    return [
+        {str(key): None if fmt.is_missing(value) else value for key, value in row.items()}
+        for row in table.to_dict("records")
+    ]
 
 
 def step_times(table: pd.DataFrame) -> pd.DataFrame:
@@ -399,7 +408,7 @@ def _other_settings(text: str) -> str:
 
 
 def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
-    lines = ["Mean of the repeats; the line goes from the slowest to the fastest."]
+    lines = ["Mean of the repeats; the line is its 95 % confidence interval."]
     if len(shown) < settings:
         count = fmt.count(settings - len(shown))
         lines.append(f"{count} more settings are in the curves below and in the table.")
@@ -410,6 +419,28 @@ def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
         sentences=lines,
         name="file-rates",
     )
+
+
+def _target_ratios(ratios: Evidence) -> list[Chart]:
+    """Draw the rate of each target by another's; nothing of one target."""
+    known = ratios.table.dropna(subset=["ratio"])
+    if known.empty:
+        return []
+    shown = named_pairs(known)
+    colours = ["blue" if verdict == "differs" else "grey" for verdict in shown["verdict"]]
+    words = {"blue": "differs", "grey": "not shown to differ"}
+    drawn = chart(
+        partial(draw_ratios, x_title="steps a second, by those of the other target"),
+        ratios.showing(shown.assign(colour=colours)),
+        title="Targets beside each other",
+        sentences=[
+            "Lines are 95 % confidence intervals; p-values are corrected by Holm over all pairs.",
+            *_left_out(known, shown),
+        ],
+        legend=tuple(Key(colour, word) for colour, word in words.items() if colour in colours),
+        name="file-ratios",
+    )
+    return [drawn]
 
 
 def _breakdown(points: Evidence, steps: pd.DataFrame) -> Chart:
@@ -451,7 +482,9 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
             title=title,
             sentences=[
                 "Both axes are logarithmic; all else is as it is in most of the settings.",
-                "The line at a point goes from the lowest repeat to the highest.",
+                "The line at a point goes from the lowest repeat to the highest."
+                if column == "threads"
+                else "The line at a point is its 95 % confidence interval over the repeats.",
             ],
             legend=[_key(part) for _, part in varied[column].groupby("kind", sort=False)],
             name=f"file-{column.replace('_', '-')}",
@@ -503,15 +536,12 @@ VERDICTS = ("pays", "does not pay", "no difference", "not decided")
 @section("Where DAX pays")
 def dax(inputs: Inputs) -> Parts | None:
     """Compare targets; nothing unless a sweep has targets with and without DAX."""
-    if not inputs.folder.has("files/file_runs"):
+    if not inputs.folder.has("files/file_comparisons"):
         return None
     verdicts = inputs.computed("files/dax_verdicts")
     if verdicts.table.empty:
         return None
-    rows = [
-        {str(key): None if fmt.is_missing(value) else value for key, value in row.items()}
-        for row in verdicts.table.to_dict("records")
-    ]
+    rows = plain_rows(verdicts.table)
     figures = [_ratios(verdicts), _savings(inputs.computed("files/dax_savings"))]
     return {"pairs": paragraphs(rows), "figures": figures, "notes": stand_ins(inputs.folder)}
 

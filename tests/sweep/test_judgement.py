@@ -1,0 +1,172 @@
+"""Repeats of a sweep: order and seeds, steady state, intervals, and how often comparisons err."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from tests.sweep.command import QUICK, SMALL, rows, tracekit
+from tests.traces import json_of
+from tracekit.repeats import holm
+from tracekit.sweep.grid import Axis, Target, Timing, plan_runs
+from tracekit.sweep.judgement import batch_means, compare, mser, outliers, steady_state
+
+RECORDED = np.array(json.loads(Path(__file__).with_name("recorded_rates.json").read_text()), float)
+"""Steps a second of 40 runs of one setting on one target, in the order in which they ran."""
+
+
+def timeline(rates: Iterable[float]) -> list[dict[str, int]]:
+    """Return counts every 10 ms, of which these are the shape, and the end of the run."""
+    counts = np.cumsum(np.asarray(list(rates))).astype(int).tolist()
+    found = [{"end_ns": 10_000_000 * n, "operations": count} for n, count in enumerate(counts, 1)]
+    return [*found, found[-1] | {"end_ns": found[-1]["end_ns"] + 1}]
+
+
+def autoregressive(
+    count: int, draws: np.random.Generator, *, correlation: float
+) -> NDArray[np.float64]:
+    """Return a series about 1000 whose neighbours are correlated."""
+    noise = draws.normal(0, 10, count + 100)
+    for place in range(1, len(noise)):
+        noise[place] += correlation * noise[place - 1]
+    return 1000 + noise[100:]
+
+
+def test_each_repeat_has_a_seed_and_the_order_is_drawn(tmp_path: Path) -> None:
+    targets = (Target("a", tmp_path), Target("b", tmp_path), Target("c", tmp_path))
+    vary = {"threads": Axis(("1", "2", "4"), "--threads")}
+
+    def planned(seed: int, repeats: int) -> list[tuple[int, int, str, int]]:
+        timing = Timing(seed=seed)
+        runs = plan_runs(["varmail"], targets, vary=vary, timing=timing, repeats=repeats)
+        return [(r.number, r.personality.threads, r.target.name, r.seed) for r in runs]
+
+    runs = planned(7, 20)
+    # THEN a repeat has each point once, the targets of a setting side by side, and a seed
+    blocks = [runs[first : first + 9] for first in range(0, len(runs), 9)]
+    for number, block in enumerate(blocks, 1):
+        assert {(n, seed) for n, _, _, seed in block} == {(number, 6 + number)}
+        assert len({(threads, name) for _, threads, name, _ in block}) == 9
+        assert [len({t for _, t, _, _ in block[i : i + 3]}) for i in (0, 3, 6)] == [1, 1, 1]
+    # AND no target is first more often than chance lets it: 60 draws of three
+    first = [block[place][2] for block in blocks for place in (0, 3, 6)]
+    assert stats.chisquare([first.count(name) for name in "abc"]).pvalue > 0.001
+    # AND the order is that of the seed, also with more repeats
+    assert planned(7, 30)[: len(runs)] == runs != planned(8, 20)
+
+
+def test_warm_up_ends_where_it_does() -> None:
+    draws = np.random.default_rng(3)
+    flat = autoregressive(200, draws, correlation=0.3)
+    climb = np.concatenate([np.linspace(100, 1000, 50), flat[50:]])
+    # The cut of MSER-5 by its definition: the least squared error of the mean of what is left.
+    means = climb.reshape(-1, 5).mean(axis=1)
+    errors = [np.sum((means[d:] - means[d:].mean()) ** 2) / (40 - d) ** 2 for d in range(36)]
+    assert mser(means) == int(np.argmin(errors))
+    found = steady_state(timeline(climb), 1000.0)
+    assert found.steady_from_ns is not None
+    assert 0.40e9 <= found.steady_from_ns <= 0.55e9
+    # AND what grows to its end was never steady, and what is too short does not say
+    assert steady_state(timeline(np.linspace(100, 1000, 200)), 550.0).steady_from_ns is None
+    assert steady_state(timeline(flat[:39]), 1000.0).steady_from_ns is None
+
+
+def test_batch_means_hold_the_mean_as_often_as_they_say() -> None:
+    # GIVEN 1,000 runs of 200 intervals whose neighbours are correlated by a half
+    draws = np.random.default_rng(1)
+    intervals = [batch_means(autoregressive(200, draws, correlation=0.5)) for _ in range(1000)]
+    held = sum(one.low <= 1000 <= one.high for one in intervals if one.low and one.high)
+    # THEN nine in ten intervals hold it, where those of independent intervals would hold 72 %
+    assert 0.90 <= held / 1000 <= 0.97
+
+
+def test_what_stands_out_is_marked() -> None:
+    assert outliers([100, 101, 99, 100.5, 300]) == [False, False, False, False, True]
+    assert outliers([100, 101, 300]) == [False] * 3
+    assert outliers([100, 100, 100, 100, 0]) == [False] * 5
+
+
+@pytest.mark.parametrize("repeats", [3, 5, 10])
+def test_the_same_configuration_twice_seldom_differs(repeats: int) -> None:
+    # GIVEN rates of one configuration that were recorded, dealt out as those of two targets
+    draws = np.random.default_rng(repeats)
+    differs, pairs = 0, 2000
+    for _ in range(pairs):
+        mine, other = draws.choice(RECORDED, (2, repeats))
+        paired = compare(*(dict(enumerate(group)) for group in (mine, other)))
+        shifted = compare(dict(enumerate(mine)), dict(enumerate(other, 1)))
+        # THEN p-values are scipy's of logarithms, of pairs and of two groups
+        assert (paired.is_paired, shifted.is_paired) == (True, False)
+        logs = np.log(mine), np.log(other)
+        assert paired.p_value == pytest.approx(stats.ttest_rel(*logs).pvalue, abs=1e-9)
+        welch = stats.ttest_ind(*logs, equal_var=False).pvalue
+        assert shifted.p_value == pytest.approx(welch, abs=1e-9)
+        assert paired.p_value is not None
+        differs += paired.p_value < 0.05
+    # AND at most 5 % of them differ, but for the draw of 2,000
+    assert stats.binomtest(differs, pairs, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_one_family_of_comparisons_in_twenty_has_a_false_one() -> None:
+    draws = np.random.default_rng(9)
+    families, wrong = 400, 0
+    for _ in range(families):
+        groups = draws.choice(RECORDED, (10, 2, 5))
+        found = [compare(*(dict(enumerate(g)) for g in pair)).p_value for pair in groups]
+        wrong += min(holm([p for p in found if p is not None])) < 0.05
+    assert stats.binomtest(wrong, families, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_a_repeat_of_one_plan_in_counted_time_is_no_repeat(out: Path, target: Path) -> None:
+    # GIVEN three runs, of which two are said to be of one plan in a guest that counts time
+    first = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
+    command = (*first, "--repeat", "3")
+    tracekit(*command)
+    for file in sorted(out.glob("files/runs/*.json")):
+        told = json_of(file)
+        told["lab"] = {"exact": True}
+        told["plan_digest"] = "same" if told["run"] < 3 else "other"
+        file.write_text(json.dumps(told))
+    # THEN the second one is in no mean and no interval, and that is said
+    ended = tracekit(*command)
+    copies = {row["run"]: row["is_copy"] for row in rows(out)}
+    assert copies == {1: False, 2: True, 3: False}
+    assert "1 of 3 runs repeat the plan of another one, with --exact the same run" in ended.stdout
+    (point,) = (
+        one
+        for one in json.loads(tracekit(*command, "--json").stdout)["points"]
+        if one["step"] == "all"
+    )
+    kept = [r["steps_per_second"] for r in rows(out) if r["step"] == "all" and not r["is_copy"]]
+    assert (point["run_count"], point["copy_count"]) == (2, 1)
+    low, high = stats.t.interval(0.95, 1, np.mean(kept), stats.sem(kept))
+    assert point["rate_low_per_second"] == pytest.approx(max(low, 0))
+    assert point["rate_high_per_second"] == pytest.approx(high)
+
+
+def test_repeats_go_on_until_the_interval_is_narrow(out: Path, target: Path) -> None:
+    command = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
+    rule = ("--repeat", "2", "--until", "precision=0.001%,repeats=4")
+    # GIVEN a precision that no machine has: THEN there are as many repeats as may be
+    told = json.loads(tracekit(*command, *rule, "--json").stdout)
+    assert (told["made"], told["kept"]) == (4, 0)
+    stored = [json_of(file) for file in out.glob("files/runs/*.json")]
+    # AND each has its seed, plan, place in the order, and the state of the machine
+    assert {(one["run"], one["seed"]) for one in stored} == {(1, 0), (2, 1), (3, 2), (4, 3)}
+    assert len({one["plan_digest"] for one in stored}) == 4
+    assert sorted(one["turn"]["position"] for one in stored) == [1, 2, 3, 4]
+    assert len({one["turn"]["series"] for one in stored}) == 1
+    for one in stored:
+        assert one["machine"]["kernel"]
+        assert one["machine"]["steal_ratio"] is not None
+        assert one["place"]["file_system"]
+        assert "rw" in one["place"]["mount_options"]
+    # AND with one that these have, none more
+    wide = ("--repeat", "2", "--until", "precision=99.9%,repeats=50")
+    assert json.loads(tracekit(*command, *wide, "--json").stdout)["made"] < 46
+    refused = tracekit(*command, "--until", "precision=0%", code=2)
+    assert "--until precision=0%: not precision=N%" in refused.stderr
