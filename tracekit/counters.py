@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from tracekit.tables import COUNTER_STATISTICS, COUNTERS
 LEAST_CORRELATED = 3
 LEAST_INTERVAL = 4
 CONFIDENCE = 0.95
+ALPHA = 0.05
+"""Most of the telling events that are so by chance, on average."""
 SAME = 1e-12
 """A spread that is less of its mean is none: counts and rates never differ by so little."""
 
@@ -55,6 +57,8 @@ class Statistics:
     correlation_low: float | None = None
     correlation_high: float | None = None
     p_value: float | None = None
+    spearman: float | None = None
+    corrected_p_value: float | None = None
     rank: int | None = None
 
     @property
@@ -66,9 +70,18 @@ class Statistics:
             return 0.0
         return min(abs(self.correlation_low), abs(self.correlation_high))
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether it is distinct from 0 among all events that were tried."""
+        return self.corrected_p_value is not None and self.corrected_p_value <= ALPHA
+
 
 def statistics_of(rows: Sequence[Mapping[str, Any]]) -> list[Statistics]:
-    """Return the statistics of each event of one workload's rows, in their order, ranked."""
+    """Return the statistics of each event of one workload's rows, in their order, ranked.
+
+    p-values are corrected over them by Benjamini and Hochberg (1995): of the correlations that
+    seem distinct from 0, on average at most 5 % are not.
+    """
     events = list(dict.fromkeys(row["event"] for row in rows))
     found = []
     for event in events:
@@ -80,7 +93,17 @@ def statistics_of(rows: Sequence[Mapping[str, Any]]) -> list[Statistics]:
         key=lambda one: (-one.surely, -abs(one.correlation or 0.0), one.event),
     )
     ranks = {one.event: number for number, one in enumerate(order, 1)}
-    return [Statistics(**{**asdict(one), "rank": ranks.get(one.event)}) for one in found]
+    tried = {one.event: one.p_value for one in order if one.p_value is not None}
+    corrected: dict[str, float] = {}
+    if tried:
+        from scipy.stats import false_discovery_control
+
+        levels = false_discovery_control(list(tried.values())).tolist()
+        corrected = dict(zip(tried, levels, strict=True))
+    return [
+        replace(one, rank=ranks.get(one.event), corrected_p_value=corrected.get(one.event))
+        for one in found
+    ]
 
 
 def _of(event: str, rows: Sequence[Mapping[str, Any]]) -> Statistics:
@@ -95,7 +118,17 @@ def _of(event: str, rows: Sequence[Mapping[str, Any]]) -> Statistics:
         float(counts.std(ddof=1)) if len(counts) > 1 else None,
         min(shares, default=None),
         *correlated([row["count"] for row in paired], rates),
+        spearman([row["count"] for row in paired], rates),
     )
+
+
+def spearman(counts: Sequence[float], rates: Sequence[float]) -> float | None:
+    """Return Spearman's correlation of ranks, which no single run can make; None as Pearson's."""
+    if len(counts) < LEAST_CORRELATED or _is_constant(counts) or _is_constant(rates):
+        return None
+    from scipy import stats
+
+    return float(stats.spearmanr(counts, rates).statistic)
 
 
 def correlated(
@@ -327,23 +360,24 @@ def _telling(workload: WorkloadSummary, found: Sequence[Statistics]) -> Iterator
     if not sure:
         yield (
             f"no correlation with the throughput is distinct from zero in {workload.runs} runs"
-            f" ({len(tried)} events tried)"
+            f" ({len(tried)} events tried, Benjamini-Hochberg)"
         )
         return
     yield (
-        f"most telling of the throughput: {_shown(sure)}; of {len(tried)} events tried, about"
-        f" {len(tried) * 0.05:.1g} would seem so by chance"
+        f"most telling of the throughput: {_shown(sure)}; {len(sure)} of {len(tried)} events tried,"
+        " of such on average 5 % by chance (Benjamini-Hochberg)"
     )
 
 
 def _sure(found: Sequence[Statistics]) -> list[Statistics]:
-    return sorted((one for one in found if one.surely), key=lambda one: one.rank or 0)
+    return sorted((one for one in found if one.is_telling), key=lambda one: one.rank or 0)
 
 
 def _shown(sure: Sequence[Statistics]) -> str:
     return ", ".join(
         f"{title(one.event)} {one.correlation:+.2f}"
-        f" ({one.correlation_low:+.2f} to {one.correlation_high:+.2f})"
+        f" ({one.correlation_low:+.2f} to {one.correlation_high:+.2f}; by ranks"
+        f" {one.spearman:+.2f})"
         for one in sure[:MOST_TELLING]
     )
 

@@ -90,6 +90,10 @@ NOT_COUNTED = {
 }
 SEPARATORS = (",", ";", "\t", "|", " ")
 MODIFIER = re.compile(r"(?<=.):[ukhGHpPSDWIe]+$")
+PMU_EVENT = re.compile(
+    r"(?P<unit>cpu|cpu_core|cpu_atom|armv\d+_\w+)/(?P<event>[A-Za-z][\w.-]*)/(?P<modifier>[ukhGHpPSDWIe]*)"
+)
+TRAILING_COMMA = re.compile(r",\s*}\s*,?$")
 VARIANCE = re.compile(r"\d+([.,]\d+)?%")
 # What perf writes where the locale has decimal commas: two decimals, in values of -j six.
 DECIMAL_COMMA = re.compile(r"(?<!\w)(?<!\w,)(\d+),(\d\d|\d{6})(?!\w|,\w)")
@@ -115,6 +119,8 @@ class Count:
     reason: str
     is_user: bool = False
     is_mean: bool = False
+    core_kind: str = ""
+    """Of a part of a count, such as cpu_core; empty of a whole one."""
 
 
 def read_counts(file: Path) -> tuple[list[Count], str]:
@@ -157,13 +163,23 @@ def parse_counts(text: str, *, place: str) -> list[Count]:
 
 
 def _sum(parts: list[Count]) -> Count:
-    """Add up the counts of processors; those where nothing was counted ran nothing of it."""
+    """Add up the counts of processors; those where nothing was counted ran nothing of it.
+
+    An event of a core of one kind is on while its thread runs on one of the other kind, and perf
+    extrapolates for that time: together they were counted for the sum of their shares.
+    """
     counts = [one.count for one in parts if one.count is not None]
     if len(parts) == 1 or not counts:
-        return parts[0]
+        return replace(parts[0], core_kind="")
     known = [one for one in parts if one.count is not None]
     shares = [one.running_ratio for one in known if one.running_ratio is not None]
-    return replace(known[0], count=math.fsum(counts), running_ratio=min(shares, default=None))
+    together = math.fsum(shares)
+    if all(one.core_kind for one in known) and 0 < together <= 1.001:
+        parts_counted = [(one.count or 0.0) * (one.running_ratio or 0.0) for one in known]
+        total = math.fsum(parts_counted) / together
+        return replace(known[0], count=total, running_ratio=min(together, 1.0), core_kind="")
+    total, least = math.fsum(counts), min(shares, default=None)
+    return replace(known[0], count=total, running_ratio=least, core_kind="")
 
 
 Part = tuple[str, Count | None]
@@ -172,7 +188,7 @@ Part = tuple[str, Count | None]
 
 def _of_json(line: str, at: str) -> Part:
     try:
-        event = json.loads(line)
+        event = json.loads(TRAILING_COMMA.sub("}", line))
     except (ValueError, RecursionError):
         event = _with_decimal_points(line)
     if not isinstance(event, dict):
@@ -184,6 +200,7 @@ def _of_json(line: str, at: str) -> Part:
             hint="record without -I, --per-thread and --for-each-cgroup",
         )
     part = " ".join(f"{key} {event[key]}" for key in PART_KEYS if key in event)
+    part = " ".join(filter(None, [part, _core_kind(str(event.get("event", "")))]))
     if "event" not in event or "counter-value" not in event:
         return part, None
     return part, _count(event, at)
@@ -213,6 +230,7 @@ def _of_fields(fields: list[str], at: str) -> Part:
     event = {"counter-value": fields[0], "unit": fields[1], "event": fields[2]}
     if rest and VARIANCE.fullmatch(rest[0]):
         event["variance"], rest = rest[0], rest[1:]
+    part = " ".join(filter(None, [part, _core_kind(fields[2])]))
     return part, _count(event | ({"pcnt-running": rest[1]} if len(rest) > 1 else {}), at)
 
 
@@ -226,8 +244,7 @@ def _of_processors(fields: list[str]) -> tuple[str, list[str]]:
 
 def _count(line: Mapping[str, Any], at: str) -> Count:
     name, value = str(line["event"]), str(line["counter-value"]).strip()
-    event = MODIFIER.sub("", name)
-    modifier = name[len(event) :]
+    event, modifier = plain_event(name)
     is_user = "u" in modifier and "k" not in modifier
     if value in NOT_COUNTED:
         return Count(event, None, "", None, NOT_COUNTED[value], is_user, "variance" in line)
@@ -236,7 +253,27 @@ def _count(line: Mapping[str, Any], at: str) -> Count:
     if not 0 <= share <= 1.001:
         raise InputError(f"{at}: '{name}' ran {share:.0%} of the time", hint=LOCALE_HINT)
     unit = str(line.get("unit") or "")
-    return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in line)
+    kind = _core_kind(name)
+    return Count(event, count, unit, min(share, 1.0), "", is_user, "variance" in line, kind)
+
+
+def plain_event(name: str) -> tuple[str, str]:
+    """Return an event as it is asked for, and its modifier.
+
+    A processor with cores of two kinds counts an event for each: cpu_core/cycles/u is the `cycles`
+    of one of them, and cpu/cycles/ and armv8_pmuv3_0/cycles/ are those of all there are. Events by
+    number or with terms, as cpu/event=0xb4/, keep their names.
+    """
+    if found := PMU_EVENT.fullmatch(name):
+        return found["event"], found["modifier"]
+    event = MODIFIER.sub("", name)
+    return event, name[len(event) :]
+
+
+def _core_kind(name: str) -> str:
+    """Return the kind of core that counted an event; empty where there is only one."""
+    found = PMU_EVENT.fullmatch(name)
+    return found["unit"] if found and found["unit"] != "cpu" else ""
 
 
 def _number(text: str, place: str) -> float:

@@ -658,6 +658,9 @@ COUNTER_STATISTICS = _stored("""
         runs
     correlation_high float64?: upper end of it
     p_value float64?: chance of a correlation as far from 0 where there is none
+    spearman float64?: Spearman's correlation, of the ranks; null as Pearson's
+    corrected_p_value float64?: p_value corrected for all events of the workload by Benjamini and
+        Hochberg; up to 0.05: telling; null: no interval
     rank int32?: 1: the most telling event of the workload, whose interval stays farthest from
         0; null: no interval
 """)

@@ -6,9 +6,11 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from tracekit.counters import Rule, correlated, statistics_of
 from tracekit.errors import InputError, UsageError
@@ -173,3 +175,35 @@ def test_without_a_rule_it_is_runs_a_second() -> None:
 def test_rules_that_cannot_be(rule: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Rule(**rule)
+
+
+def test_noise_is_seldom_telling_and_a_cause_is() -> None:
+    # GIVEN 200 workloads of 8 runs with 27 events that have nothing to do with their throughput
+    draws = np.random.default_rng(4)
+    telling = 0
+    for _ in range(200):
+        rates = draws.normal(100, 10, 8).tolist()
+        counts = {f"ev{number}": draws.normal(1000, 50, 8).tolist() for number in range(27)}
+        found = statistics_of(rows_of(counts, rates))
+        telling += any(one.is_telling for one in found)
+        # THEN corrected p-values and ranks' correlations are scipy's
+        p_values = [one.p_value or 0.0 for one in found]
+        told = [one.corrected_p_value for one in found]
+        assert told == pytest.approx(stats.false_discovery_control(p_values).tolist())
+        first = stats.spearmanr(counts["ev0"], rates).statistic
+        assert found[0].spearman == pytest.approx(first)
+    # AND one in twenty of these has a telling event, where without correction three in four had
+    assert stats.binomtest(telling, 200, 0.05, alternative="greater").pvalue > 0.01
+    # AND what makes the throughput is found among them
+    counts["cause"] = [1e6 / rate for rate in rates]
+    assert {one.event for one in statistics_of(rows_of(counts, rates)) if one.is_telling} == {
+        "cause"
+    }
+
+
+def rows_of(counts: dict[str, list[float]], rates: list[float]) -> list[dict[str, Any]]:
+    return [
+        {"event": event, "count": value, "throughput": rate, "running_ratio": 1.0}
+        for event, values in counts.items()
+        for value, rate in zip(values, rates, strict=True)
+    ]

@@ -162,7 +162,11 @@ def test_events_that_took_turns() -> None:
 @pytest.mark.parametrize(
     ("name", "event"),
     [
-        ("cpu_core/L1-dcache-loads/", "cpu_core/L1-dcache-loads/"),
+        ("cpu_core/L1-dcache-loads/", "L1-dcache-loads"),
+        ("cpu_atom/cycles/u", "cycles"),
+        ("armv8_pmuv3_0/cycles/", "cycles"),
+        ("cpu/event=0xb4,umask=0x1/", "cpu/event=0xb4,umask=0x1/"),
+        ("ls_dispatch.ld_dispatch:u", "ls_dispatch.ld_dispatch"),
         ("raw_syscalls:sys_enter", "raw_syscalls:sys_enter"),
         ("page-faults:u", "page-faults"),
         ("LLC-loads:W", "LLC-loads"),
@@ -171,6 +175,24 @@ def test_events_that_took_turns() -> None:
 def test_a_modifier_is_no_part_of_the_name(name: str, event: str) -> None:
     (one,) = parse_counts(f"7|x|{name}|9|100.00||", place="a")
     assert (one.event, one.count) == (event, 7.0)
+
+
+def test_cores_of_two_kinds_are_one_processor() -> None:
+    # GIVEN a thread that ran 60 % of its time on one kind, 900 cycles, and 200 on the other, for
+    # which perf extrapolates 1,500 and 500; and cores of a whole machine, all the time counted
+    line = '{"counter-value" : "%s", "unit" : "", "event" : "%s", "pcnt-running" : %s,}'
+    thread = [("1500", "cpu_core/cycles/u", "60.00"), ("500", "cpu_atom/cycles/u", "40.00")]
+    machine = [("70", "cpu_core/cycles/", "100.00"), ("30", "cpu_atom/cycles/", "100.00")]
+    one_kind = [("70", "cpu_core/cycles/", "50.00"), ("<not counted>", "cpu_atom/cycles/", "0.00")]
+    found = [
+        parse_counts("\n".join(line % one for one in lines), place="a")
+        for lines in (thread, machine, one_kind)
+    ]
+    assert found[0] == [Count("cycles", 1100.0, "", 1.0, "", is_user=True)]
+    assert found[1] == [Count("cycles", 100.0, "", 1.0, "")]
+    assert found[2] == [Count("cycles", 70.0, "", 0.5, "")]
+    separated = "1500,,cpu_core/cycles/u,6,60.00,,\n500,,cpu_atom/cycles/u,4,40.00,,\n"
+    assert parse_counts(separated, place="a") == found[0]
 
 
 def test_decimal_commas_of_another_locale() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tracekit.counters import LEAST_CORRELATED
+from tracekit.counters import ALPHA, LEAST_CORRELATED
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size
@@ -72,10 +72,9 @@ def counters(inputs: Inputs) -> Parts | None:
 
 
 def correlated(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with a correlation, and whether its interval holds 0."""
+    """Return the rows with a correlation, and whether it is telling among all that were tried."""
     chosen = table[table["correlation"].notna()].reset_index(drop=True)
-    low, high = (chosen[f"correlation_{end}"].astype(float) for end in ("low", "high"))
-    return chosen.assign(is_sure=(low * high > 0).fillna(value=False))
+    return chosen.assign(is_sure=chosen["corrected_p_value"].astype(float) <= ALPHA)
 
 
 def not_counted(workloads: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -102,9 +101,9 @@ def describe_counters(cells: pd.DataFrame) -> list[str]:
     """Describe what the heat map shows."""
     sure = cells[cells["is_sure"]]
     sentences = [
-        f"{fmt.plural(len(cells), 'correlation')} of Pearson; those in brackets do not differ from"
-        f" none at 95 %. {fmt.plural(len(sure), 'interval')} without 0; about"
-        f" {fmt.count(round(0.05 * len(cells)))} would be so by chance alone."
+        f"{fmt.plural(len(cells), 'correlation')} of Pearson; those in brackets are not shown to"
+        f" differ from none. {fmt.plural(len(sure), 'event')} of all differ, of such on average 5 %"
+        " by chance (Benjamini-Hochberg)."
     ]
     if not sure.empty:
         far = sure.iloc[int(sure["correlation"].astype(float).abs().argmax())]
