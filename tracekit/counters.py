@@ -402,6 +402,7 @@ PLACE = "counters"
 RESULT = "counters/counters.json"
 MAX_RUNS = 10_000
 RECORDED = "as recorded"
+TIMED = "; events of the measured time alone"
 OnRun = Callable[[str, int, int], None]
 
 
@@ -437,6 +438,8 @@ class CountersOptions:
     rule: Rule = field(default_factory=Rule)
     groups: tuple[tuple[str, ...], ...] = GROUPS
     overwrite: bool = False
+    is_timed: bool = False
+    """Count while a personality of tracekit is measured alone."""
     user: User | None = None
     """Who the command runs as; None: with the rights of this process."""
     asked: tuple[str, ...] = ()
@@ -449,6 +452,8 @@ class CountersOptions:
                 "give either a command after `--`, or recorded files with --from",
                 hint="tracekit counters -o FOLDER -- COMMAND",
             )
+        if self.is_timed and self.recorded:
+            raise UsageError("--timed counts a command, and --from is none")
         if not 1 <= self.runs <= MAX_RUNS:
             raise UsageError(f"--repeat {self.runs}: not from 1 to {MAX_RUNS}")
         if self.workload and (not self.workload.isprintable() or len(self.workload) > 80):
@@ -532,7 +537,8 @@ def _state(file: Path, options: CountersOptions) -> WorkloadRuns:
     state = WorkloadRuns(
         workload=options.name,
         command=list(options.command),
-        unit=options.rule.unit if options.command or options.rule.pattern else RECORDED,
+        unit=(options.rule.unit if options.command or options.rule.pattern else RECORDED)
+        + (TIMED if options.is_timed else ""),
         groups=[list(group) for group in options.groups],
     )
     if options.overwrite or not file.exists():
@@ -559,7 +565,13 @@ def _run(
     for number in range(len(state.runs), options.runs):
         if on_run is not None:
             on_run(options.name, number, options.runs)
-        ran = count(options.command, options.groups, usable=usable, user=options.user)
+        ran = count(
+            options.command,
+            options.groups,
+            usable=usable,
+            user=options.user,
+            is_timed=options.is_timed,
+        )
         rate = options.rule.of_run(ran.output, ran.elapsed_ns)
         run = Run(
             source=" ".join(options.command),

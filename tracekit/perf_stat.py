@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -11,10 +12,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tracekit._native.players import PERF_CONTROL
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.helper_programs import find_helper, run_helper, start_helper, why_missing, withheld
 from tracekit.invoking_user import User
@@ -416,15 +419,18 @@ def count(
     *,
     usable: set[str],
     user: User | None = None,
+    is_timed: bool = False,
 ) -> Ran:
     """Run the command once and return what was counted; TracekitError when it failed.
 
+    `is_timed`: while tracekit's own file player measures alone, which tells perf when that is.
     Whatever ends us ends the command, too.
     """
     perf = checked_perf()
-    with tempfile.TemporaryDirectory(prefix="tracekit-") as name:
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as name, _gate(is_timed) as gate:
         counts, printed = Path(name) / "counts.json", Path(name) / "output"
-        words = [perf, "stat", "-j", "-o", str(counts), *arguments(groups, usable), "--"]
+        words = [perf, "stat", "-j", "-o", str(counts), *gate.words]
+        words += [*arguments(groups, usable), "--"]
         with printed.open("wb") as output:
             start_ns = time.monotonic_ns()
             child = start_helper(
@@ -432,6 +438,8 @@ def count(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                pass_fds=gate.descriptors,
+                variables=gate.variables,
             )
             try:
                 code = child.wait()
@@ -442,7 +450,45 @@ def count(
         if code != 0:
             last = "; ".join(text.splitlines()[-LAST_LINES:])
             raise TracekitError(f"{command[0]} ended with code {code}: {last or 'it said nothing'}")
-        return Ran(parse_counts(counts.read_text(), place="perf"), elapsed_ns, text)
+        return Ran(_counted(counts, command[0], is_timed=is_timed), elapsed_ns, text)
+
+
+def _counted(file: Path, program: str, *, is_timed: bool) -> list[Count]:
+    """Return what perf wrote; TracekitError where it was to be told when to count, and was not."""
+    found = parse_counts(file.read_text(), place="perf")
+    if is_timed and all(one.count is None for one in found):
+        raise TracekitError(
+            f"{program} ran no personality of tracekit: no time was measured",
+            hint="count tracekit bench or sweep of a personality, or leave --timed out",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """What a perf that waits for commands is started with."""
+
+    words: tuple[str, ...] = ()
+    descriptors: tuple[int, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def _gate(is_timed: bool) -> Iterator[_Gate]:
+    """Yield two pipes between perf and what it counts, by which that says when to count."""
+    if not is_timed:
+        yield _Gate()
+        return
+    control, ack = os.pipe(), os.pipe()
+    try:
+        yield _Gate(
+            ("--delay=-1", f"--control=fd:{control[0]},{ack[1]}"),
+            (*control, *ack),
+            {PERF_CONTROL: f"{control[1]},{ack[0]}"},
+        )
+    finally:
+        for descriptor in (*control, *ack):
+            os.close(descriptor)
 
 
 def _as_user(command: Sequence[str], user: User | None) -> list[str]:

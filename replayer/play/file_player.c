@@ -71,7 +71,8 @@ static int run(struct file_session *session) {
                                                .repeats = options->repeats,
                                                .duration_ns = options->duration_ns,
                                                .warm_up_ns = options->warm_up_ns,
-                                               .progress_fd = options->progress_fd};
+                                               .progress_fd = options->progress_fd,
+                                               .gate = options->gate};
   session->run = (struct file_run){.plan = &session->plan,
                                    .context = &session->context,
                                    .settings = &session->settings,

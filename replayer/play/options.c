@@ -176,6 +176,9 @@ static const struct command_option table[] = {
      AT(cache), .words = prepare_cache_words},
     {FOR_FILES, "interval-ns", "N", "of the rates over time (default 1000000000)", command_number,
      AT(interval_ns), INTERVAL_MIN_NS, TIME_MAX_NS},
+    {FOR_FILES, "control-fd", "N", "tell perf stat --control there when time is measured",
+     command_terminal, AT(gate.control_fd)},
+    {FOR_FILES, "ack-fd", "N", "where perf answers it", command_terminal, AT(gate.ack_fd)},
     {FOR_FILES, "results", "FILE", "write one record an operation", command_text, AT(results_path)},
     {FOR_FILES, "replace", NULL, "remove what an earlier run kept there", command_flag,
      AT(replaces)},
@@ -325,6 +328,7 @@ static void set_defaults(struct options *options) {
   options->pace.kind = PACE_UNSET;
   options->pace.late_limit_ns = LATE_LIMIT_NS;
   options->progress_fd = STDERR_FILENO;
+  options->gate = (struct perf_gate){.control_fd = -1, .ack_fd = -1};
   options->threads = 32;
   options->submitters = 1;
   options->uring.cpu = URING_ANY_CPU;

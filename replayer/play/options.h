@@ -10,6 +10,7 @@
 #include "play/number.h"
 #include "play/overlap.h"
 #include "play/pace.h"
+#include "play/perf_gate.h"
 #include "play/prepare.h"
 #include "play/target.h"
 #include "play/uring_modes.h"
@@ -85,6 +86,7 @@ struct options {
   uint32_t prepare_threads;
   enum prepare_cache cache;
   bool replaces; /* what an earlier run kept */
+  struct perf_gate gate;
 };
 
 /* Reads the command line, and the first bytes of the plan to know its kind; strings are borrowed

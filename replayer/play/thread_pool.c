@@ -49,10 +49,20 @@ static uint64_t abandon(struct file_run *run) {
   return left;
 }
 
+/* When to look again: at the next tick, or at a time when something begins or ends before that. */
+static uint64_t next_look(const struct file_run *run, uint64_t now, uint64_t next_row) {
+  uint64_t times[] = {next_row, run->measure_ns, run->limit_ns};
+  uint64_t next = now + TICK_NS;
+  for (unsigned i = 0; i < sizeof times / sizeof *times; i++)
+    next = times[i] > now && times[i] < next ? times[i] : next;
+  return next;
+}
+
 /* Takes signals and notes the rates until every thread has ended, or the end is forced. */
 static void watch(struct file_run *run, struct timeline *timeline) {
   uint64_t next_row = run->measure_ns + timeline->interval_ns;
   uint64_t next_show = run->start_ns + PROGRESS_NS;
+  bool counts = false;
   while (atomic_load(&run->running) > 0 && !stop_is_forced()) {
     uint64_t now = clock_now_ns();
     if (stop_requested())
@@ -68,9 +78,14 @@ static void watch(struct file_run *run, struct timeline *timeline) {
       show(run, now);
       next_show += PROGRESS_NS;
     }
-    uint64_t tick = now + TICK_NS;
-    clock_sleep_until(next_row < tick ? next_row : tick);
+    if (!counts && now >= run->measure_ns) {
+      perf_gate_switch(&run->settings->gate, true);
+      counts = true;
+    }
+    clock_sleep_until(next_look(run, now, next_row));
   }
+  if (counts)
+    perf_gate_switch(&run->settings->gate, false);
   /* Two signals in one tick force the end before the first was seen. */
   if (stop_requested())
     worker_end_run(run, RUN_END_SIGNAL);

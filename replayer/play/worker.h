@@ -10,6 +10,7 @@
 #include "play/file_stats.h"
 #include "play/number.h"
 #include "play/pace.h"
+#include "play/perf_gate.h"
 #include "play/results.h"
 
 /* Why a run ended, in the order of precedence. */
@@ -29,6 +30,7 @@ struct worker_settings {
   uint64_t duration_ns;  /* of the measured time; 0: no limit */
   uint64_t warm_up_ns;   /* before it */
   int progress_fd;       /* a terminal, -1: none */
+  struct perf_gate gate; /* told when the measured time begins and ends */
 };
 
 struct worker;

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import Result
 
 from tests.command_line import invoke, refused, succeed
+from tests.traces import json_of
 from tracekit import query
 from tracekit.counters import CountersOptions, count_events
 from tracekit.errors import InputError, TracekitError, UsageError
@@ -96,6 +98,33 @@ def test_software_events_of_a_real_command(out: Path) -> None:
         assert counts[event] is None
         assert reason in ran.stdout
     assert SOFTWARE - {"raw_syscalls:sys_enter"} <= {e for e, c in counts.items() if c is not None}
+
+
+@needs_perf
+def test_the_measured_time_is_counted_alone(tmp_path: Path, out: Path) -> None:
+    # GIVEN a personality, whose run is counted as a whole and while it is measured
+    target = tmp_path / "target"
+    target.mkdir()
+    bench = [sys.executable, "-m", "tracekit", "bench", "varmail", "--target", str(target)]
+    bench += ["--files", "200", "--threads", "2", "--set", "mean_size=4KiB", "--duration", "500ms"]
+    bench += ["--cache", "keep", "--no-report"]
+    counted = {}
+    for name, more in (("whole", ()), ("timed", ("--timed",))):
+        words = ("--repeat", "1", "--workload", name, *more, "--", *bench, "-o", tmp_path / name)
+        count(out, "--events", "page-faults task-clock raw_syscalls:sys_enter", *words)
+        found = [row for row in rows(out, "counters") if row["workload"] == name]
+        counted[name] = {row["event"]: row["count"] for row in found}
+    (run,) = (json_of(file)["summary"] for file in tmp_path.glob("timed/files/runs/*.json"))
+    # THEN nothing of what makes memory ready for Python and files is in the second
+    assert counted["timed"]["page-faults"] < counted["whole"]["page-faults"] / 100
+    spent_ms = (run["timing"]["cpu_user_ns"] + run["timing"]["cpu_system_ns"]) / 1e6
+    assert counted["timed"]["task-clock"] <= 1.1 * spent_ms + 20  # of ticks of the processor's time
+    if counted["timed"]["raw_syscalls:sys_enter"] is not None:
+        calls, done = counted["timed"]["raw_syscalls:sys_enter"], run["counts"]["operations"]
+        assert 0.3 * done <= calls <= 1.2 * done + 1000  # a busy machine lets perf begin late
+    # AND what measures nothing is told so
+    none = invoke("counters", "-o", tmp_path / "none", "--repeat", "1", "--timed", "--", "true")
+    refused(none, "true ran no personality of tracekit", error=TracekitError)
 
 
 @pytest.mark.usefixtures("stand_in")

@@ -99,6 +99,8 @@ def run_files(
     """
     program = str(checked_program())
     command = [program, str(plan), str(directory), "--summary", str(summary)]
+    for option, number in zip(("--control-fd", "--ack-fd"), perf_control(), strict=False):
+        command += [option, str(number)]
     try:
         return run_command([*command, *arguments], summary)
     except (KilledError, StoppedError) as error:
@@ -109,6 +111,17 @@ def run_files(
         if isinstance(error, StoppedError):
             raise StoppedError(told, exit_code=error.exit_code) from error
         raise KilledError(told) from error
+
+
+PERF_CONTROL = "TRACEKIT_PERF_CONTROL"
+
+
+def perf_control() -> tuple[int, ...]:
+    """Return the descriptors for commands to a perf that counts this process and for its answers.
+
+    `tracekit counters --timed` opens them, and says so in the environment; empty without.
+    """
+    return tuple(map(int, filter(None, os.environ.get(PERF_CONTROL, "").split(","))))
 
 
 def run_command(
@@ -145,7 +158,7 @@ def _watched(
                 [*command, "--parent", str(os.getpid()), *progress],
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                pass_fds=() if shown is None else (shown,),
+                pass_fds=(*perf_control(), *([] if shown is None else [shown])),
             )
             forward.to(child)
             on_start(child.pid)

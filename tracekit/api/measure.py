@@ -197,6 +197,7 @@ def counters(
     summary: PathLike | None = None,
     key: str = "",
     events: str = "",
+    timed: bool = False,
     force: bool = False,
 ) -> results.Counters:
     """Count cache, TLB and software events of a command, and which go with its throughput."""
@@ -210,6 +211,7 @@ def counters(
         recorded=values.texts(recorded),
         workload=workload,
         runs=repeat,
+        is_timed=timed,
         rule=Rule(throughput, values.maybe_path(summary), key),
         groups=parse_groups(events),
         overwrite=force,

@@ -40,6 +40,8 @@ from tracekit.commands.options import option
         "Other events: names of perf with commas between; a space begins a group.",
         show_default="those of study D",
     ),
+    timed="Count while tracekit bench or sweep measures a personality alone: not Python, nor making"
+    " and removing files.",
     force="Replace the runs of a workload of this name.",
 )
 def counters(
