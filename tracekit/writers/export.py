@@ -46,6 +46,8 @@ def export(
         if not outcome.written:
             raise _nothing_left(outcome, f"{folder.path}: no request that {form} can hold")
     outcome.changes("guessed_times", source.guessed_times)
+    if "page size" in (folder.info.unknown or ()):
+        outcome.changes("assumed_pages", outcome.written)
     return {
         "trace": str(folder.path),
         "format": form,
@@ -74,9 +76,13 @@ def _nothing_left(outcome: Outcome, message: str) -> InputError:
 
 
 CHANGES = {
+    "assumed_pages": "of pages whose size the trace does not say: 4,096 bytes are assumed (import"
+    " --page)",
     "exchanged_ends": "requests that import back with the completion of another one, of the same"
     " place and size and in flight with them",
     "guessed_times": "requests without a queue time, or behind a later one: of the event before",
+    "changed_objects": "requests of an object, the sector where they begin, that had another size"
+    " before",
     "joint_ends": "merged requests that completed in parts: they complete with their merge target",
     "no_completion": "requests that never complete: with a response time of 0",
     "plain_writes": "writes of zeroes, which blkparse calls writes",

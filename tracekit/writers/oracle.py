@@ -42,7 +42,7 @@ class OracleExport(ExportFormat):
             for rows in outcome.fitting(source, ("read", "write")):
                 outcome.rounds(rows, NS_PER_S)
                 out.write(_records(rows, np.array(first, np.int64)).tobytes())
-        link(part, outcome.written)
+        outcome.changes("changed_objects", link(part, outcome.written))
         return outcome
 
 
@@ -59,19 +59,22 @@ def _records(rows: Rows, first: Any) -> Any:
     return records
 
 
-def link(path: Path, count: int, *, bucket_rows: int = BUCKET_ROWS) -> None:
+def link(path: Path, count: int, *, bucket_rows: int = BUCKET_ROWS) -> int:
     """Set each record's next access: the number, from 0, of the next record of its object, or -1.
 
-    Objects are dealt into buckets, one in memory at a time and each a pass over the file.
+    Return how many have another size than the record before of their object. Objects are dealt
+    into buckets, one in memory at a time and each a pass over the file.
     """
-    buckets = -(-count // bucket_rows)
+    buckets, changed = -(-count // bucket_rows), 0
     for bucket in range(buckets):
-        places, objects = _bucket(path, bucket, buckets)
+        places, objects, sizes = _bucket(path, bucket, buckets)
         order = np.argsort(objects, kind="stable")
         again = objects[order[1:]] == objects[order[:-1]]
+        changed += int(np.count_nonzero((sizes[order[1:]] != sizes[order[:-1]]) & again))
         now, later = places[order[:-1][again]], places[order[1:][again]]
         in_order = np.argsort(now)
         _set_next(path, now[in_order], later[in_order])
+    return changed
 
 
 def _set_next(path: Path, places: Any, following: Any) -> None:
@@ -86,9 +89,9 @@ def _set_next(path: Path, places: Any, following: Any) -> None:
             begin += len(records)
 
 
-def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
-    """Return places and objects of the records that fall into the bucket, in their order."""
-    places, objects = [], []
+def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any, Any]:
+    """Return places, objects and sizes of the records that fall into the bucket, in their order."""
+    places, objects, sizes = [], [], []
     begin = 0
     with path.open("rb") as file:
         while len(records := np.fromfile(file, ORACLE_RECORD, BLOCK_ROWS)):
@@ -97,5 +100,6 @@ def _bucket(path: Path, bucket: int, buckets: int) -> tuple[Any, Any]:
             mine = np.flatnonzero(spread % np.uint64(buckets) == bucket)
             places.append(mine + begin)
             objects.append(found[mine])
+            sizes.append(records["size"][mine])
             begin += len(records)
-    return np.concatenate(places), np.concatenate(objects)
+    return np.concatenate(places), np.concatenate(objects), np.concatenate(sizes)
