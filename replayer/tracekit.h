@@ -36,6 +36,7 @@
 #include "read/pair.h"
 #include "read/record.h"
 #include "read/text.h"
+#include "read/text_layer.h"
 #include "strace/calls.h"
 #include "strace/files.h"
 #include "workload/tally.h"

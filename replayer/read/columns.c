@@ -262,7 +262,8 @@ static bool read_number(const struct tk_columns *reader, const struct tk_column 
   else if (column->kind == COLUMN_TEXT_DATE)
     is_good = date_read(at, out);
   else
-    is_good = number_decimal(at, reader->limit, (unsigned)column->digits, &has_point, out) &&
+    is_good = number_decimal(at, reader->limit, (unsigned)column->digits,
+                             reader->delimiter == ',' ? '.' : ',', &has_point, out) &&
               (has_point || column->kind != COLUMN_TEXT_POINT);
   if (!reader->is_blank)
     *at = skip(reader, *at);

@@ -13,7 +13,7 @@
 #define TK_DECODE_ACTIONS 20
 #define TK_DECODE_NOTIFIES 3
 #define TK_DECODE_UNMATCHED 9
-#define TK_DECODE_LAYERS 4
+#define TK_DECODE_LAYERS 10
 
 struct tk_decoder;
 

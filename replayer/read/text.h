@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "read/record.h"
+#include "read/text_layer.h"
 
 #define TEXT_EXAMPLES 5
 #define TEXT_SHOWN_BYTES 120
@@ -26,9 +27,6 @@ enum text_format {
   TEXT_UFS,
   TEXT_SCSI,
 };
-
-/* What events of TEXT_KERNEL and of the formats behind it are of. */
-enum text_layer { LAYER_BLOCK, LAYER_NVME, LAYER_UFS, LAYER_SCSI, LAYER_END };
 
 enum text_status { TEXT_EVENT, TEXT_PASSED, TEXT_BAD };
 

@@ -20,11 +20,23 @@ static const struct {
     {"scsi_dispatch_cmd_error", LAYER_SCSI}, {"ufshcd_command", LAYER_UFS},
 };
 
+/* Of file systems: by what their names begin with. */
+static const struct {
+  const char *name;
+  enum text_layer layer;
+} systems[] = {
+    {"f2fs_", LAYER_F2FS},   {"ext4_", LAYER_EXT4}, {"xfs_", LAYER_XFS},
+    {"btrfs_", LAYER_BTRFS}, {"jbd2_", LAYER_JBD2},
+};
+
 enum text_layer driver_layer(const char *name, size_t length) {
   for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
     if (strlen(events[i].name) == length && memcmp(events[i].name, name, length) == 0)
       return events[i].layer;
-  return LAYER_END;
+  for (size_t i = 0; i < sizeof(systems) / sizeof(systems[0]); i++)
+    if (begins_with(name, systems[i].name))
+      return systems[i].layer;
+  return LAYER_OTHER;
 }
 
 enum text_status driver_event(struct text *text, const char *name, const char *at, const char *end,

@@ -40,7 +40,7 @@ static inline enum text_layer text_layer(enum text_format format) {
   return format > TEXT_KERNEL ? LAYER_NVME + (format - TEXT_NVME) : LAYER_BLOCK;
 }
 
-/* Which layer of the kernel's an event is of, by its name; LAYER_END for others. */
+/* Which layer of the kernel's an event is of, by its name. */
 enum text_layer driver_layer(const char *name, size_t length);
 
 /* Reads the event of this name, of which `at` are the fields. */

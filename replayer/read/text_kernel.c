@@ -181,9 +181,9 @@ static enum text_status read_block(struct text *text, const char *at, const char
 static enum text_status read_driver(struct text *text, const char *at, const char *end,
                                     const struct text_body *head, struct record *out) {
   const char *colon = memchr(at, ':', (size_t)(end - at));
-  enum text_layer layer = colon ? driver_layer(at, (size_t)(colon - at)) : LAYER_END;
-  if (layer == LAYER_END)
+  if (!colon)
     return TEXT_PASSED;
+  enum text_layer layer = driver_layer(at, (size_t)(colon - at));
   if (layer != text_layer(text->format)) {
     text->others[layer]++;
     return TEXT_PASSED;
@@ -198,7 +198,7 @@ static enum text_status read_driver(struct text *text, const char *at, const cha
 static enum text_status read_name(struct text *text, const char *at, const char *end,
                                   const struct text_body *head, struct record *out) {
   const char *name = at;
-  while ((*name >= 'a' && *name <= 'z') || *name == '_')
+  while ((*name >= 'a' && *name <= 'z') || *name == '_' || is_digit(*name))
     name++;
   bool is_perf = *name == ':' && !is_blank(name[1]);
   if (is_perf)

@@ -96,7 +96,7 @@ static bool read_exponent(const char **at, int *out) {
 static bool scale(const char *digit, int count, int wanted, int64_t *out) {
   int64_t value = 0;
   for (int i = 0; i < wanted; i++) {
-    while (i < count && *digit == '.')
+    while (i < count && !is_digit(*digit))
       digit++;
     int next = i < count ? *digit++ - '0' : 0;
     if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, next, &value))
@@ -108,14 +108,20 @@ static bool scale(const char *digit, int count, int wanted, int64_t *out) {
   return true;
 }
 
+/* A point, or a comma before digits where commas are points. */
+static bool is_point(const char *at, char comma) {
+  return *at == '.' || (*at == comma && is_digit(at[1]));
+}
+
 /* A decimal of any number of digits: they are taken one after the other. */
-static bool read_any_decimal(const char **at, int digits, bool *has_point, int64_t *out) {
+static bool read_any_decimal(const char **at, int digits, char comma, bool *has_point,
+                             int64_t *out) {
   const char *begin = *at, *p = begin;
   int whole = 0, count = 0, exponent = 0;
   for (; is_digit(*p); p++)
     whole++;
   count = whole;
-  *has_point = *p == '.';
+  *has_point = is_point(p, comma);
   if (*has_point)
     for (p++; is_digit(*p); p++)
       count++;
@@ -128,20 +134,20 @@ static bool read_any_decimal(const char **at, int digits, bool *has_point, int64
   return whole > 0 && scale(begin, count, whole + exponent + digits, out);
 }
 
-bool number_decimal(const char **at, const char *limit, unsigned digits, bool *has_point,
-                    int64_t *out) {
+bool number_decimal(const char **at, const char *limit, unsigned digits, char comma,
+                    bool *has_point, int64_t *out) {
   const char *begin = *at;
   int64_t whole, fraction = 0;
   unsigned count = 0;
   bool is_usual = read_decimal_digits(at, limit, &whole);
-  *has_point = **at == '.';
+  *has_point = is_point(*at, comma);
   if (*has_point)
     for (++*at; is_digit(**at); ++*at, count++)
       if (count < digits)
         fraction = fraction * 10 + (**at - '0');
   if (!is_usual || (**at | 0x20) == 'e') {
     *at = begin;
-    return read_any_decimal(at, (int)digits, has_point, out);
+    return read_any_decimal(at, (int)digits, comma, has_point, out);
   }
   if (count < digits)
     fraction *= powers[digits - count];

@@ -13,10 +13,11 @@
 bool number_integer(const char **at, const char *limit, int64_t *out);
 
 /* Reads a decimal, perhaps with an exponent as in 1.5e-07, in units of 10^-digits, which is 0 to
- * NUMBER_MOST_DIGITS: what is beyond is cut off. `has_point` is set for a point or an exponent.
- * Returns false for anything else, and for 2^63 units or more. */
-bool number_decimal(const char **at, const char *limit, unsigned digits, bool *has_point,
-                    int64_t *out);
+ * NUMBER_MOST_DIGITS: what is beyond is cut off. `comma` may stand for the point, too.
+ * `has_point` is set for a point or an exponent. Returns false for anything else, and for 2^63
+ * units or more. */
+bool number_decimal(const char **at, const char *limit, unsigned digits, char comma,
+                    bool *has_point, int64_t *out);
 
 /* Dates of ISO 8601 and their like as nanoseconds since 1970.
  *

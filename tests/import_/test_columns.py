@@ -100,7 +100,8 @@ def exact(word: str, form: TextFormat, name: str) -> int:
     if form.columns[name] not in DECIMALS:
         return int(word, 16 if "x" in word.lower() else 10)
     unit = form.units.response if name == "response" else form.units.time
-    return int(Decimal(word.strip()) * {"s": 10**9, "ms": 10**6, "filetime": 1}[unit or "s"])
+    number = Decimal(word.strip().replace(",", "."))
+    return int(number * {"s": 10**9, "ms": 10**6, "filetime": 1}[unit or "s"])
 
 
 def test_each_kind_by_hand() -> None:

@@ -142,6 +142,28 @@ def test_completions_of_commands_that_were_not_seen(read: Importer) -> None:
     assert requests(sooner)["complete_ns"].null_count >= 1
 
 
+FILE_SYSTEMS = """
+          dd-1 [000] ..... 1.000001: {}f2fs_submit_write_bio: dev = (254,48), rw = WRITE(S), DATA
+          dd-1 [000] ..... 1.000002: {}block_rq_issue: 8,0 W 8192 () 16 + 16 none,0,0 [dd]
+          dd-1 [000] ..... 1.000003: {}ext4_da_write_begin: dev 254,48 ino 12 pos 0 len 4096
+          dd-1 [000] ..... 1.000004: {}sched_switch: prev_comm=dd prev_pid=1
+          dd-1 [000] ..... 1.000005: {}block_rq_complete: 8,0 W () 16 + 16 none,0,0 [0]
+"""
+
+
+@pytest.mark.parametrize("systems", [[""] * 5, ["f2fs:", "block:", "ext4:", "sched:", "block:"]])
+def test_events_of_file_systems_are_counted_by_name(read: Importer, systems: list[str]) -> None:
+    # GIVEN a text of ftrace or perf with events of file systems beside those of blocks
+    text = FILE_SYSTEMS.format(*systems)
+    folder = read(text)
+    assert requests(folder)["sector"].to_pylist() == [16]
+    told = [one["value"] for one in folder.content["inferences"] if one["what"] == "passed over"]
+    assert told == ["events of f2fs (1), ext4 (1), other (1)"]
+    # AND alone they are refused with what to trace
+    alone = "".join(f"{line}\n" for line in text.splitlines() if "block_" not in line)
+    read.rejects(alone, "events of a file system alone", hint="block:block_rq_issue")
+
+
 UFS = """
     kworker/8:0H-80 [008] ..... 89.106063: ufshcd_command: send_req: 0:0:0:4: tag: 10, DB: 0x7b,\
  size: 524288, IS: 0, LBA: 1085538, opcode: 0x8a (WRITE_16), group_id: 0x0

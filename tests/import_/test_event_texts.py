@@ -310,7 +310,7 @@ def test_a_file_of_another_kind(read: Importer, tmp_path: Path) -> None:
     [
         ("perf", {"blkparse_format": "%T %a"}, "--blkparse-format %T %a: it lacks"),
         ("perf", {"blkparse_format": "%a", "form": "perf"}, "names the columns"),
-        ("perf", {"units": ("time=us",)}, "always nanoseconds"),
+        ("perf", {"units": ("time=us",)}, "units and operations of its own"),
         ("neither\n", {"form": "blk"}, "the first lines are not of it"),
         ("perf", {"form": "perv"}, "there is no such format"),
         (

@@ -127,6 +127,15 @@ def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
         ),
         ("1219008 REST.PUT.OBJECT 8d4fcda3d675bac9 1056\n", "IBM's object store"),
         ("0,q:q:1:8WTf,17,213,4,get,0\n1,q:q:1:8WTw,17,720,6,set,0\n", "Twitter's caches"),
+        # AND by the form of their lines, behind a comment
+        ("# kv\n5fe1,GET,82,1,12\n77aa,SET,9,1,12\n", "CacheLib's key-value caches"),
+        ("1689,key1,12,GET_LEASE,1,80,0,,7,x\n", "CacheLib's key-value caches"),
+        ("1689867600,309,1,5678,5678,400,-1,-1,99,0.01,1,1,1,55,1\n", "CacheLib's CDN caches"),
+        ("0\t-1833522212\tjpeg\t8463\t0.000051\n", "Wikipedia's CDN caches"),
+        ("0\t1833522212\t84\t0.000051\n", "Wikipedia's CDN caches"),
+        ('1339518083.107412 [0 127.0.0.1:60866] "get" "x"\n', "redis-cli monitor"),
+        ("<32 get user:1\n>32 sending key user:1\n", "calls of memcached"),
+        ("READ usertable user62847 [ <all fields>]\n", "YCSB's basic database"),
     ],
 )
 def test_what_is_no_trace_of_a_disk_is_named(lines: str, message: str, place: Path) -> None:
@@ -135,6 +144,28 @@ def test_what_is_no_trace_of_a_disk_is_named(lines: str, message: str, place: Pa
     assert status == 1
     assert message in talk
     assert not (place / "trace").exists()
+
+
+def test_words_that_the_user_explains_are_of_a_disk(place: Path) -> None:
+    (place / "text").write_text("sda,get,8192,4096,12\n" * 9)
+    words_ = ("--columns", "device,op,offset,length,time", "--op", "get=read")
+    succeed("import", "text", "-o", "trace", *words_)
+
+
+def test_a_broken_format_file_hides_no_other(place: Path) -> None:
+    # GIVEN two format files, one of which is none
+    kept = place / "config/tracekit/formats"
+    (kept / "gateway.toml").write_text(OWN)
+    (kept / "broken.toml").write_text('columns = "time,op,lngth"')
+    # WHEN all are listed THEN the others are, and what is wrong is told
+    for more in ((), ("--json",)):
+        status, talk = typed("formats", *more)
+        assert status == 3
+        assert "gateway" in talk
+        assert "broken.toml, line 1, key 'columns': --columns time,op,lngth" in talk
+    # AND the other one is shown without it
+    succeed("formats", "gateway")
+    assert typed("formats", "broken")[0] == 1
 
 
 def test_the_file_of_the_page_is_one(place: Path) -> None:
@@ -160,7 +191,7 @@ def test_the_judgement_is_shown_with_the_other_formats(place: Path) -> None:
     shown = dict(line.split("  ", 1) for line in succeed(*words_).stdout.splitlines()[:5])
     # THEN what fits, and how well, stands before what was concluded of the units
     assert shown["format"].split() == ["mqsim", "(the", "first", "lines", "or", "records)"]
-    assert "disksim 100.0%" in shown["other formats"]
+    assert "disksim, score" in shown["other formats"]
     assert "sequential pairs" in shown["unit of lengths"]
     # AND without being asked nothing is compared
     succeed(*words_[:-1], "--force")
@@ -188,8 +219,8 @@ def test_a_regular_expression_may_be_in_a_file(place: Path) -> None:
     ("change", "message"),
     [
         (("columns", "colums"), "own.toml, line 2, key 'colums'"),
-        (("ms", "parsec"), "own.toml: --unit time=parsec"),
-        (('"read"', '"fetch"'), "own.toml: --op get=fetch"),
+        (("ms", "parsec"), "own.toml, line 6, key 'unit': --unit time=parsec"),
+        (('"read"', '"fetch"'), "own.toml, line 10, key 'op': --op get=fetch"),
         (("time,device", "time,devise"), "'devise' is unknown"),
         (('";"', "3"), "own.toml, line 3, key 'delimiter'"),
         (('columns = "time,device,offset,length,op"', ""), "give either columns or a regex"),

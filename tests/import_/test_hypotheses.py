@@ -159,11 +159,11 @@ def test_columns_of_an_unknown_text_are_proposed(read: Importer, load: str) -> N
         best = re.search(r"(?:its columns may be|likelier): ([^(]*)\(", message)
         assert best, message
         columns = re.search(r"--columns (\S+)", best[1])
-        units = [one for one in re.findall(r"--unit (\S+)", best[1]) if "|" not in one]
+        units = re.findall(r"--unit (\S+)", best[1])
         options: dict[str, Any] = {"columns": columns[1]} if columns else {}
         if shown := re.search(r"--delimiter (?:'(.)'|\$'\\\\?t')", best[1]):
             options["delimiter"] = shown[1] or "\t"
-        if not any(one.startswith("time=") for one in units):
+        if f"or time={tick}" in message or not any(one.startswith("time=") for one in units):
             units.append(f"time={tick}")
         # AND with these options it is what it is
         found = read(text, units=tuple(units), **options)

@@ -202,7 +202,7 @@ def test_other_files_are_not_taken_for_it() -> None:
 
 
 def test_what_cannot_be_imported_is_rejected(read: Importer, tmp_path: Path) -> None:
-    message = "always nanoseconds and sectors"
+    message = "OCTF has units and operations of its own"
     read.rejects(FIRST, message, error=UsageError, units=("time=us",))
     read.rejects(FIRST, "there is no request in it")
     (tmp_path / "y").write_text(TEXTS["alibaba"][0])

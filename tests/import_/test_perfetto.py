@@ -9,6 +9,7 @@ from tests.import_.examples import RECORDED
 from tests.import_.importer import Importer
 from tests.import_.test_drivers import UFS, recorded
 from tests.parsed import requests
+from tracekit.errors import UsageError
 from tracekit.readers import importing, perfetto, stream
 
 
@@ -39,7 +40,15 @@ def test_block_events(read: Importer, is_packed: bool) -> None:
     assert folder.content["loss"]["dropped"] == 7
     assert folder.content["completeness"]["absent_cpus"] == [2]
     told = [one["value"] for one in folder.content["inferences"] if one["what"] == "passed over"]
-    assert told == ["events passed over: 761 of ext4, 761 of other sorts"]
+    assert told == ["events of ext4 (761), other (761)"]
+
+
+def test_a_page_is_of_ufs_alone(read: Importer) -> None:
+    made = [requests(read(encoded("ufs"), page_bytes=size)) for size in (512, 4096)]
+    small, large = (table["sector"].to_pylist() for table in made)
+    assert [8 * place for place in small] == large
+    message = "pages of 512 bytes .--page., and a trace of the kernel's events says its page size"
+    read.rejects(encoded("sda"), message, error=UsageError, page_bytes=512)
 
 
 def test_events_are_sorted_in_bounded_memory(
@@ -84,4 +93,8 @@ def test_a_trace_without_events_of_a_disk(read: Importer) -> None:
     packet = b"\x40\x01\x0a" + bytes([len(bundle)]) + bundle
     data = b"\x0a" + bytes([len(packet)]) + packet
     # THEN that is said, and what to trace
-    read.rejects(data, "(?s)without events of blocks.*1 of f2fs", hint="block_rq_issue")
+    read.rejects(
+        data,
+        "(?s)without events of blocks.*events of f2fs .1. are passed over",
+        hint="block_rq_issue",
+    )

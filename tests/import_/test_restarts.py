@@ -200,7 +200,8 @@ def test_words_that_do_not_make_a_line_a_request_are_not_asked_for(read: Importe
     # GIVEN a trace behind one of another format, in whose second column a host stands
     alibaba = "".join(f"1,R,{n * 4096},4096,{1577808144000000 + n}\n" for n in range(90))
     msr = "".join(f"128166372003061629,hm,{n},Read,512,512,1\n" for n in range(90))
-    read.rejects(alibaba + msr, "90 of 180 lines are wrong", hint="choose another --format")
+    message = r"up to line 90 \(50.0% of the first 180\) it looks like alibaba, then like msr"
+    read.rejects(alibaba + msr, message, hint="by itself: head -n 90")
 
 
 def test_words_of_a_known_format_can_be_given(read: Importer) -> None:
@@ -250,6 +251,16 @@ def test_decimal_commas_are_refused(read: Importer) -> None:
     pairs = zip(lines.splitlines(), commas.splitlines(), strict=True)
     some = "".join(f"{pair[number % 3 == 0]}\n" for number, pair in enumerate(pairs))
     read.rejects(some, "a comma for a point: 0,", hint="with a point")
-    # AND behind semicolons, which no format has
+    # AND between semicolons they are points, in a known format and in columns of one's own
     semicolons = lines.replace(",", ";").replace(".", ",")
-    read.rejects(semicolons, "no known format", hint="with a point")
+    assert read.rows(semicolons, forces_units=True) == read.rows(lines, forces_units=True)
+    own = "".join(f"sda;R;{4096 * (n * 77 % 999)};4096;{n / 4:.2f}\n" for n in range(1, 300))
+    message = read.rejects(own.replace(".", ","), "its columns may be: --columns device,op,offset")
+    for name in ("--columns device,op,offset,length,time --delimiter ';'", "--unit time=s ("):
+        assert name in message
+    columns = "device,op,offset,length,time"
+    points, with_commas = (
+        read.rows(text, columns=columns, delimiter=";", units=("time=s",))
+        for text in (own, own.replace(".", ","))
+    )
+    assert points == with_commas

@@ -15,6 +15,7 @@ from tracekit.store import TraceFolder
 
 ARC = "".join(f"{n * 7 % 1000} {n % 8 + 1} 0 {n}\n" for n in range(300))
 GIVEN = ("--rate", "500", "--op", "write", "--page", "512")
+COLUMNS = "time,op,offset,length"
 UNKNOWN = ["times", "operations", "page size"]
 NEEDING: list[tuple[tuple[str, ...], list[str]]] = [
     (("recommend",), UNKNOWN),
@@ -86,6 +87,7 @@ def test_locality_and_caches_go_on_without(lacking: Path, tmp_path: Path) -> Non
     # AND a cache simulator's format, which has none of it, holds every request
     done = succeed("export", lacking, "--format", "oracleGeneral", "-o", tmp_path / "x.oracle")
     assert "300 of 300 requests written" in done.stdout
+    assert " 300 of pages whose size the trace does not say: 4,096 bytes are assumed" in done.stdout
     succeed("report", lacking, "-o", tmp_path / "x.html")
     assert "does not say times, operations" in (tmp_path / "x.html").read_text()
 
@@ -146,3 +148,30 @@ def test_what_a_format_says_itself_is_not_given(read: Importer) -> None:
     }
     for what, given in refused.items():
         read.rejects(text, f"tencent says its {what} itself", error=UsageError, **given)
+
+
+def test_options_that_change_nothing_are_told(read: Importer) -> None:
+    # GIVEN reads and writes of Alibaba's, which have no response times
+    text = "".join(f"7,{'RW'[n % 2]},{n * 512},512,{1577808144360767 + n}\n" for n in range(60))
+    given: dict[str, Any] = {"operations": ("nix=read", "r=read"), "units": ("response=us",)}
+    said = traces.warnings(read(text, **given))["unused_options"]
+    assert said == (
+        "--op nix=read: the word does not occur; those that do are r (30), w (30);"
+        " --unit response: the format has no response"
+    )
+    used: dict[str, Any] = {"operations": ("r=write",), "units": ("time=us",)}
+    assert "unused_options" not in traces.warnings(read(text, **used))
+
+
+@pytest.mark.parametrize(("rate", "near"), [(10, "ms"), (1e6, "s")])
+def test_a_unit_of_time_that_nobody_says_is_told(read: Importer, rate: float, near: str) -> None:
+    # GIVEN lines whose times may be seconds or milliseconds by their rate
+    text = "".join(f"{n / rate:.9f},r,{n * 977 % 5000 * 4096},4096\n" for n in range(200))
+    said = traces.warnings(read(text, columns=COLUMNS, forces_units=True)).get("doubtful_units", "")
+    # THEN it is told where both are likely, and what the trace would last then
+    assert ("the trace lasts 19.9 s, and could last 0.0199 s (--unit time=ms)" in said) == (
+        near == "ms"
+    )
+    # AND not where the user says it
+    made = read(text, columns=COLUMNS, forces_units=True, units=("time=s",))
+    assert "which nobody says" not in traces.warnings(made).get("doubtful_units", "")

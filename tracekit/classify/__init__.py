@@ -91,7 +91,9 @@ def classify(
         "layout": guess.entries,
         **_own_layout(folder, options),
         "classification": {
-            **{"rule": ROLE_RULE, **given, **_counts(roles)},
+            "rule": ROLE_RULE,
+            **given,
+            **_counts(roles),
             **of_roles(folder.path),
         },
         "hotness": _hotness(options, counts, windows, temperatures),

@@ -9,6 +9,7 @@ import typer
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.errors import PartialError
 
 
 def formats(
@@ -24,3 +25,5 @@ def formats(
     """
     found = tk.formats(name or ())
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)
+    if broken := found.summary["broken"]:
+        raise PartialError("some format files are none", *broken, hint="mend or remove them")

@@ -108,6 +108,9 @@ def _print(info: Mapping[str, Any]) -> None:
         options.say(f"  {counts['passed_lines']:,} lines without a request passed over")
     bad = counts["bad_lines"]
     options.say(f"  {bad:,} wrong {'line' if bad == 1 else 'lines'} left out")
+    for one in info["inferences"]:
+        if one["what"] == "passed over":
+            options.say(f"  passed over: {one['value']}")
     options.say(info["trace"])
 
 

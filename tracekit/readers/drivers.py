@@ -7,7 +7,7 @@ Places are logical blocks, whose size no event says. What reads the lines is
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tracekit import metadata
@@ -70,21 +70,22 @@ def reject_block(stats: DecodeStats, block: Block, *, kind: Text, file: str) -> 
 
 def inferences(stats: DecodeStats, block: Block, *, kind: Text) -> list[metadata.Inference]:
     """Return what was taken for granted of a text of the kernel's events."""
-    others = in_words(stats.others)
+    others = in_words(dict(zip(LAYERS, stats.others, strict=True)))
     found = []
     if kind in NAMES:
         whole = stats.commands - stats.fine_commands
         said = f"assumed: {whole:,} of {stats.commands:,} commands are whole 4 KiB then"
         found.append(("logical block", f"{block.size_bytes:,} bytes", block.evidence or said))
-    elif others:
-        why = "the block events of the same requests are read"
-        found.append(("passed over", f"events of {others}", why))
+    if others:
+        read = f"events of {NAMES.get(kind, 'block')} are read"
+        found.append(("passed over", f"events of {others}", read))
     return metadata.inferences_of(found, stage="import")
 
 
 def doubts(stats: DecodeStats, block: Block, *, kind: Text) -> list[tuple[str, object, str]]:
     """Return the warnings of such a text: code, whether it applies, message."""
-    others = in_words(stats.others) if kind in NAMES else ""
+    of_requests = dict(zip(LAYERS[: len(NAMES) + 1], stats.others, strict=False))
+    others = in_words(of_requests) if kind in NAMES else ""
     assumed = f"assumed: logical blocks of {block.size_bytes:,} bytes, which the text does not say"
     unplaced = f"{stats.unplaced:,} commands do not say their place, as discards, and are left out"
     return [
@@ -94,7 +95,6 @@ def doubts(stats: DecodeStats, block: Block, *, kind: Text) -> list[tuple[str, o
     ]
 
 
-def in_words(others: Sequence[int]) -> str:
-    """Return which layers have how many events."""
-    found = zip(LAYERS, others, strict=True)
-    return ", ".join(f"{layer} ({count:,})" for layer, count in found if count)
+def in_words(others: Mapping[str, int]) -> str:
+    """Return which layers or sorts have how many events."""
+    return ", ".join(f"{name} ({count:,})" for name, count in others.items() if count)

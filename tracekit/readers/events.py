@@ -12,12 +12,14 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Source, TraceInfo, inferences_of, warnings_of
 from tracekit.readers import metadata
 from tracekit.readers.blktrace import EventText, ParseOptions, decode_feeds
-from tracekit.readers.drivers import block_of, reject_block
+from tracekit.readers.drivers import NAMES, block_of, reject_block
 from tracekit.readers.files import layout_of, unread_cpus
+from tracekit.readers.formats import known_format, reject_two
 from tracekit.readers.metadata import EVENT_TEXTS
 from tracekit.readers.perfetto import PERFETTO, Found, read_perfetto
 from tracekit.readers.stream import Feed, finish_feeds, open_feeds, stop_feeds, take_head
 from tracekit.readers.units import SHOWN_CHARACTERS, Import, ImportOptions
+from tracekit.readers.unknown import PAGES, reject_known
 from tracekit.store import scratch_folder
 
 READ_BYTES = 1 << 16
@@ -56,12 +58,10 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
     Raise InputError when too many lines are wrong or there is no event.
     """
     options = run.options
-    if options.units:
-        message = "--unit: events of the kernel are always nanoseconds and sectors"
-        raise UsageError(message, hint="leave --unit out")
-    if options.operations:
-        message = "--op: operations of the kernel's events are known"
-        raise UsageError(message, hint="leave --op out")
+    if options.form is None:
+        _reject_other_part(text.head, feed.name)
+    lacks = [PAGES] if text.kind in NAMES else []
+    reject_known(options, lacks, name=feed.name, form="a trace of the kernel's events")
     layout = layout_of([feed.path], options.layout_file)
     block = block_of(text.kind, text.head, given=options.page_bytes, layout=layout)
     text = replace(text, block=block)
@@ -77,6 +77,14 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
     cut = _cut_first_line(text.head)
     info.warnings += warnings_of([("cut_start", cut, cut)])
     return info
+
+
+def _reject_other_part(head: bytes, name: str) -> None:
+    """Raise InputError where lines of another known format stand before the first event."""
+    lines = head.decode("utf-8", "replace").splitlines()
+    kinds = (detect_text(f"{line}\n".encode()) for line in lines)
+    first = next((at for at, kind in enumerate(kinds) if kind != Text.NONE), 0)
+    reject_two(lines, first, then=known_format(lines[first:]), name=name)
 
 
 def _cut_first_line(head: bytes) -> str:
@@ -102,14 +110,15 @@ def import_perfetto(feed: Feed, head: bytes, *, run: Import) -> TraceInfo:
             hint = (
                 "trace with ftrace_events: block/block_rq_issue, block/block_rq_complete and so on"
             )
-            raise InputError(message, f"  {found.passed()}", hint=hint)
+            raise InputError(message, f"  {found.passed()} are passed over", hint=hint)
         kind = Text.KERNEL if found.has_blocks else Text.UFS
         with open_feeds([found.text()]) as opened:
             opened[0].path = feed.path  # for messages, and what lies beside it
             _, first = take_head(opened, READ_BYTES)
             told = import_events(opened[0], EventText(kind, first), run=run)
     told.source = Source(format=PERFETTO, files=[feed.describe()])
-    told.inferences += inferences_of([("passed over", found.passed(), "no events of a disk")])
+    if found.others:
+        told.inferences += inferences_of([("passed over", found.passed(), "no events of a disk")])
     return told
 
 

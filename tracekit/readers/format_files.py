@@ -84,7 +84,9 @@ def load_format(file: Path) -> FormatFile:
         keys = [key for key in content if f"`$.{key}" in str(error) or f"`{key}`" in str(error)]
         raise InputError(f"{Place(file, source).at(*keys[:1])}: {error}") from None
     except (UsageError, InputError) as error:
-        raise InputError(f"{file}: {error}", hint=error.hint) from None
+        option = str(error).partition(" ")[0].lstrip("-")
+        place = Place(file, source).at(option) if option in content else file
+        raise InputError(f"{place}: {error}", hint=error.hint) from None
     return found
 
 
@@ -117,6 +119,7 @@ def with_format_file(options: ImportOptions) -> ImportOptions:
         delimiter=found.delimiter,
         units=(*found.units, *options.units),
         operations=(*found.operations, *options.operations),
+        described=len(found.operations),
         named=file.stem,
     )
 
@@ -127,11 +130,14 @@ class Listing:
 
     found: Mapping[str, Mapping[str, Any]]
     is_full: bool
+    broken: Sequence[str] = ()
+    """What is wrong with the user's files that are no formats."""
 
     @property
     def summary(self) -> dict[str, Any]:
         """What the command prints with `--json`."""
-        return {"formats": [{"name": name, **one} for name, one in self.found.items()]}
+        formats = [{"name": name, **one} for name, one in self.found.items()]
+        return {"formats": formats, "broken": list(self.broken)}
 
     @property
     def text(self) -> str:
@@ -147,16 +153,26 @@ class Listing:
 
 
 def list_formats(names: Sequence[str] = ()) -> Listing:
-    """Return these formats, or all; UsageError for one that there is not."""
-    known = {**_built_in(), **{name: _own(file) for name, file in own_files().items()}}
+    """Return these formats, or all with the files that are none; UsageError for one that is not."""
+    known, broken = dict(_built_in()), list[str]()
+    for name, file in own_files().items():
+        if not names or name in names:
+            try:
+                known[name] = _own(file)
+            except InputError as error:
+                if names:
+                    raise
+                broken.append(str(error))
     for name in names:
         if name.endswith(SUFFIX):
             known[name] = _own(Path(name))
         elif name not in known:
             raise UsageError(
-                f"{name}: there is no such format", hint=f"known are {', '.join(known)}"
+                f"{name}: there is no such format",
+                hint=f"known are {', '.join({**known, **own_files()})}",
             )
-    return Listing({name: known[name] for name in dict.fromkeys(names)} or known, bool(names))
+    found = {name: known[name] for name in dict.fromkeys(names)} or known
+    return Listing(found, bool(names), broken)
 
 
 @cache

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from tracekit._native.decode import Text, detect_text
 from tracekit.arrow import texts
 from tracekit.errors import InputError, UsageError
 from tracekit.readers import text
 from tracekit.readers.binary import LCS, ORACLE_OP_NS, OracleFormat, VscsiFormat, lcs_format
+from tracekit.readers.drivers import NAMES
+from tracekit.readers.hypotheses import LEAST_MARGIN, Finding, Hypothesis, scored, seen_of
+from tracekit.readers.refused import reject_by_name
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.text import (
     OPERATIONS,
@@ -22,7 +28,14 @@ from tracekit.readers.text import (
     column_kinds,
 )
 from tracekit.readers.tool_texts import BIOSNOOP, DTRACE, IOSNOOP, XPERF, dtrace_iosnoop
-from tracekit.readers.units import SHOWN_CHARACTERS, Columns, ImportOptions, Units, listed
+from tracekit.readers.units import (
+    SHOWN_CHARACTERS,
+    TIME_NS,
+    Columns,
+    ImportOptions,
+    Units,
+    listed,
+)
 from tracekit.readers.within import TECTONIC, THESIOS, headed_within
 
 
@@ -292,7 +305,7 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     if described := _described(head, options.form, name=name):
         return described.with_words(words) if isinstance(described, TextFormat) else described
     if options.form is None:
-        _reject_by_name(head, name)
+        reject_by_name(head, name, given=words)
     try:
         found = _choose(whole, name, given=options.form, words=words)
     except InputError:
@@ -300,6 +313,9 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
         if headed is None:
             return _choose_of_most(head, name, options, words)
         return headed.with_words(words)
+    if options.form is None and isinstance(found, TextFormat):
+        lines = whole.decode("latin-1").splitlines()
+        reject_two(lines, found.first_good(lines), then=found.name, name=name)
     if found.name == SPC.name:
         _reject_commas(whole, name, options)
     if options.form is None and isinstance(found, TextFormat) and text.contradicts(head, found):
@@ -334,23 +350,69 @@ def _choose_of_most(
         said = likely_columns(head)
         if options.explains:
             fit = others_in_words(head, "", options=options)
-            said.append(f"good lines of formats in the first 64 KiB: {fit}")
+            said.append(f"formats in the first 64 KiB: {fit}")
         raise InputError(str(error), *listed(said), hint=error.hint) from None
 
 
 MOST_SHOWN = 3
+LOST_LINES = -6.0
+"""For all lines of the head: those that are no requests of a format speak against it."""
+OTHER_HEADER = -3.0
+
+
+def judged_format(head: bytes, form: Format) -> Hypothesis:
+    """Return what speaks against a format, by its lines, a header, and its units, in the head."""
+    if not isinstance(form, TextFormat):
+        return Hypothesis(form.units, is_exchanged=False, findings=[])
+    lines = BadLines()
+    columns = form.decode(head, lines)
+    share = 1 - (columns.rows if columns else 0) / max(lines.lines, 1)
+    findings = [Finding(LOST_LINES * share, f"{share:.1%} of the lines are no requests")]
+    if text.contradicts(head, form) or text.names_others(head, form):
+        findings.append(Finding(OTHER_HEADER, "its header names other columns"))
+    if columns is not None:
+        times, unit_ns = columns.numbers.get("time"), TIME_NS[form.units.time]
+        if times is not None and "time" in columns.scaled:
+            times = times / unit_ns
+        places, lengths = columns.numbers["offset"], columns.numbers["length"]
+        seen = seen_of(form.units, places=places, lengths=lengths, times=times)
+        findings += scored(seen, form.units).findings
+    return Hypothesis(form.units, is_exchanged=False, findings=[f for f in findings if f.points])
 
 
 def others_in_words(head: bytes, chosen: str, *, options: ImportOptions) -> str:
-    """Return which formats but `chosen` have good lines in the head, and what share of them."""
-    words, ratios = text.user_words(options.operations), dict[str, float]()
-    for form in (*TEXTS, *_variants(), *_blanked()):
-        if form.name != chosen:
-            ratio = form.with_words(words).good_ratio(head)
-            ratios[form.name] = max(ratio, ratios.get(form.name, 0.0))
-    ranked = sorted(((ratio, name) for name, ratio in ratios.items() if ratio), reverse=True)
-    found = [f"{name} {ratio:.1%}" for ratio, name in ranked[:MOST_SHOWN]]
-    return ", ".join(found) or "none has a good line"
+    """Return which formats but `chosen` have good lines in the head, each with its score and why.
+
+    The best come first.
+    """
+    words, found = text.user_words(options.operations), dict[str, Hypothesis]()
+    for form in _with_words((*TEXTS, *_variants(), *_blanked()), words):
+        if form.name != chosen and isinstance(form, TextFormat) and form.good_ratio(head):
+            judged = judged_format(head, form)
+            if form.name not in found or judged.score > found[form.name].score:
+                found[form.name] = judged
+    ranked = sorted(found.items(), key=lambda one: -one[1].score)[:MOST_SHOWN]
+    return "; ".join(_scored(name, one) for name, one in ranked) or "none has a good line"
+
+
+def _scored(name: str, judged: Hypothesis) -> str:
+    against = "; ".join(judged.plain) or "nothing speaks against it"
+    return f"{name}, score {judged.score:.1f}: {against}"
+
+
+def _best(head: bytes, found: Sequence[Format], name: str) -> Format:
+    """Return the best of several formats; raise InputError where the next is as good."""
+    judged = [(judged_format(head, form), form) for form in found]
+    judged.sort(key=lambda one: -one[0].score)
+    first, best = judged[0]
+    second, other = next(one for one in judged if one[1].name != best.name)
+    against = f"score {first.score:.1f} against {second.score:.1f} of {other.name}"
+    if isinstance(best, TextFormat) and first.score - second.score >= LEAST_MARGIN:
+        return replace(best, evidence=f"{best.evidence}, {against}")
+    names = ", ".join(dict.fromkeys(form.name for form in found))
+    shown = listed(_scored(form.name, one) for one, form in judged)
+    message = f"{name}: its content may be {names} ({against})"
+    raise InputError(message, *shown, hint="choose one with --format")
 
 
 def _reject_names(head: bytes, form: TextFormat, name: str) -> None:
@@ -367,7 +429,9 @@ POINTS = re.compile(rb"^(?:[^,\n]*,){4}[0-9]+\.[0-9]", re.MULTILINE)
 
 def _reject_commas(head: bytes, name: str, options: ImportOptions) -> None:
     """Raise InputError for SPC with commas for points in its times: their fractions would go."""
-    found = [line[0] for line in COMMAS.finditer(head)]
+    lines = [line[0] for line in COMMAS.finditer(head)]
+    good = SPC.are_good([line.decode("latin-1") for line in lines])
+    found = list(compress(lines, good))
     is_each = len(found) >= text.NEARLY_ALL * head.count(b"\n")
     if not found or options.forces_units or not (is_each or POINTS.search(head)):
         return
@@ -391,40 +455,50 @@ def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
     return other if not own.matches(head) and other.matches(head) else own
 
 
-KEYS = "requests are of keys, which have no place on a disk"
-CACHES = "libCacheSim simulates caches of keys; tracekit reads requests of disks"
-REFUSED = (
-    (r"(?:op_time,)?key,(?:key_size,)?op,", "a trace of CacheLib's key-value caches", KEYS, CACHES),
-    (r"timestamp,cacheKey,OpType,", "a trace of CacheLib's CDN caches", KEYS, CACHES),
-    (
-        r"[0-9]+,[^,\s]+,[0-9]+,[0-9]+,[0-9]+,"
-        r"(?:gets?|set|add|replace|cas|append|prepend|delete|incr|decr),[0-9]+\r?$",
-        "a trace of Twitter's caches",
-        KEYS,
-        CACHES,
-    ),
-    (
-        r"relative_unix\s+hashed_\w*path_query\s",
-        "a trace of Wikipedia's CDN caches",
-        "requests are of pages and images, which have no place on a disk",
-        CACHES,
-    ),
-    (
-        r"[0-9]+ REST\.(?:GET|PUT|HEAD|COPY|DELETE)\.OBJECT [0-9a-f]+",
-        "a trace of IBM's object store",
-        "requests are of objects, which have no place on a disk",
-        CACHES,
-    ),
-)
-"""What a first line begins with, what that is, why it is no trace of a disk, and what to do."""
+def fitting(head: bytes, *, words: Mapping[str, str] = MappingProxyType({})) -> list[Format]:
+    """Return the known formats that nearly all lines are of; variants where there is none."""
+    for forms in (FORMATS.values(), _variants(), _blanked()):
+        if found := [form for form in _with_words(forms, words) if form.matches(head)]:
+            return found
+    return []
 
 
-def _reject_by_name(head: bytes, name: str) -> None:
-    """Raise InputError for public traces that are not of a disk: no other format may be theirs."""
-    first = head.split(b"\n", 1)[0].decode("latin-1")
-    for pattern, what, why, hint in REFUSED:
-        if re.match(pattern, first):
-            raise InputError(f"{name}: {what}: {why}", hint=hint)
+FEWEST_LINES = 3
+"""Fewer are of no format for sure."""
+EVENTS = {Text.BLKPARSE: "blkparse", Text.TRACER: "blk", **NAMES}
+
+
+def known_format(lines: Sequence[str]) -> str:
+    """Return the format that nearly all of these lines are of, or the formats; "" if of none."""
+    if len(lines) < FEWEST_LINES:
+        return ""
+    head = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    kind = detect_text(head)
+    if kind == Text.KERNEL:
+        return "perf" if b" block:block_" in head else "ftrace" if b"block_" in head else "blk"
+    names = (one.name for one in fitting(head))
+    return EVENTS.get(kind) or " or ".join(dict.fromkeys(names))
+
+
+def reject_two(lines: Sequence[str], begin: int, *, then: str, name: str) -> None:
+    """Raise InputError where lines of another format stand before those of `then`, which `begin`.
+
+    `lines` are the first of the file.
+    """
+    other = known_format(lines[:begin])
+    if other and other != then:
+        share = f"{begin / len(lines):.1%} of the first {len(lines):,}"
+        message = f"{name}: up to line {begin:,} ({share}) it looks like {other}, then like {then}"
+        raise InputError(message, hint=hint_of_parts(begin))
+
+
+def hint_of_parts(begin: int) -> str:
+    """Return how to take two parts apart, of which the first has so many lines."""
+    return f"import each part by itself: head -n {begin} FILE, tail -n +{begin + 1} FILE"
+
+
+def _with_words(forms: Iterable[Format], words: Mapping[str, str]) -> list[Format]:
+    return [form.with_words(words) if isinstance(form, TextFormat) else form for form in forms]
 
 
 def _choose(
@@ -436,33 +510,26 @@ def _choose(
     others can be shown as wrong.
     """
     known, variants, blanked = (
-        [form.with_words(words) if isinstance(form, TextFormat) else form for form in forms]
-        for forms in (FORMATS.values(), _variants(), _blanked())
+        _with_words(forms, words) for forms in (FORMATS.values(), _variants(), _blanked())
     )
     if given is not None:
         plain = next(form for form in known if form.name == given)
         others = (other for other in (*variants, *blanked) if other.name == given)
         return plain if plain.matches(head) else next((o for o in others if o.matches(head)), plain)
-    for tried in (known, variants, blanked):
-        if found := [form for form in tried if form.matches(head)]:
-            break
+    found = fitting(head, words=words)
     if not found and is_lenient:
         texts_known = [form for form in known if isinstance(form, TextFormat)]
         found = [form for form in texts_known if form.matches(head, least=text.MOST_OF_THEM)]
     if len({form.name for form in found}) == 1:
         return found[0]
     if found:
-        names = ", ".join(form.name for form in found)
-        raise InputError(f"{name}: its content may be {names}", hint="choose one with --format")
+        return _best(head, found, name)
     _reject_words(head, name, [*known, *variants, *blanked])
     hint = "name the columns of a text with --columns or --regex; blktrace captures: tracekit parse"
-    if DECIMAL_COMMAS.search(head):
-        hint += "; write decimals with a point"
     raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)
 
 
 MOST_WORDS = 10
-DECIMAL_COMMAS = re.compile(rb";\s*[0-9]+,[0-9]+\s*(?:;|\r?$)", re.MULTILINE)
 
 
 def _reject_words(head: bytes, name: str, forms: Sequence[Format]) -> None:

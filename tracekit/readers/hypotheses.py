@@ -180,6 +180,20 @@ class Seen:
     """From the first time to the last."""
     has_places: bool = True
     """Whether the file has them; else they are assumed, and say nothing."""
+    is_time_untold: bool = False
+    """Neither the format nor the user says the unit of times."""
+
+
+def seen_of(units: Units, *, places: Numbers, lengths: Numbers, times: Any = None) -> Seen:
+    """Return what is seen of the first requests, with their numbers as they stand in the file."""
+    pairs = Pairs()
+    pairs.add(places, lengths, device=np.zeros(len(places), np.int32))
+    place, length = (
+        Column(values, int(values.max()), odd)
+        for values, odd in zip((places, lengths), pairs.odd.values(), strict=True)
+    )
+    first, span = (None, 0.0) if times is None else (float(times[0]), float(times[-1] - times[0]))
+    return Seen(units, frozenset(), place, length, pairs, first, span)
 
 
 @dataclass(frozen=True)
@@ -230,6 +244,15 @@ class Judgement:
 
     taken: Hypothesis
     others: Sequence[Hypothesis]
+    other_times: str = ""
+    """Which units of time fit as well, in words, where nobody says it."""
+    common: Sequence[Finding] = ()
+    """What speaks against the format, its columns and one clock, in whatever units."""
+
+    @property
+    def score(self) -> float:
+        """The points of all that speaks against what was taken."""
+        return self.taken.score + sum(finding.points for finding in self.common)
 
     @property
     def margin(self) -> float:
@@ -280,20 +303,24 @@ class Judgement:
         found = [one.text for one in self.taken.findings if one.points <= DOUBTED and one.text]
         if self.margin < CLEAR_MARGIN:
             found += self._rivals()
-        return found
+        return [*found, self.other_times] if self.other_times else found
 
     def in_words(self) -> str:
         """Return what was taken and the best of the others, each with its evidence."""
+        against = [*self.taken.texts, *(one.text for one in self.common)]
+        said = f"against it: {'; '.join(against) or 'nothing'}; "
         if not self.others:
-            return "no other units were considered"
+            return f"{said}no other units were considered"
         best = self.others[0]
-        return f"margin {self.margin:.1f}; the next: {best.options(self.taken.units)}," + (
-            f" {best.in_words()}"
-        )
+        next_best = f"the next: {best.options(self.taken.units)}, {best.in_words()}"
+        return f"{said}margin {self.margin:.1f}; {next_best}"
 
 
-def judged(seen: Seen) -> Judgement:
-    """Score the units that were taken and all that may be meant in their place."""
+def judged(seen: Seen, *, common: Sequence[Finding] = ()) -> Judgement:
+    """Score the units that were taken and all that may be meant in their place.
+
+    `common` is what speaks against the format, its columns and one clock.
+    """
     units = seen.units
     times = [units.time]
     if seen.first is not None and units.time != "date":
@@ -309,7 +336,29 @@ def judged(seen: Seen) -> Judgement:
     ]
     taken = next(one for one in found if one.units == units and not one.is_exchanged)
     others = [one for one in found if one is not taken and not units.has_pages]
-    return Judgement(taken, sorted(others, key=lambda one: -one.score))
+    others.sort(key=lambda one: -one.score)
+    return Judgement(taken, others, _other_times(seen, taken, others), common)
+
+
+def _other_times(seen: Seen, taken: Hypothesis, others: Sequence[Hypothesis]) -> str:
+    """Return in words which units of time fit as well, where nobody says it and rates alone tell.
+
+    A time that is one of 1990 to 2100 tells it, too.
+    """
+    units, first = taken.units, seen.first
+    if first is None or not seen.is_time_untold or is_of_epoch(first, units.time):
+        return ""
+    near = [
+        f"{seen.span * TIME_NS[one.units.time] / 1e9:,.6g} s (--unit time={one.units.time})"
+        for one in others
+        if replace(one.units, time=units.time) == units and not one.is_exchanged
+        if one.score + SAID > taken.score - LEAST_MARGIN
+    ]
+    span_s = seen.span * TIME_NS[units.time] / 1e9
+    taken_as = (
+        f"times are taken as {units.time}, which nobody says: the trace lasts {span_s:,.6g} s"
+    )
+    return f"{taken_as}, and could last {' or '.join(near)}" if near else ""
 
 
 def scored(seen: Seen, units: Units, *, exchanged: bool = False) -> Hypothesis:
@@ -478,14 +527,15 @@ def _of_clock(ticks: float, unit: str) -> Iterator[Finding]:
     """Yield that the first time is of no year that traces are of."""
     first_s = (ticks - (FILETIME_OF_1970 if unit == "filetime" else 0)) * TIME_NS[unit] / 1e9
     if unit != "date" and not EPOCH_S[0] <= first_s <= EPOCH_S[1]:
-        fitting = [
-            one
-            for one in ("ns", "us", "ms", "s")
-            if EPOCH_S[0] <= ticks * TIME_NS[one] / 1e9 <= EPOCH_S[1]
-        ]
+        fitting = [one for one in ("ns", "us", "ms", "s") if is_of_epoch(ticks, one)]
         also = f", and can be {fitting[0]}: --unit time={fitting[0]}" if fitting else ""
         yield Finding(
             CANNOT_BE,
             f"the first time is {first_s:,.0f} s after 1970, not within 1990 to 2100:"
             f" times cannot be {unit}{also}",
         )
+
+
+def is_of_epoch(ticks: float, unit: str) -> bool:
+    """Say whether a time since 1970 is one of 1990 to 2100."""
+    return EPOCH_S[0] <= ticks * TIME_NS[unit] / 1e9 <= EPOCH_S[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from tracekit import metadata
 from tracekit.metadata import TraceInfo
 from tracekit.readers.assemble import Assembler
 from tracekit.readers.damage import damages_in_words
-from tracekit.readers.formats import FioLog, same_waits
+from tracekit.readers.formats import LOST_LINES, MOST_WORDS, FioLog, same_waits
 from tracekit.readers.hypotheses import (
     FEWEST_REQUESTS,
     MOSTLY,
     Column,
+    Finding,
     Judgement,
     Seen,
     judged,
@@ -25,9 +27,11 @@ from tracekit.readers.pieces import Piece, by_name, gaps_in_words, missing_numbe
 from tracekit.readers.reading import Reading
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.stream import Feed
-from tracekit.readers.text import KEPT_EXAMPLES
+from tracekit.readers.text import KEPT_EXAMPLES, RESPONSES, TextFormat
 from tracekit.readers.units import SIZE_BYTES, TIME_NS, ImportOptions, wrong_lines
 from tracekit.readers.unknown import TIMES
+
+UNTOLD = "not given, that of a text of one's own"
 
 
 def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
@@ -45,11 +49,28 @@ def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
         tick_ns = TIME_NS[read.units.time]
         first = seen.extremes["time"][0] / (tick_ns if read.is_scaled else 1)
         span = (made.pairs.latest_ns - made.first_ns) / tick_ns
-    has_places = not read.format.assumes
+    has_places, is_untold = not read.format.assumes, _source(read, options, "time") == UNTOLD
     read.judgement = judged(
-        Seen(read.units, given, places, lengths, made.pairs, first, span, has_places)
+        Seen(read.units, given, places, lengths, made.pairs, first, span, has_places, is_untold),
+        common=_common(read),
     )
     return read.judgement
+
+
+def _common(read: Reading) -> list[Finding]:
+    """Return what speaks against the format, its columns and one clock, in whatever units."""
+    rows, wrong, behind = max(read.assembler.rows, 1), read.lines.bad, read.disorder.count
+    parts = 0 if read.shifts is not None else len(read.restarts.parts()[1:])
+    found = [
+        Finding(LOST_LINES * wrong / (rows + wrong), f"{wrong:,} lines are wrong"),
+        Finding(
+            LOST_LINES * read.preamble / (rows + read.preamble),
+            f"{read.preamble:,} lines stand before the first request",
+        ),
+        Finding(LOST_LINES * behind / rows, f"{behind:,} requests stand behind a later one"),
+        Finding(LOST_LINES * (parts > 0), f"its clock starts again {times_in_words(parts)}"),
+    ]
+    return [one for one in found if one.points]
 
 
 def contradictions(read: Reading, options: ImportOptions) -> list[str]:
@@ -83,7 +104,7 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
     found = [
         ("format", read.format.name, read.format.evidence),
         *(
-            [("other formats", read.others, "good lines of the first 64 KiB")]
+            [("other formats", read.others, "lines, header and units of the first 64 KiB")]
             if read.others
             else []
         ),
@@ -94,7 +115,7 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
     ]
     if read.assembler.rows:
         judgement = judgement_of(read, options)
-        found.append(("judgement", f"score {judgement.taken.score:.1f}", judgement.in_words()))
+        found.append(("judgement", f"score {judgement.score:.1f}", judgement.in_words()))
     if read.shifts is not None:
         starts = f"starts again {times_in_words(len(read.shifts.rows) - 1)}"
         found.append(("clock", starts, "--join sequence: no pause between the parts"))
@@ -138,7 +159,7 @@ def _source(read: Reading, options: ImportOptions, name: str) -> str:
     if any(unit.startswith(f"{name}=") for unit in options.units):
         return "given by the user"
     if options.columns or options.regex:
-        return "not given, that of a text of one's own"
+        return UNTOLD
     is_user_format = read.format.name == "own"
     return read.format.evidence if is_user_format else f"format {read.format.name}"
 
@@ -163,9 +184,12 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.pairs.ticks
     coarse = f"times are whole seconds: {made.rows:,} requests share {made.pairs.ticks:,}"
     where = damages_in_words(read.damages)
+    if other := read.other_part():
+        where += f"; {other.in_words(read.format.name)}"
     absent = missing_numbers([feed.path for feed in read.feeds])
     passed_over = [text for feed in read.feeds for text in feed.passed_over()]
     tick_ns = 1 if read.is_scaled else TIME_NS[read.units.time]
+    unused = unused_options(read, options)
     gaps = gaps_in_words(made.gaps, read.pieces, first_ns=made.first_ns, tick_ns=tick_ns)
     found = [
         (
@@ -186,8 +210,27 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ("lone_places", far, "; ".join(far)),
         ("reordered_records", read.disorder.count, read.disorder.in_words()),
         ("rounded_places", made.rounded, rounded),
+        ("unused_options", unused, "; ".join(unused)),
     ]
     return metadata.warnings_of(found)
+
+
+def unused_options(read: Reading, options: ImportOptions) -> list[str]:
+    """Return in words which --op and --unit of the user say nothing of this trace."""
+    words = read.words or Counter()
+    found = [
+        f"--op {item}: the word does not occur"
+        for item in options.operations[options.described :]
+        if not words[item.partition("=")[0].strip().lower()]
+    ]
+    if found:
+        shown = (f"{word} ({count:,})" for word, count in words.most_common(MOST_WORDS))
+        found.append(f"those that do are {', '.join(shown)}")
+    columns = read.format.columns if isinstance(read.format, TextFormat) else ()
+    has = {"response": any(one in columns for one in RESPONSES), "time": TIMES not in read.lacks}
+    names = dict.fromkeys(unit.partition("=")[0] for unit in options.units)
+    lacking = [name for name in names if not has.get(name, True)]
+    return found + [f"--unit {name}: the format has no {name}" for name in lacking]
 
 
 def _unknown(read: Reading) -> list[tuple[str, object, str]]:

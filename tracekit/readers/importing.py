@@ -10,7 +10,7 @@ from pathlib import Path
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
-from tracekit.readers import checkpoint, drivers
+from tracekit.readers import checkpoint
 from tracekit.readers.assemble import Sorting
 from tracekit.readers.checkpoint import FIRST, Again
 from tracekit.readers.events import event_text, import_capture, import_events, import_perfetto
@@ -52,7 +52,7 @@ from tracekit.readers.units import (
     listed,
     show_example,
 )
-from tracekit.readers.unknown import PAGES, reject_known
+from tracekit.readers.unknown import reject_known
 from tracekit.store import TraceFolder, new_folder, scratch_folder, write_info, write_on
 from tracekit.tables import REQUESTS
 
@@ -108,8 +108,6 @@ def _import_feeds(
         message = f"{len(feeds)} files: a trace of events or memory accesses is of one"
         raise UsageError(message, hint="import each file by itself")
     if text is not None:
-        lacks = [PAGES] if text.kind in drivers.NAMES else []
-        reject_known(run.options, lacks, name=feeds[0].name, form="a text of the kernel's events")
         return import_events(feeds[0], text, run=run)
     if memory:
         reject_known(run.options, [], name=feeds[0].name, form="a trace of memory accesses")
@@ -134,7 +132,6 @@ def _import_whole(feeds: Sequence[Feed], head: bytes, run: Import) -> TraceInfo 
         message = f"{len(feeds)} files: a trace of Perfetto or rbd-replay is one"
         raise UsageError(message, hint="import each file by itself")
     if is_of_perfetto:
-        reject_known(run.options, [PAGES], name=feed.name, form="a trace of Perfetto")
         return import_perfetto(feed, head, run=run)
     reject_known(run.options, [], name=feed.name, form="a trace of rbd-replay")
     return import_actions(feed, head, run=run)
@@ -262,11 +259,13 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
     if lines.bad > options.most_bad_ratio * (rows + lines.bad):
         beyond = f", {read.beyond:,} of them far from the others" if read.bounds else ""
         passed_over = [text for feed in read.feeds for text in feed.passed_over()]
-        shown = listed([*map(show_example, lines.examples), *passed_over])
+        shown = [*map(show_example, lines.examples), *passed_over]
+        if other := read.other_part():
+            shown.append(other.in_words(read.format.name))
         raise InputError(
             f"{name}: {lines.bad:,} of {rows + lines.bad:,} lines are wrong{beyond}",
-            *shown,
-            hint=_hint_of(read),
+            *listed(shown),
+            hint=other.hint if other else _hint_of(read),
         )
     if not rows:
         raise InputError(f"{name}: there is no request in it", hint="check the file")

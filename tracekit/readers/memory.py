@@ -17,7 +17,7 @@ import pyarrow as pa
 from tracekit import metadata
 from tracekit._native.memory import OPERATIONS, Block, MemoryReader, Text
 from tracekit.arrow import count_names, text_column
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import InputError
 from tracekit.metadata import MemoryTrace, TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.metadata import line_counts
@@ -105,9 +105,6 @@ def find_memory_format(head: bytes, options: ImportOptions) -> MemoryFormat | No
         whole = head[: head.rfind(b"\n") + 1] or head + b"\n"
         known = (form for form in FORMATS.values() if form.is_known_by_content)
         found = next((form for form in known if form.matches(whole)), None)
-    if found and options.units:
-        message = f"--unit: {found.name} has bytes and its own clock"
-        raise UsageError(message, hint="leave --unit out")
     return found
 
 

@@ -25,6 +25,7 @@ from tracekit.metadata import (
 from tracekit.readers import completeness, drivers
 from tracekit.readers.completeness import Present
 from tracekit.readers.files import absent_cpus
+from tracekit.readers.parts import other_part
 from tracekit.readers.units import Example, listed, show_example, wrong_lines
 
 LAG_NS = 1_000_000
@@ -454,12 +455,13 @@ def reject_bad_lines(facts: Facts, file: str, *, name: str, most_bad_ratio: floa
     stats = facts.stats
     lines = stats.records + stats.bad_lines
     if stats.bad_lines > most_bad_ratio * lines:
-        shown = listed(map(show_example, facts.bad_lines))
-        raise InputError(
-            f"{file}: {stats.bad_lines:,} of {lines:,} lines are wrong for {name}",
-            *shown,
-            hint="choose another --format, or allow more with --max-bad PERCENT",
-        )
+        shown = [*map(show_example, facts.bad_lines)]
+        hint = "choose another --format, or allow more with --max-bad PERCENT"
+        if other := other_part(facts.bad_lines, bad=stats.bad_lines, records=stats.records):
+            shown.append(other.in_words(name))
+            hint = other.hint
+        message = f"{file}: {stats.bad_lines:,} of {lines:,} lines are wrong for {name}"
+        raise InputError(message, *listed(shown), hint=hint)
 
 
 def reject_disorder(facts: Facts, file: str) -> None:
@@ -494,9 +496,11 @@ def text_info(
     info.inferences += drivers.inferences(stats, block, kind=kind) + not_in_text(name, stats)
     lost = f"it says itself that {stats.told_lost:,} events were lost"
     others = stats.passed_lines if name == "blkparse" else 0
+    other = other_part(facts.bad_lines, bad=bad, records=stats.records)
+    what = f"; {other.in_words(name)}" if other else ""
     found = [
         long_preamble(others, stats.records, what="are no events"),
-        ("bad_lines", bad, wrong_lines(bad)),
+        ("bad_lines", bad, wrong_lines(bad) + what),
         ("lost_records", stats.told_lost, lost),
         *drivers.doubts(stats, block, kind=kind),
     ]

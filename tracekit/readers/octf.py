@@ -13,7 +13,7 @@ from tracekit import metadata
 from tracekit._native.decode import Place
 from tracekit._native.readers import Device, OctfError, OctfReader, OctfStats, Problem, is_octf
 from tracekit.arrow import text_column
-from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.errors import InputError, TracekitError
 from tracekit.metadata import TraceInfo
 from tracekit.prefetch import ahead
 from tracekit.readers.assemble import Assembler
@@ -142,14 +142,11 @@ BATCHES_AHEAD = 1
 
 
 def is_chosen(head: bytes, options: ImportOptions) -> bool:
-    """Say whether the trace is one of OCTF; raise UsageError for a unit given with it."""
+    """Say whether the trace is one of OCTF."""
     if options.form != NAME:
         is_own = options.form or options.columns or options.regex
         if is_own or not is_octf(head):
             return False
-    if options.units:
-        message = "--unit: events of OCTF are always nanoseconds and sectors"
-        raise UsageError(message, hint="leave --unit out")
     return True
 
 

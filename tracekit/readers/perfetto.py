@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracekit.errors import InputError
+from tracekit.readers.drivers import in_words
 from tracekit.readers.stream import Feed, messages_of
 from tracekit.readers.units import OnBytes
 
@@ -202,8 +203,7 @@ class Found:
 
     def passed(self) -> str:
         """Return which events are passed over, in words."""
-        others = (f"{count:,} of {sort}" for sort, count in self.others.items())
-        return f"events passed over: {', '.join(others) or 'none'}"
+        return f"events of {in_words(self.others) or 'no other sorts'}"
 
     def add(self, time_ns: int, text: str, *, is_block: bool) -> None:
         """Keep an event: in memory until there are MOST_LINES."""
@@ -326,7 +326,7 @@ def _take_event(event: memoryview, cpu: int, found: Found) -> None:
             text = f"{head}: {shape.name}: {shape.print(fields)}"
             found.add(time_ns, text, is_block=shape.name.startswith("block_"))
         elif not isinstance(value, int):
-            sort = "ext4" if number in EXT4 else "f2fs" if number in F2FS else "other sorts"
+            sort = "ext4" if number in EXT4 else "f2fs" if number in F2FS else "other"
             found.others[sort] += 1
 
 

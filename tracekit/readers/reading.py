@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from tracekit.arrow import count_names, texts
 from tracekit.errors import InputError, UnorderedError, UsageError
 from tracekit.prefetch import ahead
 from tracekit.readers import checkpoint
@@ -23,6 +25,7 @@ from tracekit.readers.formats import (
 )
 from tracekit.readers.hypotheses import Judgement
 from tracekit.readers.outliers import Bounds, Outliers
+from tracekit.readers.parts import Part, other_part
 from tracekit.readers.pieces import Piece
 from tracekit.readers.restarts import Restarts
 from tracekit.readers.stream import Feed, drain, opened, progress_of, skip
@@ -87,13 +90,17 @@ CHECKPOINT_BYTES = 1 << 30
 """Of text: a killed import is gone on with from the last multiple, about."""
 KNOWN = (
     *("lines", "damages", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
-    *("_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
+    *("words", "_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
 )
 """What a reading knows of the text before a mark."""
 
 
 class Reading:
     """One import while it runs."""
+
+    judgement: Judgement | None = None
+    words: Counter[str] | None
+    """How often each word of operations stands in it, if the user says what some mean."""
 
     def __init__(self, feeds: Sequence[Feed], run: Import, *, start: bytes, again: Again) -> None:
         """Take what is known of a trace that is read once more."""
@@ -123,7 +130,7 @@ class Reading:
         """Which file is read, bytes of those before, times of it, and the end of the last block."""
         self.damages, self.last_line, self.pieces = list[Damage](), "", list[Piece]()
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
-        reject_known(options, self.lacks, name=self.name, form=form.name)
+        reject_known(options, self.lacks, name=self.name, form=form.name, has_units=True)
         self.assembler = Assembler(
             self.units, operations, "trace", rate=options.rate, operation=options.operation
         )
@@ -131,7 +138,7 @@ class Reading:
         self.unknown = [what for what in self.lacks if what not in self.given]
         self.bounds, self.shifts, self._possible = again.bounds, again.shifts, _possible(self.units)
         self.restarts, self.disorder = Restarts(is_wall=self.units.is_wall), Disorder()
-        self.judgement: Judgement | None = None
+        self.words = Counter() if options.operations else None
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
         self._marks = checkpoint.begin(run, again)
@@ -141,6 +148,11 @@ class Reading:
         if state.known:
             vars(self).update(checkpoint.unpack(state.known))
             self.assembler.go_on(state.rows)
+
+    def other_part(self) -> Part | None:
+        """Return the part that is of another format, if one is."""
+        bad, rows = self.lines.bad, self.assembler.rows
+        return other_part(self.lines.examples, bad=bad, records=rows)
 
     def _mark(self) -> checkpoint.Mark | None:
         """Return a mark behind the block that was read, if it is time for one."""
@@ -217,6 +229,9 @@ class Reading:
         if line and not why_not:
             text = bytes(block) + b"\n"
         columns = form.decode(text, lines) if len(text) else None
+        if columns is not None and self.words is not None:
+            words, codes = texts(columns.words["op"])
+            self.words += count_names(codes, words)
         if len(text) and lines.wrong:
             self._damage_of_file().see(text, lines.wrong, line=first, byte=byte)
         if why_not:

@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.readers.hypotheses import (
-    EPOCH_S,
     LEAST_MARGIN,
     MOSTLY,
     SHOWN_WITHIN,
-    Column,
-    Pairs,
-    Seen,
+    is_of_epoch,
     scored,
+    seen_of,
 )
 from tracekit.readers.text import COMMENT, DATE, DELIMITERS, NEARLY_ALL, OPERATIONS
-from tracekit.readers.units import TIME_NS, Units
+from tracekit.readers.units import Units
 
 FEWEST_COLUMNS = 4
 FEWEST_ROWS = 8
 NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]*)?")
+DECIMAL_COMMA = re.compile(r"^([0-9]+),([0-9]+)$", re.MULTILINE)
 MOST_ROWS = 1000
 TIME_UNITS = ("s", "ms", "us", "ns")
 UNLIKE = 3.0
@@ -41,13 +40,13 @@ def likely_columns(head: bytes) -> list[str]:
     best = [one for one in found[:2] if one[0] >= found[0][0] - SHOWN_WITHIN]
     words = ("its columns may be", "or")
     return [
-        f"{what}: {options} (score {score:.1f})"
-        for what, (score, options) in zip(words, best, strict=False)
+        f"{what}: {options} (score {score:.1f}{also})"
+        for what, (score, options, also) in zip(words, best, strict=False)
     ]
 
 
-def _choices(head: bytes) -> Iterator[tuple[float, str]]:
-    """Yield what the columns may be: the score, and the options that say so."""
+def _choices(head: bytes) -> Iterator[tuple[float, str, str]]:
+    """Yield what the columns may be: score, the options that say so, and what fits as well."""
     delimiter, columns = _split(head)
     numbers = {
         at: np.array(texts, np.float64)
@@ -77,8 +76,8 @@ def _choices(head: bytes) -> Iterator[tuple[float, str]]:
             against = min(UNLIKE, _falls(numbers[time])) if time in numbers else 0.0
             against += UNLIKE * (len(np.unique(whole[place])) < most)
             against += UNLIKE * (np.mean(whole[length] == 0) > MOSTLY / 2)
-            for score, units in _scores(whole[place], whole[length], numbers.get(time)):
-                yield score - against, f"{text} {units}"
+            for score, units, also in _scores(whole[place], whole[length], numbers.get(time)):
+                yield score - against, f"{text} {units}", also
 
 
 def _split(head: bytes) -> tuple[str, list[Texts]]:
@@ -88,6 +87,8 @@ def _split(head: bytes) -> tuple[str, list[Texts]]:
     for delimiter in DELIMITERS:
         by = None if delimiter == " " else delimiter
         rows = [[word.strip(' "') for word in line.split(by)] for line in lines]
+        if delimiter != ",":
+            rows = [[DECIMAL_COMMA.sub(r"\1.\2", word) for word in row] for row in rows]
         size, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
         rows = [row for row in rows if len(row) == size and any(map(NUMBER.fullmatch, row))]
         if size >= FEWEST_COLUMNS and len(rows) >= max(NEARLY_ALL * count, FEWEST_ROWS):
@@ -111,29 +112,23 @@ def _named(names: Mapping[int, str], columns: Sequence[Texts]) -> Iterator[str]:
 
 def _scores(
     places: Numbers, lengths: Numbers, times: NDArray[np.float64] | None
-) -> Iterator[tuple[float, str]]:
-    """Yield the score of each unit of places and lengths, with the units that times may have."""
-    pairs = Pairs()
-    pairs.add(places, lengths, device=np.zeros(len(places), np.int32))
-    place, length = (
-        Column(values, int(values.max()), odd)
-        for values, odd in zip((places, lengths), pairs.odd.values(), strict=True)
-    )
-    first, span = (None, 0.0) if times is None else (float(times[0]), float(times[-1] - times[0]))
+) -> Iterator[tuple[float, str, str]]:
+    """Yield the score of each unit of places and lengths, that of times, and which fit as well."""
+    first = None if times is None else float(times[0])
     for offset_unit, length_unit in product(("bytes", "sectors"), repeat=2):
         found = {}
         for unit in TIME_UNITS if first is not None else ("date",):
             taken = Units(unit, offset_unit, length_unit, is_wall=_is_dated(first))
-            seen = Seen(taken, frozenset(), place, length, pairs, first, span)
-            found[unit] = scored(seen, taken).score
-        best = max(found.values())
-        near = "|".join(unit for unit, score in found.items() if score > best - LEAST_MARGIN)
-        said = f"--unit time={near} " if times is not None else ""
-        yield best, f"{said}--unit offset={offset_unit} --unit length={length_unit}"
+            found[unit] = scored(
+                seen_of(taken, places=places, lengths=lengths, times=times), taken
+            ).score
+        unit, best = max(found.items(), key=lambda one: one[1])
+        near = [other for other, score in found.items() if score > best - LEAST_MARGIN]
+        said = f" --unit time={unit}" if times is not None else ""
+        also = "".join(f"; or time={other}" for other in near if other != unit)
+        yield best, f"--unit offset={offset_unit} --unit length={length_unit}{said}", also
 
 
 def _is_dated(first: float | None) -> bool:
     """Say whether a time is one of 1990 to 2100 in some unit."""
-    return first is not None and any(
-        EPOCH_S[0] <= first * TIME_NS[unit] / 1e9 <= EPOCH_S[1] for unit in TIME_UNITS
-    )
+    return first is not None and any(is_of_epoch(first, unit) for unit in TIME_UNITS)

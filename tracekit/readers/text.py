@@ -147,6 +147,8 @@ class TextFormat:
         """Return the regular expression of a column, in quotes or not."""
         kind, is_blank = self._stored(name), self.delimiter == " "
         part = KINDS[kind][1] if kind in KINDS else kind
+        if kind in DECIMALS and self.delimiter != ",":
+            part = part.replace(r"\.[0-9]*", r"(?:\.[0-9]*|,[0-9]+)")
         if kind == "op":
             part = rf"\s*(?i:{'|'.join(map(re.escape, self.operations))})\s*"
         elif kind in ("word", "name"):
@@ -207,15 +209,18 @@ class TextFormat:
         good_line = re.compile(self.line())
         return [good_line.match(line) is not None for line in lines]
 
+    def first_good(self, lines: Sequence[str]) -> int:
+        """Return the place of the first good line, 0 if none is."""
+        are_good = self.are_good(lines)
+        return are_good.index(True) if True in are_good else 0
+
     def preamble(self, head: bytes, lines: BadLines) -> int:
         """Return how many lines stand before the first good one, as a licence or a header.
 
         Requests among them are wrong lines, and counted in `lines`, not in what is returned.
         """
         before = head.decode("latin-1").split("\n")
-        are_good = self.are_good(before)
-        first = are_good.index(True) if True in are_good else 0
-        passed = []
+        first, passed = self.first_good(before), []
         for number, line in enumerate(before[:first], start=1):
             if self.is_request(line) or (number == 1 and self._is_end_of_request(line)):
                 lines.add(number, line.rstrip("\r"))
@@ -541,8 +546,8 @@ NAMES = {
 """What a column may be called, in lower case and without other letters; a sector's are units."""
 MEANING = {name: what for what, names in NAMES.items() for name in names.split()}
 UNIT = re.compile(r"[\W_]*\b(ns|us|ms|s|bytes|sectors)[\])]?$")
-DELIMITERS = ",;\t| "
-"""In the order in which they are looked for."""
+DELIMITERS = ";\t|, "
+"""In the order in which they are looked for: numbers may have commas for points."""
 TIMES = ("time", "response")
 
 

@@ -187,6 +187,8 @@ class ImportOptions:
     """What to do where the clock of a trace starts again."""
     operations: tuple[str, ...] = ()
     """WORD=OPERATION, of words that the format does not know."""
+    described: int = 0
+    """How many of these are of the format file."""
     operation: str | None = None
     """Of all requests, of a format that does not say it."""
     rate: float | None = None

@@ -53,8 +53,14 @@ def check_given(options: ImportOptions) -> None:
         )
 
 
-def reject_known(options: ImportOptions, lacks: list[str], *, name: str, form: str) -> None:
+def reject_known(
+    options: ImportOptions, lacks: list[str], *, name: str, form: str, has_units: bool = False
+) -> None:
     """Raise UsageError where the user gives what the format says itself."""
+    for option, given in (("--unit", options.units), ("--op", options.operations)):
+        if given and not has_units:
+            message = f"{name}: {option} {given[0]}: {form} has units and operations of its own"
+            raise UsageError(message, hint=f"leave {option} out")
     for what, text in given_of(options).items():
         if what not in lacks:
             message = f"{name}: {text}, and {form} says its {what} itself"

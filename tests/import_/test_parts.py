@@ -1,0 +1,34 @@
+"""Two known formats in one file: the second is named, with its line and its share."""
+
+import pytest
+
+from tests import parsed as traces
+from tests.import_.damages import texts
+from tests.import_.importer import Importer
+
+LINES = {text.name: text.lines for text in texts()}
+NAMES = ("msr", "spc", "alibaba", "fiu", "blk", "ftrace")
+PAIRS = [
+    (one, other)
+    for one in NAMES
+    for other in NAMES
+    if one != other and {one, other} != {"blk", "ftrace"}
+]
+"""Events of ftrace and of its blk tracer are read as one."""
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_the_second_format_is_named(read: Importer, one: str, other: str) -> None:
+    first = LINES[one][:500]
+    for count in (300, 1000):
+        # GIVEN lines of one format before more or fewer of another
+        text = b"".join([*first, *LINES[other][:count]])
+        # WHEN it is imported THEN it is refused with both names, and how to part them
+        message = read.rejects(text, "it looks like", hint="head -n 5")
+        assert {one, other} <= set(message.replace(",", " ").split())
+
+
+def test_few_lines_of_another_format_are_told(read: Importer) -> None:
+    text = b"".join([*LINES["msr"], *LINES["alibaba"][:9]])
+    said = traces.warnings(read(text))["bad_lines"]
+    assert "from line 2,001 on (9 lines, 0.4%) it looks like alibaba, not msr" in said
