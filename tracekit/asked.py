@@ -21,6 +21,9 @@ REPEATED = frozenset(
 )
 """Options of which each value stands behind its own word; others have commas between values."""
 OPTIONS = {"settings": "--set", "recorded": "--from"}
+MAKERS = ("parse", "read", "generate")
+HOW_AND_WHERE = ("output", "force", "resume")
+"""Options of calls that make a trace folder of which the folder has no sign."""
 _ASKED: ContextVar[tuple[str, tuple[str, ...]] | None] = ContextVar("asked", default=None)
 
 
@@ -53,7 +56,9 @@ def asking(call: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[None]
         yield
         return
     defaults = {one.name: one.default for one in signature(call).parameters.values()}
-    with with_words(call.__name__, given, defaults=defaults):
+    left_out = HOW_AND_WHERE if call.__name__ in MAKERS else ()
+    kept = {name: value for name, value in given.items() if name not in left_out}
+    with with_words(call.__name__, kept, defaults=defaults):
         yield
 
 

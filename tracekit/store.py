@@ -231,8 +231,7 @@ def write_info(folder: Path, info: TraceInfo, *, made_by: str = "") -> None:
     """Write a folder's trace.json, replacing the file in one step; `made_by` names the command."""
     if made_by:
         words = asked("read" if made_by == "import" else made_by)
-        kept = [word for word in words if word not in ("--force", "--resume")]
-        info = replace(info, made_by=made_by, asked=kept)
+        info = replace(info, made_by=made_by, asked=list(words))
     write_json(folder / INFO_NAME, to_builtins(info))
 
 

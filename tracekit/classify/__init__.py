@@ -90,12 +90,7 @@ def classify(
     changes = {
         "layout": guess.entries,
         **_own_layout(folder, options),
-        "classification": {
-            "rule": ROLE_RULE,
-            **given,
-            **_counts(roles),
-            **of_roles(folder.path),
-        },
+        "classification": {**given, **_counts(roles), **of_roles(folder.path)},
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_notes(folder.info.inferences, guess.inferences),
         "warnings": replace_notes(folder.info.warnings, [*warnings, *_on_names(options)]),
@@ -124,6 +119,7 @@ def is_anonymous(info: TraceInfo) -> bool:
 
 def _counts(roles: RoleCounts) -> dict[str, Any]:
     return {
+        "rule": ROLE_RULE,
         "requests": {role: roles.requests[role] for role in ROLES},
         "evidence": roles.evidence,
         "crossing_requests": roles.crossing,

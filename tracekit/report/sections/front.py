@@ -158,19 +158,13 @@ def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
         yield ["sha256sum", *files]
         is_of_memory = inputs.folder.has("memory_accesses") and not inputs.has_trace
         how = inputs.info.get("made_by", "import" if is_of_memory else "parse")
-        yield [how, *files, *_without_output(inputs.info.get("asked", [])), "-o", name]
+        yield [how, *files, *inputs.info.get("asked", []), "-o", name]
     if inputs.has_trace:
         yield ["classify", name, *inputs.info.get("classification", {}).get("asked", [])]
         yield from (["analyze", name, *words] for words in inputs.analyses_run)
     if advice := inputs.recommendation:
         base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
         yield ["recommend", name, *advice.get("asked", ["--base", base, "--nvm", nvm])]
-
-
-def _without_output(words: Sequence[str]) -> Sequence[str]:
-    """Leave out where the folder was made: it has the report's name now."""
-    at = words.index("--output") if "--output" in words else len(words)
-    return [*words[:at], *words[at + 2 :]]
 
 
 def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
