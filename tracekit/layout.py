@@ -17,7 +17,7 @@ from tracekit.units import SECTOR_BYTES
 
 LAYOUT_VERSION = 1
 SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
-HINT = "see layout.json in docs/design.md"
+HINT = "see layout.json in docs/recording.md"
 MAJORS, MINORS = 1 << 12, 1 << 20  # of a dev_t in the kernel
 PID_DIGITS = 9
 ID_DIGITS = 20

@@ -1,4 +1,4 @@
-/* Pairs events into one row for each queued I/O: docs/design.md, "One row a request". */
+/* Pairs events into one row for each queued I/O: docs/requests.md, "One row a request". */
 #ifndef TRACEKIT_READ_PAIR_H
 #define TRACEKIT_READ_PAIR_H
 

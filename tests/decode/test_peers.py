@@ -92,7 +92,7 @@ def btt_table(folder: Path) -> dict[str, Latency]:
     return table
 
 
-# Which rows and which two columns make each of btt's latencies; see docs/design.md.
+# Which rows and which two columns make each of btt's latencies; see docs/requests.md.
 LATENCIES = {
     "Q2Q": None,
     "Q2G": ("own", "queue_ns", "getrq_ns"),

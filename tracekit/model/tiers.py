@@ -67,7 +67,7 @@ Configurations = dict[str, dict[str, Configuration]]
 
 
 class TiersResult(Record):
-    """The content of simulations/tiers.json, as docs/design.md describes it."""
+    """The content of simulations/tiers.json, as docs/models.md describes it."""
 
     headline: list[str]
     tiers: list[Tier]
