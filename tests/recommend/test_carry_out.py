@@ -493,6 +493,18 @@ def test_what_a_script_would_run_elsewhere_is_printed(
     assert "is not a block device: set the variables at the top" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("unit", "capacity", "said"), [("1MiB", "6MiB", True), ("4MiB", "16MiB", False)]
+)
+def test_more_than_predicted_moves_where_units_are_no_extents(
+    unit: str, capacity: str, *, said: bool, tmp_path: Path
+) -> None:
+    words = ("--unit", f"extent={unit}", "--capacity", capacity)
+    text = volume_script(tmp_path, *words).read_text()
+    assert "pvmove" in text
+    assert ("LVM moves whole extents" in text) == said
+
+
 def test_parts_of_two_kinds_have_a_device_each(tmp_path: Path) -> None:
     file = script_of(
         tmp_path,

@@ -51,6 +51,7 @@ from tracekit.units import BLOCK_BYTES, MIB, SECTOR_BYTES, format_size
 
 SHELL = Path(__file__).with_name("scripts")
 SHOWN_FILES = 8
+LVM_EXTENT = 4 * MIB
 
 
 def script(folder: TraceFolder, advice: Recommendation) -> str:
@@ -491,4 +492,18 @@ def _pvmove_part(path: str, spans: Sequence[tuple[int, int]]) -> Part:
             *(f"{first}+{length}" for first, length in spans),
         ),
         undo_arguments=(f'"${_volume(path)}"', NVM),
+        text=tuple(_whole_extents(spans, size)),
     )
+
+
+def _whole_extents(spans: Sequence[tuple[int, int]], size: int) -> Iterator[str]:
+    """Say that more moves than was predicted where units are smaller than LVM's extents."""
+    touched = {
+        extent
+        for first, length in spans
+        for extent in range(first // LVM_EXTENT, (first + length - 1) // LVM_EXTENT + 1)
+    }
+    if len(touched) * LVM_EXTENT > size:
+        whole = format_size(len(touched) * LVM_EXTENT)
+        yield f"LVM moves whole extents: {whole} with those of 4 MiB, its default. Predict that by"
+        yield "recommend --unit extent=4MiB, or of what vgs -o vg_extent_size says."
