@@ -405,7 +405,9 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     the file does not have. InputError says which stage makes a table that is missing.
     """
     with _file_errors(read(name)):
-        return _result(connection, name, parameters).to_arrow_table()
+        return _interruptible(
+            connection, lambda: _result(connection, name, parameters).to_arrow_table()
+        )
 
 
 def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
@@ -440,7 +442,10 @@ def rows_of(relation: DuckDBPyRelation, column: str, *, value: str) -> DuckDBPyR
 def stream(connection: DuckDBPyConnection, name: str, **parameters: int) -> Iterator[Any]:
     """Run one file like `run` and yield its result as record batches, for one of any length."""
     with _file_errors(read(name)):
-        yield from _result(connection, name, parameters).to_arrow_reader(READER_ROWS)
+        reader = _interruptible(
+            connection, lambda: _result(connection, name, parameters).to_arrow_reader(READER_ROWS)
+        )
+        yield from _each(connection, reader)
 
 
 @contextmanager
@@ -508,10 +513,14 @@ def _interrupt(connection: DuckDBPyConnection) -> None:
 
 
 def _batches(connection: DuckDBPyConnection, reader: Any) -> Iterator[Any]:
-    following = partial(next, reader, None)
     with _user_errors():
-        while (batch := _interruptible(connection, following)) is not None:
-            yield batch
+        yield from _each(connection, reader)
+
+
+def _each(connection: DuckDBPyConnection, reader: Any) -> Iterator[Any]:
+    following = partial(next, reader, None)
+    while (batch := _interruptible(connection, following)) is not None:
+        yield batch
 
 
 @contextmanager

@@ -2,9 +2,14 @@
 
 import json
 import lzma
+import os
 import re
 import shutil
+import signal
 import subprocess
+import threading
+import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -78,6 +83,22 @@ def test_findings_change_as_a_whole(folder: TraceFolder) -> None:
     assert kept == before | {findings / "totals.parquet": kept[findings / "totals.parquet"]}
     assert (findings / "link").is_symlink()
     assert not [path.name for path in folder.path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_signal_ends_a_query_that_runs(
+    folder: TraceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a query that takes minutes WHEN Ctrl-C comes while it runs THEN it ends at once
+    text = "select count(*) from range(100_000_000_000) where hash(range) = 7"
+    slow = replace(query.read("traffic/totals"), text=text)
+    timer = threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT])
+    begin = time.monotonic()
+    with query.connect(folder) as connection:
+        monkeypatch.setattr(query, "read", lambda _name: slow)
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            query.run(connection, "traffic/totals")
+    assert time.monotonic() - begin < 30
 
 
 def test_running_twice_gives_the_same_bytes(folder: TraceFolder) -> None:
