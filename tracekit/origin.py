@@ -35,6 +35,8 @@ _COMMANDS = {
     "comparison.json": "compare",
     "fidelity.json": "fit",
     "device/device.json": "characterize-device",
+    "counters/counters.json": "counters",
+    ROLES: "classify",
 }
 
 
@@ -54,18 +56,19 @@ class Outdated:
             if self.newer == ROLES
             else f"an earlier {self.newer}"
         )
-        return f"{self.place} was made from {what}"
+        subject = "the roles were" if self.place == ROLES else f"{self.place} was"
+        return f"{subject} made from {what}"
 
 
 def of_result(
     folder: Path, place: str, *, info: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what is kept with a result: what it was made from, and the options of its command."""
-    words = asked(_command(place).split()[-1].replace("-", "_"))
+    words = _with_whole_paths(asked(_command(place).rpartition(" ")[2].replace("-", "_")))
     made_from = {} if place in _OF_NO_TRACE else {ROLES: _roles(info)}
     for name in (*_inputs(folder, place, result), *_given(words)):
         made_from[name] = _stamp(folder / name)
-    return {_MADE_FROM: made_from, **({_ASKED: list(words)} if words else {})}
+    return {_MADE_FROM: made_from, **({_ASKED: words} if words and _ASKED not in result else {})}
 
 
 def of_roles(folder: Path) -> dict[str, Any]:
@@ -76,7 +79,9 @@ def of_roles(folder: Path) -> dict[str, Any]:
             with os.fdopen(open_inside(folder, f"{name}.parquet"), "rb") as file:
                 found.update(hashlib.file_digest(file, "sha256").digest())
             found.update(name.encode())
-    return {_STAMP: found.hexdigest()[:_DIGITS], _ASKED: list(asked("classify"))}
+    words = _with_whole_paths(asked("classify"))
+    made_from = {name: _stamp(folder / name) for name in _given(words)}
+    return {_STAMP: found.hexdigest()[:_DIGITS], _MADE_FROM: made_from, _ASKED: words}
 
 
 def _inputs(folder: Path, place: str, result: Mapping[str, Any]) -> Iterator[str]:
@@ -90,32 +95,47 @@ def _inputs(folder: Path, place: str, result: Mapping[str, Any]) -> Iterator[str
                 yield f"replays/{name}/summary.json"
 
 
+def _with_whole_paths(words: Sequence[str]) -> list[str]:
+    """Return the words, of which those that name files do so from everywhere."""
+    before = ("", *words)
+    return [
+        os.path.abspath(word) if option in _FILES else word
+        for option, word in zip(before, words, strict=False)
+    ]
+
+
 def _given(words: Sequence[str]) -> Iterator[str]:
     """Yield the files that options name."""
-    for option, value in itertools.pairwise(words):
-        if option in _FILES:
-            yield os.path.abspath(value)
+    return (word for option, word in itertools.pairwise(words) if option in _FILES)
+
+
+def words_of(content: Any) -> list[str] | None:
+    """Return the options of the command that made a result, None where it does not say them."""
+    words = content.get(_ASKED) if isinstance(content, Mapping) else None
+    is_known = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    return words if is_known else None
 
 
 def outdated(folder: Path, info: Mapping[str, Any], *, only: str = "") -> dict[str, Outdated]:
     """Return the results in a trace folder, or one, of which an input has changed, by place."""
     found = {}
-    for place, content in _json_of(folder, only) if only else _results(folder):
+    for place, content in _json_of(folder, only) if only else _results(folder, info):
         made_from = content.get(_MADE_FROM)
         if not isinstance(made_from, dict):
             continue  # of an earlier version: nothing is known
         newer = [name for name in made_from if _has_changed(folder, info, name, made_from[name])]
         if newer:
-            words = content.get(_ASKED) or content.get("names") or ()
-            command = [*_command(place).split(), operand(str(folder)), *map(str, words)]
+            words = words_of(content) or words_of({_ASKED: content.get("names")}) or []
+            command = [*_command(place).split(), operand(str(folder)), *words]
             found[place] = Outdated(place, newer[0], shell_line(["tracekit", *command]))
     return found
 
 
-def _results(folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _results(folder: Path, info: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each result that says what it was made from; who reads it reports what is wrong."""
+    yield ROLES, info["classification"] if isinstance(info.get("classification"), dict) else {}
     simulations = (f"simulations/{file.name}" for file in folder.glob("simulations/*.json"))
-    for place in (*_COMMANDS, *sorted(simulations)):
+    for place in (*({*_COMMANDS} - {ROLES}), *sorted(simulations)):
         yield from _json_of(folder, place)
     for table in sorted(folder.glob("findings/*.parquet")):
         place = f"findings/{table.name}"
@@ -149,7 +169,7 @@ def _stamp(file: Path) -> str | None:
     """Return the digest of a small regular file, None where it is not there."""
     try:
         return hashlib.sha256(read_regular(file)).hexdigest()[:_DIGITS]
-    except (OSError, InputError):
+    except (OSError, ValueError, InputError):
         return None
 
 

@@ -5,13 +5,19 @@ import json
 import re
 import shlex
 import tomllib
+from contextlib import chdir
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
+from tests.report.folder import section_of
 from tracekit.errors import InputError
+from tracekit.origin import outdated
+from tracekit.report.sections.front import reproduce
+from tracekit.store import TraceFolder
 
 
 @pytest.fixture
@@ -100,3 +106,31 @@ def test_a_run_keeps_the_roles_that_were_given(tmp_path: Path) -> None:
     assert tk.open(trace).requests.aggregate(
         "any_value(role), count(distinct role)"
     ).fetchall() == [("swap", 1)]
+
+
+def test_a_changed_layout_makes_the_roles_old(made: Path, tmp_path: Path) -> None:
+    # GIVEN roles of a layout's file WHEN it is written anew THEN they are marked, from anywhere
+    layout = tmp_path / "layout.sfdisk"
+    layout.write_text(
+        "label: dos\ndevice: /dev/profile\nunit: sectors\n\n"
+        "/dev/profile1 : start=0, size=2097120, type=83\n"
+    )
+    with chdir(tmp_path):
+        succeed("classify", made, "--layout", layout.name)
+    assert "the roles were made" not in text_of(made)
+    layout.write_text(layout.read_text().replace("83", "82"))
+    text = text_of(made)
+    assert f"tracekit classify {made} --layout {layout}" in text
+
+
+def test_what_an_edited_result_says_of_itself_does_no_harm(made: Path) -> None:
+    file = made / "recommendation.json"
+    whole = json.loads(file.read_text())
+    strange = ({"roles": "x"}, {"a\0b": "x"}, {"\ud800x": "x"}, {"/dev/zero": "x"}, "x", [1], None)
+    for asked, made_from in product((7, ["--nvm", None], "x", {"a": 1}), strange):
+        file.write_text(json.dumps(whole | {"asked": asked, "made_from": made_from}))
+        found = outdated(made, json.loads((made / "trace.json").read_text()))
+        assert all(one.command.startswith("tracekit ") and one.text for one in found.values())
+        if "ud800" not in file.read_text():  # which no reader of JSON takes
+            section = section_of(reproduce, TraceFolder(made))
+            assert any("recommend" in line for line in section.parts["commands"])

@@ -351,7 +351,7 @@ def _choose_of_most(
         if options.explains:
             fit = others_in_words(head, "", options=options)
             said.append(f"formats in the first 64 KiB: {fit}")
-        raise InputError(str(error), *listed(said), hint=error.hint) from None
+        raise InputError(*str(error).split("\n"), *listed(said), hint=error.hint) from None
 
 
 MOST_SHOWN = 3
@@ -494,6 +494,8 @@ def reject_two(lines: Sequence[str], begin: int, *, then: str, name: str) -> Non
 
 def hint_of_parts(begin: int) -> str:
     """Return how to take two parts apart, of which the first has so many lines."""
+    if not begin:
+        return "name the format of most lines, and take the others out"
     return f"import each part by itself: head -n {begin} FILE, tail -n +{begin + 1} FILE"
 
 

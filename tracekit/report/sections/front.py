@@ -8,6 +8,7 @@ from typing import Any
 
 from tracekit.errors import span
 from tracekit.escapes import operand, shell_line
+from tracekit.origin import words_of
 from tracekit.report import formatting as fmt
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Parts, made_by, section
@@ -158,13 +159,13 @@ def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
         yield ["sha256sum", *files]
         is_of_memory = inputs.folder.has("memory_accesses") and not inputs.has_trace
         how = inputs.info.get("made_by", "import" if is_of_memory else "parse")
-        yield [how, *files, *inputs.info.get("asked", []), "-o", name]
+        yield [how, *files, *(words_of(inputs.info) or []), "-o", name]
     if inputs.has_trace:
-        yield ["classify", name, *inputs.info.get("classification", {}).get("asked", [])]
+        yield ["classify", name, *(words_of(inputs.info.get("classification")) or [])]
         yield from (["analyze", name, *words] for words in inputs.analyses_run)
     if advice := inputs.recommendation:
         base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
-        yield ["recommend", name, *advice.get("asked", ["--base", base, "--nvm", nvm])]
+        yield ["recommend", name, *(words_of(advice) or ["--base", base, "--nvm", nvm])]
 
 
 def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
