@@ -290,15 +290,13 @@ def characterize_device(
 
 
 def _measured(output: Path, options: CharacterizeOptions) -> results.DeviceStudy:
-    from msgspec import to_builtins
-
-    from tracekit.device.characterize import characterize
+    from tracekit.device.characterize import RESULT, characterize
 
     with folder_lock(output):
         with step_progress("characterize") as on_step:
-            summary = characterize(output, options, on_step=on_step)
+            characterize(output, options, on_step=on_step)
         trace = Trace(output)
-        return results.DeviceStudy(trace, to_builtins(summary))
+        return results.DeviceStudy(trace, trace.kept(RESULT))
 
 
 def profiles(name: Texts = (), *, profiles: PathLike | None = None) -> results.DeviceProfiles:

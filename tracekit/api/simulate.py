@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import to_builtins
-
 from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.tables import Tables, writes
@@ -76,8 +74,8 @@ class Simulate:
             vary=parse_vary(values.texts(vary)),
         )
         with step_progress("simulate tiers") as on_step:
-            summary = simulate_tiers(self.trace.folder, options, on_step=on_step)
-        return results.TierSimulation(self.trace, to_builtins(summary))
+            simulate_tiers(self.trace.folder, options, on_step=on_step)
+        return results.TierSimulation(self.trace, self.trace.kept("simulations/tiers.json"))
 
     @keeps_words
     @writes
@@ -123,8 +121,8 @@ class Simulate:
             changes=parse_changes(values.texts(vary)),
         )
         with row_progress("read requests") as on_rows, step_progress("simulate") as on_step:
-            summary = simulate_cache(self.trace.folder, options, on_rows=on_rows, on_step=on_step)
-        return results.CacheSimulation(self.trace, to_builtins(summary))
+            simulate_cache(self.trace.folder, options, on_rows=on_rows, on_step=on_step)
+        return results.CacheSimulation(self.trace, self.trace.kept("simulations/cache.json"))
 
     @keeps_words
     @writes
@@ -157,8 +155,8 @@ class Simulate:
             values.maybe_path(what_if),
         )
         with row_progress("read accesses") as on_rows:
-            summary = simulate_buffer(self.trace.folder, options, on_rows=on_rows)
-        return results.BufferSimulation(self.trace, to_builtins(summary))
+            simulate_buffer(self.trace.folder, options, on_rows=on_rows)
+        return results.BufferSimulation(self.trace, self.trace.kept("simulations/buffer.json"))
 
     @keeps_words
     @writes
@@ -178,8 +176,8 @@ class Simulate:
             windows=None if windows is None else str(windows),
         )
         with step_progress("simulate") as on_step:
-            summary = simulate_sensitivity(self.trace.folder, options, on_step=on_step)
-        return results.Sensitivity(self.trace, to_builtins(summary))
+            simulate_sensitivity(self.trace.folder, options, on_step=on_step)
+        return results.Sensitivity(self.trace, self.trace.kept("simulations/sensitivity.json"))
 
     @keeps_words
     @writes
@@ -203,8 +201,8 @@ class Simulate:
             write_amplification,
         )
         with step_progress("simulate endurance") as on_step:
-            summary = simulate_endurance(self.trace.folder, options, on_step=on_step)
-        return results.Endurance(self.trace, to_builtins(summary))
+            simulate_endurance(self.trace.folder, options, on_step=on_step)
+        return results.Endurance(self.trace, self.trace.kept("simulations/endurance.json"))
 
     @keeps_words
     @writes
@@ -233,8 +231,8 @@ class Simulate:
             tuple(Path(one) for one in values.texts(share)),
         )
         with step_progress("simulate purchase") as on_step:
-            summary = simulate_purchase(self.trace.folder, options, on_step=on_step)
-        return results.Purchase(self.trace, to_builtins(summary))
+            simulate_purchase(self.trace.folder, options, on_step=on_step)
+        return results.Purchase(self.trace, self.trace.kept("simulations/purchase.json"))
 
     @keeps_words
     @writes
@@ -243,8 +241,8 @@ class Simulate:
         from tracekit.model.cache_rivals import simulate_rivals
 
         with row_progress("read requests") as on_rows:
-            summary = simulate_rivals(self.trace.folder, placement=str(placement), on_rows=on_rows)
-        return results.Rivals(self.trace, to_builtins(summary))
+            simulate_rivals(self.trace.folder, placement=str(placement), on_rows=on_rows)
+        return results.Rivals(self.trace, self.trace.kept("simulations/rivals.json"))
 
 
 def _factor(text: str) -> float:

@@ -172,6 +172,12 @@ class Tables:
             find_figures(self.folder, section), figure, where=section or str(self.path)
         )
 
+    def kept(self, place: str) -> dict[str, Any]:
+        """Return the answer that a stage has just written there, with what is kept beside it."""
+        from tracekit.metadata import read_object
+
+        return read_object(self.folder.file(place), hint="run the stage again")
+
     def __repr__(self) -> str:
         return f"Trace {escape(str(self.path))}: {self.headline}"
 

@@ -135,8 +135,7 @@ class Trace(Tables):
         The first of the capacities is the headline's; by default a tenth of what was touched.
         `script` is a file for the commands that carry it out, which `force` replaces.
         """
-        from msgspec import to_builtins
-
+        from tracekit.model.answer import RESULT
         from tracekit.model.recommend import RecommendOptions, recommend
 
         if script is not None and os.path.exists(script) and not force:
@@ -153,8 +152,8 @@ class Trace(Tables):
             max_capacity_bytes=values.maybe_capacity(max_capacity, option="--max-capacity"),
         )
         with row_progress("recommend") as on_rows:
-            summary = recommend(self.folder, options, on_rows=on_rows)
-        found = results.Recommendation(self, to_builtins(summary))
+            recommend(self.folder, options, on_rows=on_rows)
+        found = results.Recommendation(self, self.kept(RESULT))
         if script is not None:
             from tracekit.store import beside
 
@@ -324,9 +323,7 @@ class Trace(Tables):
         profiles: PathLike | None = None,
     ) -> results.Verification:
         """Replay base, recommended placement and runner-up, and say whether the prediction held."""
-        from msgspec import to_builtins
-
-        from tracekit.replay.verify import VerifyOptions, verify
+        from tracekit.replay.verify import RESULT, VerifyOptions, verify
 
         options = values.chosen(
             VerifyOptions,
@@ -339,8 +336,8 @@ class Trace(Tables):
             engine=engine or ("auto" if target else "emulated"),
         )
         with step_progress("replay") as on_run:
-            summary = verify(self.folder, options, on_run=on_run)
-        return results.Verification(self, to_builtins(summary))
+            verify(self.folder, options, on_run=on_run)
+        return results.Verification(self, self.kept(RESULT))
 
     @keeps_words
     @writes
