@@ -36,6 +36,7 @@ _COMMANDS = {
     "fidelity.json": "fit",
     "device/device.json": "characterize-device",
     "counters/counters.json": "counters",
+    "files/sweep.json": "sweep",
     ROLES: "classify",
 }
 
@@ -64,7 +65,7 @@ def of_result(
     folder: Path, place: str, *, info: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what is kept with a result: what it was made from, and the options of its command."""
-    words = _with_whole_paths(asked(_command(place).rpartition(" ")[2].replace("-", "_")))
+    words = _with_whole_paths(asked(command_of(place).rpartition(" ")[2].replace("-", "_")))
     made_from = {} if place in _OF_NO_TRACE else {ROLES: _roles(info)}
     for name in (*_inputs(folder, place, result), *_given(words)):
         made_from[name] = _stamp(folder / name)
@@ -82,6 +83,11 @@ def of_roles(folder: Path) -> dict[str, Any]:
     words = _with_whole_paths(asked("classify"))
     made_from = {name: _stamp(folder / name) for name in _given(words)}
     return {_STAMP: found.hexdigest()[:_DIGITS], _MADE_FROM: made_from, _ASKED: words}
+
+
+def without_stamp(classification: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `classify` kept, for tables that are being changed: no result is of these."""
+    return {**classification, _STAMP: ""}
 
 
 def _inputs(folder: Path, place: str, result: Mapping[str, Any]) -> Iterator[str]:
@@ -126,7 +132,7 @@ def outdated(folder: Path, info: Mapping[str, Any], *, only: str = "") -> dict[s
         newer = [name for name in made_from if _has_changed(folder, info, name, made_from[name])]
         if newer:
             words = words_of(content) or words_of({_ASKED: content.get("names")}) or []
-            command = [*_command(place).split(), operand(str(folder)), *words]
+            command = [*command_of(place).split(), operand(str(folder)), *words]
             found[place] = Outdated(place, newer[0], shell_line(["tracekit", *command]))
     return found
 
@@ -173,7 +179,8 @@ def _stamp(file: Path) -> str | None:
         return None
 
 
-def _command(place: str) -> str:
+def command_of(place: str) -> str:
+    """Return the command that makes the result at a place, such as `simulate tiers`."""
     kind, _, name = place.rpartition("/")
     if kind == "simulations":
         return f"simulate {name.removesuffix('.json')}"

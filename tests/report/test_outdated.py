@@ -14,6 +14,7 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.report.folder import section_of
+from tracekit.classify import hotness
 from tracekit.errors import InputError
 from tracekit.origin import outdated
 from tracekit.report.sections.front import reproduce
@@ -106,6 +107,22 @@ def test_a_run_keeps_the_roles_that_were_given(tmp_path: Path) -> None:
     assert tk.open(trace).requests.aggregate(
         "any_value(role), count(distinct role)"
     ).fetchall() == [("swap", 1)]
+
+
+def test_a_classify_that_was_killed_leaves_no_result_of_its_tables(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_words: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    # GIVEN requests that have new roles already, and a trace.json that has the old ones
+    with monkeypatch.context() as patch:
+        patch.setattr(hotness, "count_blocks", killed)
+        invoke("classify", made, "--role", "profile=journal")
+    assert "Outdated: recommendation.json was made from roles" in text_of(made)
+    # WHEN what was there before is classified again THEN nothing is outdated
+    succeed("classify", made, "--hot", "0.4")
+    assert "Outdated" not in text_of(made)
 
 
 def test_a_changed_layout_makes_the_roles_old(made: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tracekit.layout import check_regions
 from tracekit.metadata import Inference, Region, TraceInfo, TraceWarning, warnings_of
 from tracekit.model.database_logs import load_rules, with_logs
 from tracekit.model.file_extents import given_map
-from tracekit.origin import of_roles
+from tracekit.origin import of_roles, without_stamp
 from tracekit.stack.file_map import read_map
 from tracekit.stack.offline_map import is_mounted
 from tracekit.store import TraceFolder, write_table
@@ -74,6 +74,9 @@ def classify(
     devices = list(found.end_sectors)
     windows = hotness.choose_windows(found.latest_ns, options.window_ns)
     guess = _layout(folder, options, found, on_rows)
+    if not isinstance(folder.info.classification, UnsetType):
+        # What is killed between the tables and trace.json is of no earlier result.
+        folder.save_info(classification=without_stamp(folder.info.classification))
     roles = regions.assign_roles(requests, guess.entries, devices=devices, on_rows=on_rows)
     # What Arrow holds for reuse is given back before a stage with memory of its own.
     pa.default_memory_pool().release_unused()

@@ -20,7 +20,7 @@ from tracekit import query
 from tracekit.arrow import open_table, read_whole
 from tracekit.errors import InputError
 from tracekit.metadata import read_object
-from tracekit.origin import Outdated, outdated
+from tracekit.origin import Outdated, command_of, outdated
 from tracekit.store import TraceFolder, command_line
 from tracekit.tables import TABLES
 
@@ -154,7 +154,8 @@ class Inputs:
         """
         self._read.add(place)
         file = self.folder.file(place)
-        return _read_json(file, *needed) if file.exists() else None
+        hint = f"run: {command_line(command_of(place), self.folder.path)}"
+        return _read_json(file, *needed, hint=hint) if file.exists() else None
 
     def result(self, name: str, *, command: str) -> tuple[Mapping[str, Any], Evidence] | None:
         """Return NAME.json and the table NAME that a command wrote together, or None."""
@@ -241,9 +242,9 @@ def plain(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype(dict.fromkeys(chosen, "object"))
 
 
-def _read_json(file: Path, *needed: str) -> Mapping[str, Any]:
-    content = read_object(file, hint="make it again")
+def _read_json(file: Path, *needed: str, hint: str = "make it again") -> Mapping[str, Any]:
+    content = read_object(file, hint=hint)
     missing = [key for key in needed if key not in content]
     if missing:
-        raise InputError(f"{file} has no {', '.join(missing)}", hint="make it again")
+        raise InputError(f"{file} has no {', '.join(missing)}", hint=hint)
     return content
