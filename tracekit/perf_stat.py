@@ -162,22 +162,25 @@ def parse_counts(text: str, *, place: str) -> list[Count]:
             f"{place} holds no event of perf stat",
             hint="record with: perf stat -j -o FILE -- COMMAND, or with -x, in place of -j",
         )
-    return [_sum(list(parts.values())) for parts in found.values()]
+    return [_sum(parts) for parts in found.values()]
 
 
-def _sum(parts: list[Count]) -> Count:
+def _sum(parts: Mapping[str, Count]) -> Count:
     """Add up the counts of processors; those where nothing was counted ran nothing of it.
 
-    An event of a core of one kind is on while its thread runs on one of the other kind, and perf
-    extrapolates for that time: together they were counted for the sum of their shares.
+    Of a thread on cores of two kinds, `parts` are by kind alone. The event of one kind is off while
+    the thread runs on the other, and perf extrapolates for that time: together they were counted
+    for the sum of their shares.
     """
-    counts = [one.count for one in parts if one.count is not None]
-    if len(parts) == 1 or not counts:
-        return replace(parts[0], core_kind="")
-    known = [one for one in parts if one.count is not None]
+    first = next(iter(parts.values()))
+    known = [one for one in parts.values() if one.count is not None]
+    if len(parts) == 1 or not known:
+        return replace(first, core_kind="")
+    counts = [one.count or 0.0 for one in known]
+    is_by_kind = all(part == one.core_kind for part, one in parts.items())
     shares = [one.running_ratio for one in known if one.running_ratio is not None]
     together = math.fsum(shares)
-    if all(one.core_kind for one in known) and 0 < together <= 1.001:
+    if is_by_kind and 0 < together <= 1.001:
         parts_counted = [(one.count or 0.0) * (one.running_ratio or 0.0) for one in known]
         total = math.fsum(parts_counted) / together
         return replace(known[0], count=total, running_ratio=min(together, 1.0), core_kind="")

@@ -191,6 +191,12 @@ def test_cores_of_two_kinds_are_one_processor() -> None:
     assert found[0] == [Count("cycles", 1100.0, "", 1.0, "", is_user=True)]
     assert found[1] == [Count("cycles", 100.0, "", 1.0, "")]
     assert found[2] == [Count("cycles", 70.0, "", 0.5, "")]
+    # AND of two processors with cores of one kind both are counted
+    arm = '{"cpu" : "%d", "counter-value" : "1000", "event" : "armv8_pmuv3_0/cycles/",' + (
+        ' "pcnt-running" : 50.00}\n'
+    )
+    (cycles,) = parse_counts(arm % 0 + arm % 1, place="a")
+    assert (cycles.count, cycles.running_ratio) == (2000.0, 0.5)
     separated = "1500,,cpu_core/cycles/u,6,60.00,,\n500,,cpu_atom/cycles/u,4,40.00,,\n"
     assert parse_counts(separated, place="a") == found[0]
 
