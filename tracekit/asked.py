@@ -92,5 +92,8 @@ def _words(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[st
             for one in value:
                 yield from (option, str(one))
         else:
-            several = value if isinstance(value, list | tuple) else (value,)
-            yield from (option, ",".join(text for one in several if (text := str(one).strip())))
+            is_list = isinstance(value, list | tuple)
+            yield from (
+                option,
+                ",".join(str(one).strip() for one in value) if is_list else str(value),
+            )

@@ -125,6 +125,15 @@ def test_a_classify_that_was_killed_leaves_no_result_of_its_tables(
     assert "Outdated" not in text_of(made)
 
 
+def test_an_option_of_white_space_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("".join(f"{n}\t{8192 * n}\t4096\tr\n" for n in range(1, 99)))
+    columns = ("--columns", "time,offset,length,op", "--unit", "time=ms")
+    words = (*columns, "--delimiter", "\t")
+    succeed("import", tmp_path / "text", "-o", tmp_path / "trace", *words)
+    kept = json.loads((tmp_path / "trace" / "trace.json").read_text())["asked"]
+    assert kept[kept.index("--delimiter") + 1] == "\t"
+
+
 def test_a_changed_layout_makes_the_roles_old(made: Path, tmp_path: Path) -> None:
     # GIVEN roles of a layout's file WHEN it is written anew THEN they are marked, from anywhere
     layout = tmp_path / "layout.sfdisk"
