@@ -248,7 +248,7 @@ class SwapFiles:
     """The swap files of this host while a capture records: they may come and go."""
 
     def __init__(self, disks: Sequence[Path]) -> None:
-        """Take the disks, folders in /sys/block, whose layout has what is in use now."""
+        """Take the disks, folders in /sys/block, before their layout is read."""
         self._disks = disks
         self._known = self._names()
 
@@ -258,14 +258,20 @@ class SwapFiles:
         return set()
 
     def add_new(self, layout: dict[str, Any]) -> bool:
-        """Add to the layout what came since the last look; return whether there was something."""
+        """Add to the layout what came since the last look; return whether there was something.
+
+        What could not be read is looked for again.
+        """
         names = self._names()
-        came, self._known = names - self._known, names
-        if came:
-            with suppress(OSError):
-                now = read_layout(self._disks, read_mounts())
-                layout["partitions"] += _swap_files(now, layout)
-        return bool(came)
+        if not names - self._known:
+            self._known = names
+            return False
+        with suppress(OSError):
+            pieces = _swap_files(read_layout(self._disks, read_mounts()), layout)
+            layout["partitions"] += pieces
+            self._known = names
+            return bool(pieces)
+        return False
 
 
 def _is_of(doubt: str, disks: Sequence[str]) -> bool:

@@ -184,13 +184,13 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             choice = choose(_asked_source(options), tracefs=tracefs, disks=disks)
         untraced_s = _untraced_s(options)
         source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
-        content, mounts = options.work is None, read_mounts()
+        content, mounts, swaps = options.work is None, read_mounts(), SwapFiles(disks)
         layout = read_layout(disks, mounts, reads_content=content)
         names = look_before([disk.name for disk in disks], mounts, limit_s=options.names_s)
         names.save_in(unfinished.path)
         manifest = _manifest(output, disks, layout, source=source.name, options=options)
         with signals_held() as stop:
-            run = Run(source, settings, options, stop, disks, unfinished, manifest)
+            run = Run(source, settings, options, stop, disks, unfinished, manifest, swaps)
             recorded = run.record()
         mounts += read_mounts()
         notes.extend(_complete(run, devices, mounts=mounts, reads_content=content))
@@ -380,6 +380,8 @@ class Run:
     disks: Sequence[Path]
     unfinished: Unfinished
     manifest: Manifest
+    swap_files: SwapFiles
+    """That were in use right before the layout was read."""
     ran: Ran | None = None
     counters: list[DiskCounters] = field(default_factory=list)
     """What the disks' own counters say of the time in which it recorded."""
@@ -397,7 +399,6 @@ class Run:
     _asked: Any = None
     """Who had SIGUSR1 before."""
     _line: LiveLine | None = None
-    _swap_files: SwapFiles | None = None
     _has_space: Callable[[int], None] = lambda _recorded_bytes: None
 
     def record(self) -> Written:
@@ -406,7 +407,6 @@ class Run:
         Raise TracekitError when it did not begin, or the command could not be started.
         """
         self.unfinished.save(self.manifest)
-        self._swap_files = SwapFiles(self.disks) if self.options.work is None else None
         try:
             facts = self._start()
             self._begin, self._began_s = read_all(self.disks), time.monotonic()
@@ -503,7 +503,7 @@ class Run:
             self._watch.pair()
         if self._line is not None and self.options.on_line and (text := self._line.text()):
             self.options.on_line(text)
-        if self._swap_files is not None and self._swap_files.add_new(self.manifest.layout):
+        if self.options.work is None and self.swap_files.add_new(self.manifest.layout):
             self.unfinished.save(self.manifest)
         self._need_space(lambda: self.pieces.kept_bytes if self.pieces else kept_bytes)
         if self.pieces is None and kept_bytes >= keeping.most_bytes:
