@@ -161,7 +161,7 @@ def test_events_of_file_systems_are_counted_by_name(read: Importer, systems: lis
     assert told == ["events of f2fs (1), ext4 (1), other (1)"]
     # AND alone they are refused with what to trace
     alone = "".join(f"{line}\n" for line in text.splitlines() if "block_" not in line)
-    read.rejects(alone, "events of a file system alone", hint="block:block_rq_issue")
+    read.rejects(alone, "its first lines are events of a file system", hint="block:block_rq_issue")
 
 
 UFS = """

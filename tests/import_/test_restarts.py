@@ -264,3 +264,7 @@ def test_decimal_commas_are_refused(read: Importer) -> None:
         for text in (own, own.replace(".", ","))
     )
     assert points == with_commas
+    # AND that is told
+    made = read(own.replace(".", ","), columns=columns, delimiter=";", units=("time=s",))
+    (told,) = (one for one in made.info.inferences if one.what == "commas in numbers")
+    assert (told.value, told.evidence) == ("decimal points", "0,25 in the first 64 KiB")

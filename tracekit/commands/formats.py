@@ -26,4 +26,6 @@ def formats(
     found = tk.formats(name or ())
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)
     if broken := found.summary["broken"]:
-        raise PartialError("some format files are none", *broken, hint="mend or remove them")
+        raise PartialError(
+            f"{len(broken)} of the format files cannot be read", *broken, hint="mend or remove them"
+        )

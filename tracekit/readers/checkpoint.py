@@ -187,7 +187,7 @@ def found(output: Path, files: Sequence[Path], *, options: ImportOptions) -> Sta
     if not left or (options.overwrite and not options.resumes):
         if options.resumes:
             message = f"{output}: --resume: no import was killed that left something to go on with"
-            hint = "leave --resume out: requests in order are kept, no events and none to be sorted"
+            hint = "leave --resume out: only an import of requests in order of time can be resumed"
             raise UsageError(message, hint=hint)
         return None
     anew = "begin anew: --force"

@@ -81,7 +81,7 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
 
 def _reject_other_part(head: bytes, name: str) -> None:
     """Raise InputError where lines of another known format stand before the first event."""
-    lines = head.decode("utf-8", "replace").splitlines()
+    lines = head.decode("utf-8", "replace").removesuffix("\n").split("\n")
     kinds = (detect_text(f"{line}\n".encode()) for line in lines)
     first = next((at for at, kind in enumerate(kinds) if kind != Text.NONE), 0)
     reject_two(lines, first, then=known_format(lines[first:]), name=name)

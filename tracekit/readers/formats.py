@@ -314,7 +314,7 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
             return _choose_of_most(head, name, options, words)
         return headed.with_words(words)
     if options.form is None and isinstance(found, TextFormat):
-        lines = whole.decode("latin-1").splitlines()
+        lines = whole.decode("latin-1").removesuffix("\n").split("\n")
         reject_two(lines, found.first_good(lines), then=found.name, name=name)
     if found.name == SPC.name:
         _reject_commas(whole, name, options)

@@ -356,7 +356,8 @@ def _other_times(seen: Seen, taken: Hypothesis, others: Sequence[Hypothesis]) ->
     ]
     span_s = seen.span * TIME_NS[units.time] / 1e9
     taken_as = (
-        f"times are taken as {units.time}, which nobody says: the trace lasts {span_s:,.6g} s"
+        f"times are taken as {units.time}, which neither the format nor an option says: the trace"
+        f" lasts {span_s:,.6g} s"
     )
     return f"{taken_as}, and could last {' or '.join(near)}" if near else ""
 

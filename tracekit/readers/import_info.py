@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import UNSET
@@ -112,6 +112,7 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
         ("unit of places", units.offset, _source(read, options, "offset")),
         ("unit of times", units.time, _time_evidence(read, options)),
         *_order(read.pieces),
+        *_commas(read),
     ]
     if read.assembler.rows:
         judgement = judgement_of(read, options)
@@ -127,6 +128,13 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
         beyond = f"beyond {read.bounds.in_words()}, where nearly all lie"
         found.append(("strays", f"{read.beyond:,} wrong lines", beyond))
     return metadata.inferences_of(found)
+
+
+def _commas(read: Reading) -> Iterator[tuple[str, str, str]]:
+    """Yield that commas are read as decimal points, where there are some."""
+    form = read.format
+    if isinstance(form, TextFormat) and (number := form.with_comma(read.head)):
+        yield "commas in numbers", "decimal points", f"{number} in the first 64 KiB"
 
 
 def import_info(read: Reading, feeds: Sequence[Feed], *, options: ImportOptions) -> TraceInfo:

@@ -45,6 +45,10 @@ MOST_STARTS = 1 << 17
 """An action waits for a few of the last ones."""
 
 
+class TooFarError(ValueError):
+    """An action waits for one that is no longer known."""
+
+
 @dataclass
 class Actions:
     """What is read of a file: requests since the last block of them, and what they begin by."""
@@ -86,7 +90,7 @@ class Actions:
         found = self.starts.get(number, self.older.get(number))
         if found is None and self.is_forgetful:
             message = f"it waits for action {number:,}, which lies more than {MOST_STARTS:,} before"
-            raise ValueError(message)
+            raise TooFarError(message)
         return found or 0
 
     def take(self, action: memoryview) -> None:
@@ -138,6 +142,8 @@ def _blocks(feed: Feed, head: bytes, found: Actions, *, on_bytes: OnBytes) -> It
             found.take(action)
         except (ValueError, struct.error) as error:
             message = f"{feed.name}: byte {at:,}: {error}"
+            if isinstance(error, TooFarError):
+                hint = "the file may be whole: prepare shorter parts of it, by rbd-replay-prep"
             raise InputError(message, hint=hint) from None
         if len(found.times) == BLOCK_ROWS:
             yield found.columns()

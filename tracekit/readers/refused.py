@@ -12,7 +12,10 @@ from tracekit.readers.units import SHOWN_CHARACTERS, listed, show_example
 KEYS = "requests are of keys, which have no place on a disk"
 PAGES = "requests are of pages and images, which have no place on a disk"
 CACHES = "libCacheSim simulates caches of keys; tracekit reads requests of disks"
-BLOCKS = "trace the block layer, too: block:block_rq_issue, block:block_rq_complete"
+BLOCKS = (
+    "trace the block layer, too: block:block_rq_issue, block:block_rq_complete; if later lines have"
+    " that, --format ftrace"
+)
 CALLS = (
     "(?i:get|gets|get_lease|set|set_lease|add|replace|cas|append|prepend|delete|incr|decr|touch)"
 )
@@ -72,7 +75,7 @@ REFUSED = (
     (
         r".*\s[0-9]+\.[0-9]{6,9}: +(?:(?:f2fs|ext4|jbd2|xfs|btrfs):)?"
         r"(?:f2fs|ext4|jbd2|xfs|btrfs)_\w+: ",
-        "events of a file system alone",
+        "its first lines are events of a file system",
         "of most of them no request, no place or no end is told",
         BLOCKS,
     ),

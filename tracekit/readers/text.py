@@ -209,6 +209,18 @@ class TextFormat:
         good_line = re.compile(self.line())
         return [good_line.match(line) is not None for line in lines]
 
+    def with_comma(self, head: bytes) -> str:
+        """Return the first number of the head with a decimal comma; empty where there is none."""
+        if self.delimiter == ",":
+            return ""
+        places = [n for n, name in enumerate(self.columns) if self._stored(name) in DECIMALS]
+        for line in head.decode("latin-1").split("\n"):
+            words = line.split() if self.delimiter == " " else line.split(self.delimiter)
+            for word in (words[place].strip(' \r\t"') for place in places if place < len(words)):
+                if re.fullmatch(r"[0-9]+,[0-9]+", word):
+                    return word
+        return ""
+
     def first_good(self, lines: Sequence[str]) -> int:
         """Return the place of the first good line, 0 if none is."""
         are_good = self.are_good(lines)
