@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.repeats import LEVEL, Interval, Ratio, holm, mean_of, paired_ratio, ratio_of
+from tracekit.repeats import Interval, Ratio, holm, mean_of, paired_ratio, ratio_of
 
 BATCH = 5
 """Intervals of a batch of MSER-5."""
@@ -107,13 +107,6 @@ class Comparison:
     ratio_high: float | None = None
     p_value: float | None = None
     corrected_p_value: float | None = None
-
-    @property
-    def differs(self) -> bool | None:
-        """Whether there is a difference, of all comparisons; None: one run each does not say."""
-        if self.corrected_p_value is None:
-            return None
-        return self.corrected_p_value < 1 - LEVEL
 
 
 SETTING = ("personality", "threads", "files", "io_bytes", "settings")
