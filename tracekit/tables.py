@@ -703,7 +703,8 @@ FILE_RUNS = _stored("""
     steady_from_ns int64?: of the run: when its warm-up ended, by MSER-5, from the start of the
         measured time; null: not in its first half, or too short to say
     batch_low_per_second float64?: of the run: lower end of the 95 % interval of steps_per_second
-        by the means of 20 batches of its steady part
+        by the means of 20 batches of its steady part; null also where steps_per_second, which has
+        the warm-up in it, is outside
     batch_high_per_second float64?: upper end of it
 """)
 

@@ -13,7 +13,8 @@
 -- column: deviation_per_second: standard deviation of the sample; null for one repeat
 -- column: low_per_second, high_per_second: the slowest and the fastest repeat
 -- column: rate_low_per_second, rate_high_per_second: 95 % confidence interval of steps_per_second
--- by Student's t over the repeats; of one run that of its batch means, of `all` only
+-- by Student's t over the repeats; of one run that of its batch means, of `all` only, and none
+-- where its warm-up weighs so much that its rate is outside
 -- column: bytes_per_second: mean of the repeats
 -- column: mean_ns: mean latency, of the repeats by their steps
 -- column: low_ns, high_ns: the least and the largest mean latency of a repeat

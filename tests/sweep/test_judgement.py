@@ -14,6 +14,7 @@ from tests.traces import json_of
 from tracekit.repeats import holm
 from tracekit.sweep.grid import Axis, Target, Timing, plan_runs
 from tracekit.sweep.judgement import batch_means, compare, mser, outliers, steady_state
+from tracekit.sweep.summary import doubts
 
 RECORDED = np.array(json.loads(Path(__file__).with_name("recorded_rates.json").read_text()), float)
 """Steps a second of 40 runs of one setting on one target, in the order in which they ran."""
@@ -73,6 +74,37 @@ def test_warm_up_ends_where_it_does() -> None:
     # AND what grows to its end was never steady, and what is too short does not say
     assert steady_state(timeline(np.linspace(100, 1000, 200)), 550.0).steady_from_ns is None
     assert steady_state(timeline(flat[:39]), 1000.0).steady_from_ns is None
+
+
+def test_an_interval_is_around_the_rate_that_it_is_printed_with() -> None:
+    draws = np.random.default_rng(5)
+    flat = autoregressive(200, draws, correlation=0.3)
+    climb = np.concatenate([np.linspace(100, 1000, 50), flat[50:]])
+    # GIVEN a run that climbs for a quarter of its time: THEN it has a steady part, no interval
+    found = steady_state(timeline(climb), float(climb.mean()))
+    assert found.steady_from_ns
+    assert (found.batch_low_per_second, found.batch_high_per_second) == (None, None)
+    # AND of runs that do not climb nearly all have one, also where a little of them is cut
+    cuts, without, runs = 0, 0, 200
+    for _ in range(runs):
+        rates = autoregressive(200, draws, correlation=0.3)
+        rate = float(rates.mean())
+        found = steady_state(timeline(rates), rate)
+        low, high = found.batch_low_per_second, found.batch_high_per_second
+        without += found.steady_from_ns is not None and low is None
+        cuts += bool(found.steady_from_ns and low is not None)
+        assert low is None or high is None or low <= rate <= high
+    assert without <= 0.03 * runs
+    assert cuts >= 0.2 * runs
+
+
+def test_the_point_of_one_run_says_why_it_has_no_interval() -> None:
+    row = {"step": "all", "personality": "mail", "target": "a", "threads": 2, "files": None}
+    row |= {"io_bytes": None, "run_count": 1, "copy_count": 0, "unsteady_count": 0}
+    row |= {"outlier_count": 0, "rate_low_per_second": None}
+    (line,) = doubts([row])
+    assert "its one run was at another rate once steady (MSER-5), so that it has no" in line
+    assert doubts([row | {"rate_low_per_second": 1.0}]) == []
 
 
 def test_batch_means_hold_the_mean_as_often_as_they_say() -> None:

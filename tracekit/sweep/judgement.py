@@ -30,7 +30,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Steady:
-    """From when a run was steady, and the 95 % interval of its rate by what came then."""
+    """From when a run was steady, and the 95 % interval of its rate by what came then.
+
+    There is none where the rate of the whole run, warm-up and all, is not in it.
+    """
 
     steady_from_ns: int | None = None
     batch_low_per_second: float | None = None
@@ -56,7 +59,10 @@ def steady_state(timeline: Sequence[Row], rate: float) -> Steady:
     if cut > len(rates) / 2:
         return Steady()
     found = batch_means(rates[cut:])
-    return Steady(int(times[cut]), found.low, found.high)
+    start_ns = int(times[cut])
+    if found.low is None or found.high is None or not found.low <= rate <= found.high:
+        return Steady(start_ns)
+    return Steady(start_ns, found.low, found.high)
 
 
 def mser(values: NDArray[np.float64]) -> int:

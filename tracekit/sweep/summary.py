@@ -285,6 +285,11 @@ def doubts(points: Sequence[Row]) -> list[str]:
                 f"{place}: {row['unsteady_count']} of {runs} runs were not steady (MSER-5) in the"
                 " first half of their time, or too short to say: longer --duration or --warm-up"
             )
+        elif row["run_count"] == 1 and row["rate_low_per_second"] is None:
+            lines.append(
+                f"{place}: its one run was at another rate once steady (MSER-5), so that it has no"
+                " interval: --warm-up, or repeat more: --repeat"
+            )
         if row["outlier_count"]:
             lines.append(f"{place}: {row['outlier_count']} of {runs} runs stand out; they count")
     return lines
