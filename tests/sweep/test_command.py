@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,9 @@ from tests.command_line import invoke, refused
 from tests.replay.disk import needs_root
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
 from tests.traces import json_of
+from tracekit.errors import StoppedError
 from tracekit.report.sections.files import MOST_CALL_CURVES
-from tracekit.sweep import summary
+from tracekit.sweep import run, summary
 
 PATIENCE_S = 120
 """No test takes so long unless it hangs."""
@@ -259,6 +261,45 @@ def test_a_signal_ends_a_sweep_in_each_phase(
     assert f"stopped by {signal.Signals(number).name}; {3 - kept} runs are missing" in told
     assert len(list(out.glob("files/runs/*.json"))) == kept
     assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_signal_just_after_a_run_was_kept(
+    out: Path, target: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    # GIVEN a signal after the first or the last one of two runs, and files that are left
+    keep, done = run._keep_one, []
+
+    def keep_and_stop(*words: Any) -> None:
+        keep(*words)
+        done.append(words)
+        if len(done) == kept:
+            (target / "tracekit-files").mkdir()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(run, "_keep_one", keep_and_stop)
+    ended = tracekit("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK, code=143)
+    # THEN that run is not missing, and where all are kept nothing is to go on with
+    says = "all runs are kept" if kept == 2 else "1 run is missing: varmail files=100"
+    assert f"stopped by SIGTERM; {says}" in ended.stderr
+    assert ("goes on" in ended.stderr) == (kept == 1)
+    assert f"the next run there removes {target}/tracekit-files first" in ended.stderr
+
+
+def test_a_run_of_before_is_not_the_one_that_was_interrupted(
+    out: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = ("bench", "varmail", "--target", target, "-o", out, "--files", "100", "--threads", "2")
+    bench = (*bench, "--duration", "100ms", "--no-report")
+    tracekit(*bench)
+    # WHEN it is made anew, and a signal ends the program: THEN the old result is not the new one
+
+    def stop(*_words: Any) -> None:
+        raise StoppedError("stopped", exit_code=130)
+
+    monkeypatch.setattr(run, "_run_plan", stop)
+    ended = tracekit(*bench, "--force", code=130)
+    assert "stopped by SIGINT; 1 run is missing: varmail" in ended.stderr
 
 
 @pytest.mark.parametrize("at", ["run 1 of 3", "run 2 of 3"])

@@ -586,13 +586,15 @@ class Sweep(Result):
         if not (missing or stopped_by):
             return
         count = len(missing)
-        first, *more = (missing or ["none"])[0].split("\n")
+        first, *more = missing[0].split("\n") if missing else [""]
         told = f"{count} {'run is' if count == 1 else 'runs are'} missing: {first}"
         hint = "what was done is kept; the same command goes on"
         if stopped_by:
             code = 128 + signal.Signals[stopped_by]
+            told, hint = (told, hint) if missing else ("all runs are kept", "")
             places = " and ".join(self.summary["left_behind"])
-            hint += f"; its next run removes {places}" if places else ""
+            removes = f"the next run there removes {places} first" if places else ""
+            hint = "; ".join(filter(None, [hint, removes]))
             raise StoppedError(f"stopped by {stopped_by}; {told}", exit_code=code, hint=hint)
         raise PartialError(told, *more, hint=hint)
 

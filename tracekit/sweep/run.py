@@ -482,26 +482,19 @@ def _run_all(
     folder: TraceFolder, runs: Sequence[Run], options: SweepOptions, *, first: int, tell: Tell
 ) -> tuple[list[str], str | None]:
     """Do the runs, each on disk when it ends; return what is missing and why, and what ended it."""
-    missing: list[str] = []
-    left, code = list(runs), 0
+    missing, code = {run.run_id: "interrupted" for run in runs}, 0
     with scratch_folder(folder.path / "plan") as scratch, raised_signals():
         try:
-            while left:
-                place = len(runs) - len(left)
-                tell(f"run {place + 1} of {len(runs)}: {words(left[0])}")
-                turn = Turn(series=options.series, pair=left[0].number, position=first + place)
-                one = _One(left[0], turn, scratch, options, tell)
-                error = _keep_one(folder, one)
-                missing += [f"{words(left[0])}: {error}"] if error else []
-                del left[0]
+            for place, run in enumerate(runs):
+                tell(f"run {place + 1} of {len(runs)}: {words(run)}")
+                turn = Turn(series=options.series, pair=run.number, position=first + place)
+                _keep_one(folder, _One(run, turn, scratch, options, tell), missing)
         except Stopped as stop:
             code = stop.code
         except StoppedError as stop:  # the program's own, or once the run was kept
             code = stop.exit_code
-            if _is_there(left[0], [folder.subfolder(RUNS)]):
-                del left[0]
-    missing += [f"{words(one)}: interrupted" for one in left]
-    return missing, signal.Signals(code - 128).name if code else None
+    lost = [f"{words(run)}: {missing[run.run_id]}" for run in runs if run.run_id in missing]
+    return lost, signal.Signals(code - 128).name if code else None
 
 
 @dataclass(frozen=True)
@@ -520,20 +513,24 @@ class _One:
         return self.scratch / "done.bin" if self.options.keeps_operations else None
 
 
-def _keep_one(folder: TraceFolder, one: _One) -> str:
-    """Do a run and keep it; return why there is none. A signal that comes then waits for that."""
+def _keep_one(folder: TraceFolder, one: _One, missing: dict[str, str]) -> None:
+    """Do a run and keep it, or say in `missing` why not. A signal that comes then waits for that.
+
+    Only what is kept is taken out of `missing`, whatever was there of an older run.
+    """
     with waiting_signals("") as waiting:
         try:
             result = _run_one(one, on_end=waiting.begin)
             if one.results:
                 table = folder.table(f"{PLACE}/{result.run_id}")
                 write_operations(table, one.results, steps=one.run.personality.labels)
+            waiting.raises = False
             write_json(folder.file(f"{RUNS}/{result.run_id}.json"), msgspec.to_builtins(result))
+            missing.pop(result.run_id, None)
         except StoppedError:
             raise
         except TracekitError as error:
-            return str(error)
-    return ""
+            missing[one.run.run_id] = str(error)
 
 
 def read_runs(folder: TraceFolder) -> list[RunRecord]:
