@@ -2,27 +2,29 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
 import pytest
 
 from tests.sweep.command import tracekit
-from tests.traces import written
+from tests.traces import json_of, written
 from tracekit.errors import TracekitError, UsageError
 from tracekit.lab.machine import Disk, Part
 from tracekit.lab.session import Ended
 from tracekit.plans.file_plan import Medium
 from tracekit.report.sections.files import one_varied, step_times
-from tracekit.sweep import grid
+from tracekit.sweep import grid, run
 from tracekit.sweep.run import RunRecord, _outcome, run_settings
 from tracekit.sweep.summary import setting_name, varied_settings
 
 
 def run_id(target: grid.Target) -> str:
-    (run,) = grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)
-    return run.run_id
+    (one,) = grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)
+    return one.run_id
 
 
 def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> None:
@@ -228,6 +230,40 @@ def test_memory_of_other_times_is_another_place(target: Path, logger: list[str |
     tracekit(*logger, "--repeat", "2", "--target", slow)
     ended = tracekit(*logger, "--repeat", "2", "--target", f"m=memory:{target}", code=2)
     assert f"in this folder m is memory:{target}:100ns:450ns" in ended.stderr
+
+
+def test_where_a_run_is_is_read_before_it_and_of_this_machine_alone(
+    tmp_path: Path, target: Path, logger: list[str | Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a guest's run, which is played here: THEN it has no mount of this machine
+    plain = run._run_plan
+
+    def play(one: Any) -> Any:
+        here = replace(one.run.target, directory=target, guest=None)
+        return plain(replace(one, run=replace(one.run, target=here)))
+
+    monkeypatch.setattr(run, "_run_plan", play)
+    tracekit(*logger, "--repeat", "1", "--target", "vm=lab:fs=1GiB")
+    (file,) = tmp_path.glob("out/files/runs/*.json")
+    assert "place" not in json_of(file)
+
+    # WHEN a directory goes away once its run was measured: THEN that is kept, the next is missing
+    def play_and_remove(one: Any) -> Any:
+        found = plain(one)
+        one.run.target.directory.rmdir()
+        return found
+
+    monkeypatch.setattr(run, "_run_plan", play_and_remove)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    ended = tracekit(*logger, "--repeat", "2", "--target", f"gone={gone}", code=3)
+    assert f"number 2: {gone}: No such file or directory" in ended.stderr
+    (kept,) = [
+        one
+        for one in map(json_of, tmp_path.glob("out/files/runs/*.json"))
+        if one["target"] == "gone"
+    ]
+    assert kept["place"]["file_system"]
 
 
 @pytest.mark.parametrize(

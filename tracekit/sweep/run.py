@@ -47,7 +47,17 @@ from tracekit.store import (
     write_json,
     write_table,
 )
-from tracekit.sweep.grid import MEMORY_MIB, Guest, Memory, Place, Run, Timing, Until, place_of
+from tracekit.sweep.grid import (
+    MEMORY_MIB,
+    Guest,
+    Memory,
+    Place,
+    Run,
+    Target,
+    Timing,
+    Until,
+    place_of,
+)
 from tracekit.sweep.judgement import compare_targets, outliers, steady_state
 from tracekit.tables import FILE_COMPARISONS, FILE_RUNS, SWEEP_OPERATIONS
 from tracekit.units import format_duration
@@ -159,7 +169,7 @@ class RunRecord(Record, kw_only=True):
     plan_digest: str | UnsetType = UNSET
     turn: Turn | UnsetType = UNSET
     place: Place | UnsetType = UNSET
-    """Of the directory on this machine; of a guest that of the results."""
+    """Of the directory on this machine; a guest's is none."""
     machine: MachineState | UnsetType = UNSET
 
     @property
@@ -246,7 +256,6 @@ def of_run(
         personality=run.personality.name,
         target=run.target.name,
         directory=str(run.target.directory),
-        is_dax=run.target.is_dax,
         run=run.number,
         threads=run.personality.threads,
         settings=dict(run.personality.parameters),
@@ -553,6 +562,7 @@ def words(run: Run) -> str:
 def _run_one(one: _One, *, on_end: Callable[[Outcome], None]) -> RunRecord:
     """Make the plan, unless the run before had the same, and run it; Stopped: by a signal."""
     run = one.run
+    where = _where(run.target)
     digest = _make_plan(run, one.scratch)
     before = Reading()
     outcome, lab = _run_plan(one)
@@ -570,11 +580,21 @@ def _run_one(one: _One, *, on_end: Callable[[Outcome], None]) -> RunRecord:
         run,
         outcome.summary,
         lab=lab,
-        place=place_of(one.scratch if run.target.guest else run.target.directory),
         plan_digest=digest,
         machine=before.until(Reading()),
         turn=one.turn,
+        **where,
     )
+
+
+def _where(target: Target) -> dict[str, Any]:
+    """Return how a target's files are used and, of a directory of this machine, its mount."""
+    try:
+        place = UNSET if target.guest else place_of(target.directory)
+        is_dax = target.is_dax
+    except OSError as error:
+        raise TracekitError(f"{target.directory}: {error.strerror}") from None
+    return {"is_dax": is_dax, "place": place}
 
 
 PLAN = "plan.bin"
