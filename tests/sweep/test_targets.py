@@ -216,6 +216,28 @@ def test_conditions_are_own_points(tmp_path: Path, target: Path, logger: list[st
     assert len({setting_name(row, varied) for row in points}) == 3
 
 
+def test_results_of_another_definition_do_not_narrow_an_interval(
+    tmp_path: Path, target: Path, logger: list[str | Path]
+) -> None:
+    # GIVEN six repeats that agree, and two of a changed definition that do not
+    command = [*logger, "--target", f"here={target}"]
+    tracekit(*command, "--repeat", "6")
+    old = set(tmp_path.glob("out/files/runs/*.json"))
+    (tmp_path / "logger.toml").write_text(LOGGER.format(times=5))
+    tracekit(*command, "--repeat", "2")
+    for file in tmp_path.glob("out/files/runs/*.json"):
+        told = json_of(file)
+        first, *others = told["summary"]["steps"]
+        first["done"] = 1000 if file in old or told["run"] == 1 else 1200
+        for step in others:
+            step["done"] = 0
+        told["summary"]["timing"]["elapsed_ns"] = 10**9
+        file.write_text(json.dumps(told))
+    # THEN these two are as far apart as they are
+    rule = ("--repeat", "2", "--until", "precision=20%,repeats=3")
+    assert json.loads(tracekit(*command, *rule).stdout)["made"] == 1
+
+
 def test_a_name_is_one_place(tmp_path: Path, target: Path, logger: list[str | Path]) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -273,7 +273,12 @@ class Until:
 
 
 def asked_until(text: str, least: int) -> Until | None:
-    """Return the rule of `--until precision=5%[,repeats=100]`; None for an empty text."""
+    """Return the rule of `--until precision=5%[,repeats=100]`; None for an empty text.
+
+    `least` is what `--repeat` asks for; raises UsageError for less than 1.
+    """
+    if least < 1:
+        raise UsageError("--repeat: must be at least 1")
     if not text:
         return None
     found = re.fullmatch(r"precision=(\d+(?:\.\d+)?)%(?:,repeats=(\d+))?", text)
@@ -303,6 +308,11 @@ class Run:
     def seed(self) -> int:
         """Return the seed of its plan: each repeat has one of its own."""
         return self.timing.seed + self.number - 1
+
+    @property
+    def before(self) -> Run:
+        """Return the repeat before it."""
+        return replace(self, number=self.number - 1)
 
     @property
     def run_id(self) -> str:
@@ -381,10 +391,8 @@ def plan_runs(
     other, in random order, too: what drifts on the machine is in no setting more than in others.
 
     Each personality takes the parameters of `vary` that it has; raises UsageError for one that none
-    has, and for no repeats.
+    has.
     """
-    if repeats < 1:
-        raise UsageError("--repeat: must be at least 1")
     if timing.seed + repeats - 1 > SEED_MOST:
         raise UsageError(f"--seed {timing.seed}: no other seeds above it for {repeats} repeats")
     points = [

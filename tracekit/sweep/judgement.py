@@ -119,11 +119,12 @@ SETTING = ("personality", "threads", "files", "io_bytes", "settings")
 
 
 def compare_targets(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return a row for each setting and two of its targets, of rows of FILE_RUNS of whole runs.
+    """Return a row for each setting and two of its targets.
 
-    p-values are corrected by Holm over all of them. Runs that are copies count once.
+    `rows` are those of FILE_RUNS of whole runs without copies. p-values are corrected by Holm over
+    all of them.
     """
-    compared = list(_pairs([row for row in rows if not row["is_copy"]]))
+    compared = list(_pairs(rows))
     known = [found.p_value for _, found in compared if found.p_value is not None]
     corrected = iter(holm(known))
     return [

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -173,11 +174,6 @@ class RunRecord(Record, kw_only=True):
     machine: MachineState | UnsetType = UNSET
 
     @property
-    def point(self) -> tuple[Any, ...]:
-        """Return what repeats of a run have in common."""
-        return (self.personality, self.target, self.settings, self.timing_asked, self.definition)
-
-    @property
     def draw(self) -> Any:
         """Return what its plan was; two of the same in a guest that counts time are one run."""
         if self.plan_digest is not UNSET:
@@ -273,43 +269,65 @@ def of_run(
 
 def write_runs(folder: TraceFolder, results: Sequence[RunRecord]) -> None:
     """Write the tables FILE_RUNS and FILE_COMPARISONS of all results."""
-    settings = run_settings(results)
-    rows = [row for pair in zip(results, settings, strict=True) for row in _rows(*pair)]
-    whole = [row for row in rows if row["step"] == ALL]
-    copies = _copies(results)
-    stand_out = _outliers(whole)
+    names = _identities(results)
+    copies = _copies(results, names)
+    rows = [row for pair in zip(results, names, strict=True) for row in _rows(*pair)]
     for row in rows:
         row["is_copy"] = row["run_id"] in copies
+    whole = [row for row in rows if row["step"] == ALL and not row["is_copy"]]
+    stand_out = _outliers(whole)
+    for row in rows:
         row["is_outlier"] = row["run_id"] in stand_out
     write_table(folder.table(TABLE), pa.Table.from_pylist(rows, FILE_RUNS))
     compared = pa.Table.from_pylist(compare_targets(whole), FILE_COMPARISONS)
     write_table(folder.table(COMPARISONS), compared)
 
 
-def _copies(results: Sequence[RunRecord]) -> set[str]:
+point_of = itemgetter("personality", "target", "settings")
+"""What repeats of a row's run have in common: `settings` are those of `run_settings`."""
+
+
+def _identities(results: Sequence[RunRecord]) -> list[ResultRow]:
+    return [_identity(*pair) for pair in zip(results, run_settings(results), strict=True)]
+
+
+def _copies(results: Sequence[RunRecord], names: Sequence[ResultRow]) -> set[str]:
     """Return the runs that repeat another one's plan in a guest whose time is deterministic."""
-    seen: list[Any] = []
+    seen = set()
     copies = set()
-    for result in sorted(results, key=lambda one: one.run):
+    for result, row in sorted(zip(results, names, strict=True), key=lambda pair: pair[0].run):
         if result.lab is UNSET or not result.lab["exact"]:
             continue
-        if (result.point, result.draw) in seen:
+        plan = (point_of(row), result.draw)
+        if plan in seen:
             copies.add(result.run_id)
-        seen.append((result.point, result.draw))
+        seen.add(plan)
     return copies
 
 
 def _outliers(whole: Sequence[ResultRow]) -> set[str]:
     """Return the runs whose rate stands out among those of their point."""
-    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
+    groups: dict[Any, list[ResultRow]] = {}
     for row in whole:
-        groups.setdefault((row["personality"], row["target"], row["settings"]), []).append(row)
+        groups.setdefault(point_of(row), []).append(row)
     return {
         row["run_id"]
         for rows in groups.values()
         for row, far in zip(rows, outliers([r["steps_per_second"] for r in rows]), strict=True)
         if far
     }
+
+
+def _rates_of_points(results: Sequence[RunRecord]) -> dict[str, list[float]]:
+    """Return for each run the rates of all repeats of its point, without copies."""
+    names = _identities(results)
+    copies = _copies(results, names)
+    points: dict[Any, list[float]] = {}
+    for result, row in zip(results, names, strict=True):
+        rates = points.setdefault(point_of(row), [])
+        if result.run_id not in copies:
+            rates.append(_whole_rates(result)["steps_per_second"])
+    return {row["run_id"]: points[point_of(row)] for row in names}
 
 
 def _identity(result: RunRecord, settings: Mapping[str, Any]) -> ResultRow:
@@ -330,21 +348,34 @@ def _identity(result: RunRecord, settings: Mapping[str, Any]) -> ResultRow:
     }
 
 
-def _rows(result: RunRecord, settings: Mapping[str, Any]) -> Iterator[ResultRow]:
-    summary = result.summary
-    counts, steps = summary["counts"], summary["steps"]
-    restored_ns = counts["untimed_ns"] / result.threads
-    elapsed_ns = max(round(summary["timing"]["elapsed_ns"] - restored_ns), 1)
-    same = _identity(result, settings) | {"elapsed_ns": elapsed_ns}
+def _elapsed_ns(result: RunRecord) -> int:
+    restored_ns: float = result.summary["counts"]["untimed_ns"] / result.threads
+    elapsed_ns: int = result.summary["timing"]["elapsed_ns"]
+    return max(round(elapsed_ns - restored_ns), 1)
+
+
+def _whole_rates(result: RunRecord) -> ResultRow:
+    """Return what a run did, all steps together."""
+    done = sum(step["done"] for step in result.summary["steps"])
+    return _rates(done, result.summary["counts"]["bytes"], _elapsed_ns(result))
+
+
+def _rows(result: RunRecord, identity: ResultRow) -> Iterator[ResultRow]:
+    steps, elapsed_ns = result.summary["steps"], _elapsed_ns(result)
+    same = identity | {"elapsed_ns": elapsed_ns}
     times = [
         float(step["latency"]["mean_ns"] * step["done"]) if step["latency"] else 0.0
         for step in steps
     ]
     total_ns = sum(times)
-    done, failed = (sum(step[key] for step in steps) for key in ("done", "failed"))
-    whole = {"step": ALL, "failed": failed, "time_ratio": 1.0, "mean_ns": total_ns / max(done, 1)}
-    rates = _rates(done, counts["bytes"], elapsed_ns)
-    steady = steady_state(summary["timeline"], rates["steps_per_second"])
+    rates = _whole_rates(result)
+    whole = {
+        "step": ALL,
+        "failed": sum(step["failed"] for step in steps),
+        "time_ratio": 1.0,
+        "mean_ns": total_ns / max(rates["steps"], 1),
+    }
+    steady = steady_state(result.summary["timeline"], rates["steps_per_second"])
     yield same | whole | rates | vars(steady)
     for step, time_ns in zip(steps, times, strict=True):
         latency = step["latency"] or {}
@@ -456,31 +487,22 @@ def _rounds(
         return
     yield [run for run in runs if run.number <= until.least]
     for number in range(until.least + 1, until.most + 1):
-        results = read_runs(folder)
-        more = [r for r in runs if r.number == number and _needs_more(r, results, until)]
+        rates = _rates_of_points(read_runs(folder))
+        more = [
+            run
+            for run in runs
+            if run.number == number and _needs_more(rates.get(run.before.run_id), until)
+        ]
         if more:
             yield more
 
 
-def _needs_more(run: Run, results: Sequence[RunRecord], until: Until) -> bool:
-    """Whether the interval of a point's rate is wider than asked; not when its last run failed."""
-    copies = _copies(results)
-    mine = [one for one in results if is_of_point(one, run)]
-    if not any(one.run == run.number - 1 for one in mine):
+def _needs_more(rates: Sequence[float] | None, until: Until) -> bool:
+    """Whether the interval of a point's rate is wider than asked; None: its last run failed."""
+    if rates is None:
         return False
-    rates = [next(_rows(one, {}))["steps_per_second"] for one in mine if one.run_id not in copies]
     found = mean_of(rates)
     return found.high is None or found.high - found.mean > until.precision * found.mean
-
-
-def is_of_point(result: RunRecord, run: Run) -> bool:
-    """Whether a result is a repeat of the same setting on the same target as a run."""
-    return (result.personality, result.target, result.settings, result.timing_asked) == (
-        run.personality.name,
-        run.target.name,
-        dict(run.personality.parameters),
-        run.timing,
-    )
 
 
 def _is_there(run: Run, places: Sequence[Path]) -> bool:
