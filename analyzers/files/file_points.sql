@@ -3,8 +3,7 @@
 -- reads: file_runs
 -- column: personality, target, threads, files, io_bytes, settings, step: as in file_runs
 -- column: run_count: repeats, without copies
--- column: copy_count: repeats that are the same run again, by is_copy of file_runs; in no rate,
--- deviation or interval
+-- column: copy_count: repeats that are the same run again, by is_copy of file_runs; in nothing else
 -- column: outlier_count: repeats that stand out; they count as all others
 -- column: unsteady_count: of `all`, repeats that were not steady in the first half of their time,
 -- or too short
@@ -20,7 +19,17 @@
 -- column: low_ns, high_ns: the least and the largest mean latency of a repeat
 -- column: p99_ns: the largest of the repeats; null for all
 -- column: time_ratio: mean share of the time of all steps
-with points as (
+with repeats as (
+    select
+        *,
+        count(*) filter (where is_copy) over (
+            partition by personality, target, threads, files, io_bytes, settings, step
+        ) as copy_count
+    from file_runs
+    qualify not is_copy
+),
+
+points as (
     select
         personality,
         target,
@@ -29,24 +38,24 @@ with points as (
         io_bytes,
         settings,
         step,
-        count(*) filter (where not is_copy) as run_count,
-        count(*) filter (where is_copy) as copy_count,
+        count(*) as run_count,
+        copy_count,
         count(*) filter (where is_outlier) as outlier_count,
         count(*) filter (where step = 'all' and steady_from_ns is null) as unsteady_count,
         cast(sum(failed) as bigint) as failed,
-        avg(steps_per_second) filter (where not is_copy) as steps_per_second,
-        stddev_samp(steps_per_second) filter (where not is_copy) as deviation_per_second,
+        avg(steps_per_second) as steps_per_second,
+        stddev_samp(steps_per_second) as deviation_per_second,
         any_value(batch_low_per_second) as batch_low_per_second,
         any_value(batch_high_per_second) as batch_high_per_second,
-        min(steps_per_second) filter (where not is_copy) as low_per_second,
-        max(steps_per_second) filter (where not is_copy) as high_per_second,
+        min(steps_per_second) as low_per_second,
+        max(steps_per_second) as high_per_second,
         avg(bytes_per_second) as bytes_per_second,
         sum(mean_ns * steps) / nullif(sum(steps), 0) as mean_ns,
         min(mean_ns) filter (where steps > 0) as low_ns,
         max(mean_ns) filter (where steps > 0) as high_ns,
         max(p99_ns) as p99_ns,
         avg(time_ratio) as time_ratio
-    from file_runs
+    from repeats
     group by all
 ),
 

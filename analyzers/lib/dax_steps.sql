@@ -4,7 +4,8 @@
 -- column: personality, threads, files, io_bytes, settings: as in file_runs
 -- column: target, other: the target with DAX, and the one without that it is compared with
 -- column: step: as in file_runs, without all
--- column: mean_ns, other_mean_ns: mean latency of the step on both, of the repeats by their steps
+-- column: mean_ns, other_mean_ns: mean latency of the step on both, of the repeats by their steps,
+-- without copies
 -- column: time_ratio, other_time_ratio: share of the step in the time of all steps on both
 -- column: saved_ratio: what DAX saves at the step, of the time of a step of any kind on the other
 -- target; below 0 it costs. Over all steps it adds up to 1 less the times of both divided.
@@ -22,6 +23,7 @@ with sums as (
         nullif(sum(steps), 0) as steps,
         sum(mean_ns * steps) as time_ns
     from file_runs
+    where not is_copy
     group by all
 ),
 

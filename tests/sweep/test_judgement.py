@@ -180,6 +180,29 @@ def test_a_repeat_of_one_plan_in_counted_time_is_no_repeat(out: Path, target: Pa
     assert point["rate_high_per_second"] == pytest.approx(high)
 
 
+def test_a_copy_makes_no_rate_stand_out_nor_hides_one(out: Path, target: Path) -> None:
+    # GIVEN five plans in a guest that counts time, the last one, far off, six times more
+    command = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
+    tracekit(*command, "--repeat", "5")
+    file = max(out.glob("files/runs/*.json"), key=lambda file: json_of(file)["run"])
+    for number in range(6, 12):
+        name = f"{file.stem[:-1]}{number}"
+        file.with_stem(name).write_text(json.dumps(json_of(file) | {"run": number, "run_id": name}))
+    for one in out.glob("files/runs/*.json"):
+        told = json_of(one)
+        told["lab"] = {"exact": True}
+        first, *others = told["summary"]["steps"]
+        first["done"] = 3000 if told["run"] >= 5 else 1000 + told["run"]
+        for step in others:
+            step["done"] = 0
+        told["summary"]["timing"]["elapsed_ns"] = 10**9
+        one.write_text(json.dumps(told))
+    tracekit(*command, "--repeat", "5")
+    whole = [row for row in rows(out) if row["step"] == "all"]
+    assert sum(row["is_copy"] for row in whole) == 6
+    assert [row["run"] for row in whole if row["is_outlier"]] == [5]
+
+
 def test_repeats_go_on_until_the_interval_is_narrow(out: Path, target: Path) -> None:
     command = ("sweep", "varmail", "--target", f"a={target}", "-o", out, *SMALL, *QUICK)
     rule = ("--repeat", "2", "--until", "precision=0.001%,repeats=4")

@@ -274,10 +274,10 @@ def doubts(points: Sequence[Row]) -> list[str]:
         if row["step"] != ALL:
             continue
         place = f"  {row['personality']} on {row['target']}, {setting_name(row)}"
-        runs = row["run_count"] + row["copy_count"]
+        runs = row["run_count"]
         if row["copy_count"]:
             lines.append(
-                f"{place}: {row['copy_count']} of {runs} runs repeat the plan of another one, with"
+                f"{place}: {row['copy_count']} of {runs + row['copy_count']} runs repeat the plan of another one, with"
                 " --exact the same run again: they are in no interval; other seeds make other plans"
             )
         if row["unsteady_count"]:
