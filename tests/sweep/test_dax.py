@@ -35,8 +35,8 @@ def test_each_workload_is_reported_with_its_reason(tmp_path: Path) -> None:
         " may or may not pay for noisy, once and stuck",
         "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
         " 2 runs each)",
-        "  once: not decided, 3 times the steps of one run each: more --repeat tell how sure that"
-        " is",
+        "  once: not decided, 3 times the steps; one of the targets has one run; repeat more:"
+        " --repeat",
         "  stuck: not decided, one of the targets has not done any step",
         "  webproxy: does not pay, 0.5 times the steps (0.5 to 0.5 with 95 % confidence, 2 runs"
         " each); append costs 120.0 % of the time of all steps on cache: it takes 30 ns and 60.0 %"
@@ -88,7 +88,7 @@ def test_settings_of_one_run_each_are_reported_to_be_so() -> None:
     once = {"run_count": 1, "ratio_low": None, "ratio_high": None}
     rows = [verdict(float(n), "not decided", threads=n, **once) for n in (1, 2)]
     ((_, (line,)),) = paragraphs(rows)
-    assert "not decided in 2 by one run each: more --repeat tell; 1 times" in line
+    assert "not decided in 2; one of the targets has one run; repeat more: --repeat; 1 times" in line
 
 
 def test_a_step_that_one_target_never_did_is_no_reason() -> None:

@@ -61,6 +61,8 @@ def times(ratio: float) -> str:
     return f"{ratio:,.0f}" if ratio >= 1000 else f"{ratio:.3g}"
 
 
+ONCE = "one of the targets has one run; repeat more: --repeat"
+"""What is said of two targets that have no interval."""
 VERDICTS = "files/dax_verdicts"
 HEADS = {
     "pays": "pays for {}",
@@ -150,7 +152,7 @@ def _workload(rows: Sequence[Row]) -> str:
     found = ", ".join(f"{verdict} in {counts[verdict]}" for verdict in HEADS if counts[verdict])
     text = f"{rows[0]['personality']}, {len(rows)} settings: {found}"
     if all(row["run_count"] == 1 for row in rows):
-        text += " by one run each: more --repeat tell"
+        text += f"; {ONCE}"
     known = sorted((row for row in rows if row["ratio"] is not None), key=itemgetter("ratio"))
     if not known:
         return text
@@ -168,7 +170,7 @@ def explain(row: Row) -> str:
         return f"{name}: not decided, one of the targets has not done any step"
     text = f"{name}: {row['verdict']}, {times(row['ratio'])} times the steps"
     if row["ratio_low"] is None:
-        text += " of one run each: more --repeat tell how sure that is"
+        text += f"; {ONCE}"
     else:
         text += (
             f" ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence,"
@@ -250,7 +252,8 @@ def headline(folder: TraceFolder, found: Mapping[str, Any]) -> list[str]:
 def differences(compared: Sequence[Row]) -> list[str]:
     """Return a line for each two targets of a setting: their ratio, and whether they differ."""
     varied = varied_settings(row["settings"] for row in compared)
-    return [_difference(row, varied, len(compared)) for row in compared]
+    tests = sum(row["corrected_p_value"] is not None for row in compared)
+    return [_difference(row, varied, tests) for row in compared]
 
 
 def _difference(row: Row, varied: Sequence[str], tests: int) -> str:
@@ -259,7 +262,7 @@ def _difference(row: Row, varied: Sequence[str], tests: int) -> str:
         return f"{names}: one of them has not done any step"
     text = f"{names}: {times(row['ratio'])} times the steps"
     if row["ratio_low"] is None:
-        return f"{text}, of one run each: not decided, more --repeat tell"
+        return f"{text}, not decided: {ONCE}"
     of = f", Holm of {tests} comparisons" if tests > 1 else ""
     return (
         f"{text} ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence);"
