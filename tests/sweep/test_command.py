@@ -290,8 +290,8 @@ def test_a_signal_just_after_a_run_was_kept(
 def test_a_run_of_before_is_not_the_one_that_was_interrupted(
     out: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = ("bench", "varmail", "--target", target, "-o", out, "--files", "100", "--threads", "2")
-    bench = (*bench, "--duration", "100ms", "--no-report")
+    first = ("bench", "varmail", "--target", target, "-o", out, "--files", "100", "--threads", "2")
+    bench = (*first, "--duration", "100ms", "--no-report")
     tracekit(*bench)
     # WHEN it is made anew, and a signal ends the program: THEN the old result is not the new one
 

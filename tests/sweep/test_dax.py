@@ -88,7 +88,9 @@ def test_settings_of_one_run_each_are_reported_to_be_so() -> None:
     once = {"run_count": 1, "ratio_low": None, "ratio_high": None}
     rows = [verdict(float(n), "not decided", threads=n, **once) for n in (1, 2)]
     ((_, (line,)),) = paragraphs(rows)
-    assert "not decided in 2; one of the targets has one run; repeat more: --repeat; 1 times" in line
+    assert (
+        "not decided in 2; one of the targets has one run; repeat more: --repeat; 1 times" in line
+    )
 
 
 def test_a_step_that_one_target_never_did_is_no_reason() -> None:

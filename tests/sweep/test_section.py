@@ -12,6 +12,7 @@ from tests.command_line import succeed
 from tests.report.folder import plain
 from tracekit.report.charts import WIDE, series
 from tracekit.report.sections.files import (
+    MOST_BARS,
     describe_runs,
     draw_rate_over_files,
     named_runs,
@@ -141,6 +142,20 @@ def test_targets_are_compared_under_the_same_settings() -> None:
         *[f"{name} (2 to 3 with 95 % confidence); differs (p 0.012, Holm of 2 comparisons)."] * 2,
         f"{name}, not decided: one of the targets has one run; repeat more: --repeat.",
     ]
+
+
+def test_sentences_that_are_too_many_are_counted() -> None:
+    ratio = {"personality": "varmail", "threads": 4, "files": 100, "io_bytes": 4096}
+    ratio |= {"target": "dax", "other": "ssd", "settings": "{}", "ratio": 2.5, "ratio_low": None}
+    ratios = pd.DataFrame([ratio | {"corrected_p_value": None}] * (MOST_BARS + 1))
+    points = [
+        point("varmail", "ssd", 10.0, threads=threads) | {"outlier_count": 1}
+        for threads in range(1, MOST_BARS + 4)
+    ]
+    _, *lines = plain(describe_runs(pd.DataFrame(points), ratios))
+    assert len(lines) == 2 * (MOST_BARS + 1)
+    assert lines[MOST_BARS] == "1 more comparison in the table target_ratios."
+    assert lines[-1] == "3 more doubts in the table file_points."
 
 
 def test_a_label_of_a_users_own_has_a_colour() -> None:

@@ -280,8 +280,9 @@ def doubts(points: Sequence[Row]) -> list[str]:
         runs = row["run_count"]
         if row["copy_count"]:
             lines.append(
-                f"{place}: {row['copy_count']} of {runs + row['copy_count']} runs repeat the plan of another one, with"
-                " --exact the same run again: they are in no interval; other seeds make other plans"
+                f"{place}: {row['copy_count']} of {runs + row['copy_count']} runs repeat the plan"
+                " of another one, with --exact the same run again: they are in no figure; other"
+                " seeds make other plans"
             )
         if row["unsteady_count"]:
             lines.append(

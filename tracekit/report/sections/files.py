@@ -281,7 +281,7 @@ TIMES = (
     *("kind", "step", "run_count", "mean_ns", "p99_ns", "time_ratio", "steps_per_second"),
     *("deviation_per_second", "failed"),
 )
-MOST_BARS = 12  # more settings than that are in the curves only
+MOST_BARS = 12  # more settings than that are in the curves only, more sentences in tables
 CURVE_LINES = ("solid", "dashed", "dotted", "dashdot")
 CURVES = {
     "io_bytes": ("Rate against the size of a call", draw_rate_over_size),
@@ -360,10 +360,17 @@ def describe_runs(whole: pd.DataFrame, ratios: pd.DataFrame) -> list[str]:
         f"{fmt.plural(runs, 'run')} of {fmt.plural(len(whole), 'setting')}."
         " A step is what a personality calls an operation; rates are of all threads together."
     ]
-    lines += [f"{line}." for line in differences(plain_rows(ratios))[:MOST_BARS]]
-    lines += [f"{line.strip()}." for line in doubts(plain_rows(whole))]
+    lines += _first(differences(plain_rows(ratios)), "more comparison", "target_ratios")
+    lines += _first(doubts(plain_rows(whole)), "more doubt", "file_points")
     failed = int(whole["failed"].sum())
     return [*lines, *([f"{fmt.count(failed)} steps failed."] if failed else [])]
+
+
+def _first(lines: list[str], noun: str, table: str) -> list[str]:
+    """Return the first lines as sentences, and how many more there are in which table."""
+    shown = [f"{line.strip()}." for line in lines[:MOST_BARS]]
+    left = len(lines) - len(shown)
+    return [*shown, *([f"{fmt.plural(left, noun)} in the table {table}."] if left else [])]
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
