@@ -229,7 +229,7 @@ def choose(folder: TraceFolder, names: Sequence[str]) -> list[Candidate]:
         raise UsageError("a name comes twice: each is compared with the first")
     if len(names) < 2:
         raise UsageError(
-            f"{len(names)} name to compare: name two or more",
+            "name two or more to compare",
             hint=f"there are: {', '.join([TRACE, *present])}",
         )
     return [_candidate(name, present) for name in names]

@@ -38,7 +38,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "simulate rivals": (tk.Simulate.rivals,),
     "replay": (tk.Trace.replay, tk.Trace.replay_files, tk.Trace.replays),
     "bench": (tk.bench, tk.bench_files),
-    "compare": (tk.Trace.compare, tk.Trace.replays),
+    "compare": (tk.compare, tk.Trace.compare, tk.Trace.replays),
     "verify-placement": (tk.Trace.verify_placement,),
     "prove": (tk.Trace.prove,),
     "verify-certificate": (tk.verify_certificate,),
@@ -55,6 +55,7 @@ OF_THE_COMMAND = {
     "as_json",
     "analyze: show_list",  # shows them and stops
     "capture: files",  # chooses between the calls
+    "compare: markdown",  # how the answer is printed
     "capture: recover",
 }
 SHARED = ("memory", "repeat", "force", "duration", "seed", "engine", "profiles", "direct")

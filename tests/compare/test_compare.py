@@ -159,7 +159,8 @@ def test_ten_repeats_stand_in_the_order_of_their_numbers(folder: TraceFolder) ->
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("fast",), "1 name to compare"),
+        (("fast",), "no trace folder of this name"),
+        ((), "name two or more"),
         (("fast", "fast"), "comes twice"),
         (("fast", "slow"), "there is no replay 'slow'"),
         (("fast", "base.4"), "there is no replay 'base.4'"),

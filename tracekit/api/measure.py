@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.results import Replay
-from tracekit.api.trace import Trace
+from tracekit.api.trace import Trace, open  # noqa: A004 - opens a trace folder
 from tracekit.api.values import (
     Duration,
     Numbers,
@@ -35,6 +35,21 @@ def is_personality(definition: str) -> bool:
     from tracekit.workload.personality import is_personality as has_flow
 
     return has_flow(definition)
+
+
+def compare(before: PathLike, after: PathLike, *, gate: str = "") -> results.Change:
+    """Compare traces before and after a change; Trace.compare compares replays of one trace.
+
+    Each is a trace folder, or a name whose repeats are NAME.1, NAME.2 and so on: only repeats tell
+    a difference from chance. `gate` names the measures that must not be worse, each with the share
+    by which it may differ and still be the same (5 % unless given): `p99=10%,gain,footprint`.
+    """
+    from msgspec import to_builtins
+
+    from tracekit.gate import repeats_of, traces
+
+    found = traces(Path(before), Path(after), gate=gate)
+    return results.Change(open(repeats_of(Path(after))[0]), to_builtins(found))
 
 
 def bench(

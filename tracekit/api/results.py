@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tracekit.api.tables import Tables
+    from tracekit.gate import Gate
 
 
 class Table(property):
@@ -438,6 +439,46 @@ class Proof(Verification):
     """
 
 
+class Change(Result):
+    """What traces or replays are after a change, against those before it."""
+
+    @property
+    def verdict(self) -> str:
+        """`better`, `worse`, `same` or `cannot tell`, the worst of all measures."""
+        return str(self.summary["verdict"])
+
+    @property
+    def text(self) -> str:
+        """The verdict on each measure, and a table."""
+        from tracekit.gate import table
+
+        return f"{self.headline}\n\n{joined(table(self._gate))}"
+
+    @property
+    def markdown(self) -> str:
+        """The same for the page of a change."""
+        from tracekit.gate import markdown
+
+        return "\n".join(markdown(self._gate))
+
+    @property
+    def _gate(self) -> Gate:
+        from msgspec import convert
+
+        from tracekit.gate import Gate
+
+        return convert(self.summary, Gate)
+
+    def check(self) -> None:
+        """Raise BudgetError for a gate with something worse, UnclearError if nobody can tell."""
+        if not self.summary["is_gated"]:
+            return
+        if self.verdict == "worse":
+            raise BudgetError(self.headline.splitlines()[0])
+        if self.verdict == "cannot tell":
+            raise UnclearError("cannot tell whether a measure of the gate is worse")
+
+
 class Comparison(Result):
     """Replays side by side."""
 
@@ -446,10 +487,26 @@ class Comparison(Result):
 
     @property
     def text(self) -> str:
-        """The answer, and a table of all times."""
+        """The answer, a table of all times, and what a gate says."""
         from tracekit.compare import table
 
-        return f"{self.headline}\n\n{joined(table(self.summary['rows']))}"
+        parts = [self.headline, joined(table(self.summary["rows"]))]
+        return "\n\n".join([*parts, *(change.text for change in self.changes)])
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What the gate says of each name but the first; empty without one."""
+        return tuple(Change(self.trace, one) for one in self.summary.get("gates", ()))
+
+    @property
+    def markdown(self) -> str:
+        """The gate's tables for the page of a change."""
+        return "\n\n".join(change.markdown for change in self.changes)
+
+    def check(self) -> None:
+        """Raise BudgetError or UnclearError for what the gate says."""
+        for change in self.changes:
+            change.check()
 
     rows = Table(
         "comparison",

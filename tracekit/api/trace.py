@@ -385,16 +385,26 @@ class Trace(Tables):
         return results.Proof(open(place), summary)
 
     @writes
-    def compare(self, *names: str | Replay) -> results.Comparison:
+    def compare(self, *names: str | Replay, gate: str = "") -> results.Comparison:
         """Compare latency by role and operation and elapsed time of replays with the first one.
 
         A name is that of a replay, or one whose repeats are NAME.1, NAME.2 and so on, or `trace`.
+        A gate such as `p99=10%,elapsed` says of each whether it is better, worse or the same.
         """
+        from msgspec import to_builtins
+
         from tracekit.compare import compare, read_rows
+        from tracekit.gate import parse_replay_gate, replays
 
         chosen = [one.name if isinstance(one, Replay) else one for one in names]
+        wanted = parse_replay_gate(gate) if gate else None
         summary = compare(self.folder, chosen)
-        return results.Comparison(self, {**summary, "rows": read_rows(self.folder)})
+        rows = read_rows(self.folder)
+        if wanted is None:
+            return results.Comparison(self, {**summary, "rows": rows})
+        first, *others = chosen
+        gates = [replays(rows, names=(first, one), wanted=wanted) for one in others]
+        return results.Comparison(self, {**summary, "rows": rows, "gates": to_builtins(gates)})
 
     @reads
     def export(

@@ -1,4 +1,4 @@
-"""`tracekit compare`: replays of a trace side by side."""
+"""`tracekit compare`: replays of a trace, or traces before and after a change, side by side."""
 
 from __future__ import annotations
 
@@ -10,25 +10,55 @@ import typer
 import tracekit as tk
 from tracekit.commands import options
 from tracekit.commands.replay import runs_of
+from tracekit.errors import UsageError
 
 
 def compare(
-    trace: Annotated[Path, typer.Argument(help="Trace folder, with replays.")],
+    trace: Annotated[
+        Path,
+        typer.Argument(help="Trace folder, with replays; or one before a change, or its repeats."),
+    ],
     names: Annotated[
         list[str] | None,
         typer.Argument(
             help="Replays; a name whose repeats are NAME.1, NAME.2, ...; or `trace` for what was"
-            " traced. The others are compared with the first.",
+            " traced. The others are compared with the first. Or the trace folder after a change;"
+            " its repeats are FOLDER.1, FOLDER.2, ...",
             metavar="NAME NAME...",
         ),
     ] = None,
     *,
     run: Annotated[list[str] | None, options.RUNS] = None,
     repeat: Annotated[int, typer.Option(help="With --run: how often each runs.", min=1)] = 6,
+    gate: Annotated[
+        str,
+        typer.Option(
+            help="Measures that must not be worse, such as p99=10%,gain,footprint, each with the"
+            " share by which it may differ and still be the same, 5% unless given. Exit code 4:"
+            " worse; 5: nobody can tell.",
+            metavar="MEASURE[=N%],...",
+            show_default="none",
+        ),
+    ] = "",
+    markdown: Annotated[
+        bool, typer.Option(help="Print the verdicts as Markdown, for the page of a change.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare latency by role and operation and elapsed time of replays, with their confidence."""
-    opened, runs = tk.open(trace), runs_of(run or ())
-    for made in opened.replays(repeat=repeat, run=runs) if runs else ():
-        made.check()
-    options.show(opened.compare(*(names or ()), *runs), as_json=as_json)
+    """Compare replays, or traces before and after a change, with their confidence."""
+    chosen = names or ()
+    result: tk.Change | tk.Comparison
+    if len(chosen) == 1 and not run:
+        result = tk.compare(trace, chosen[0], gate=gate)
+    else:
+        opened, runs = tk.open(trace), runs_of(run or ())
+        if markdown and not gate:
+            raise UsageError("--markdown shows what a gate says of replays: name its --gate")
+        for made in opened.replays(repeat=repeat, run=runs) if runs else ():
+            made.check()
+        result = opened.compare(*chosen, *runs, gate=gate)
+    if markdown:
+        typer.echo(result.markdown)
+        result.check()
+    else:
+        options.show(result, as_json=as_json)

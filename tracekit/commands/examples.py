@@ -108,6 +108,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "compare": (
         "tracekit compare out/trace trace latest",
         "tracekit compare out/trace --run 'a: --target /mnt/a/x' --run 'b: --target /mnt/b/x'",
+        "tracekit compare out/before out/after --gate p99=10%,footprint --markdown",
     ),
     "verify-placement": (
         "tracekit verify-placement out/trace",

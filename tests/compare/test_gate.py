@@ -1,0 +1,169 @@
+"""`tracekit compare --gate`: better, worse or the same, against intervals of scipy."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+from typer.testing import Result
+
+import tracekit as tk
+from tests.command_line import invoke, refused
+from tests.compare.test_compare import add_replay
+from tests.replay.trace import trace
+from tests.traces import rows_of
+from tracekit.errors import InputError
+from tracekit.gate import judge
+from tracekit.units import SECTOR_BYTES
+
+REQUESTS = 3000
+
+
+def made(place: Path, *, seed: int, slower: float = 1.0, blocks: int = 500) -> Path:
+    """Make a trace of one-block reads and writes that take 200 us times `slower`."""
+    random = np.random.default_rng(seed)
+    queue_ns = np.cumsum(random.exponential(1e6, REQUESTS)).astype(int)
+    took_ns = random.lognormal(np.log(2e5 * slower), 0.2, REQUESTS).astype(int)
+    rows = [
+        {"queue_ns": int(at), "issue_ns": int(at), "complete_ns": int(at + took), "role": "fs",
+         "operation": ("read", "write")[number % 2], "sector": 2048 + int(block) * 8}
+        for number, (at, took, block) in enumerate(
+            zip(queue_ns, took_ns, random.integers(0, blocks, REQUESTS), strict=True)
+        )
+    ]  # fmt: skip
+    return Path(tk.open(trace(place, rows).path).classify(role=["sda=fs"]).trace.path)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gate")
+    for number in (1, 2, 3, 4):
+        made(folder / f"before.{number}", seed=number)
+        made(folder / f"slow.{number}", seed=10 + number, slower=1.5)
+        made(folder / f"alike.{number}", seed=20 + number)
+    return folder
+
+
+def code(done: Result) -> int:
+    """Return what the command line would exit with."""
+    return getattr(done.exception, "exit_code", done.exit_code)
+
+
+def p99s(place: Path, name: str, operation: str) -> list[float]:
+    found = []
+    for number in (1, 2, 3, 4):
+        rows = rows_of(place / f"{name}.{number}/requests.parquet")
+        times = [r["complete_ns"] - r["queue_ns"] for r in rows if r["operation"] == operation]
+        found.append(float(np.quantile(times, 0.99, method="inverted_cdf")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict", "expected_code"), [("slow", "worse", 4), ("alike", "same", 0)]
+)
+def test_the_interval_of_the_repeats_decides(
+    place: Path, after: str, verdict: str, expected_code: int
+) -> None:
+    # WHEN traces are gated whose times are half as long again, or as they were
+    done = invoke("compare", place / "before", place / after, "--gate", "p99=20%", "--json")
+    assert code(done) == expected_code
+    rows = json.loads(done.stdout)["rows"]
+    assert [(row["operation"], row["verdict"]) for row in rows] == [
+        ("read", verdict), ("write", verdict)
+    ]  # fmt: skip
+    # THEN the interval is Welch's, of logarithms
+    for row in rows:
+        groups = [np.log(p99s(place, name, row["operation"])) for name in (after, "before")]
+        expected = np.exp([*ttest_ind(*groups, equal_var=False).confidence_interval(0.95)])
+        # Percentiles are those of a bucket, less than 1 % too large.
+        assert [row["ratio_low"], row["ratio_high"]] == pytest.approx(expected, rel=0.02)
+    # AND a faster one is better
+    turned = tk.compare(place / after, place / "before", gate="p99=20%")
+    assert turned.verdict == {"worse": "better", "same": "same"}[verdict]
+
+
+def test_measures_of_the_whole_are_those_of_the_table(place: Path) -> None:
+    found = tk.compare(place / "before", place / "slow").summary["rows"]
+    rows = {row["measure"]: row for row in found if row["role"] == "all"}
+    all_of = [rows_of(place / f"before.{number}/requests.parquet") for number in (1, 2, 3, 4)]
+    touched = [len({row["sector"] for row in one}) * 8 * SECTOR_BYTES for one in all_of]
+    assert rows["footprint"]["before"] == pytest.approx(np.mean(touched))
+    assert rows["bytes"]["before"] == REQUESTS * 8 * SECTOR_BYTES
+    assert rows["requests"]["verdict"] == rows["footprint"]["verdict"] == "same"
+
+
+def test_what_ran_once_is_told_by_a_margin_only(place: Path) -> None:
+    pair = place / "before.1", place / "alike.1"
+    done = invoke("compare", *pair, "--gate", "p99")
+    assert (code(done), "cannot be told from chance" in done.stdout) == (5, True)
+    done = invoke("compare", *pair, "--gate", "p99=50%")
+    assert (code(done), "by its margin alone" in done.stdout) == (0, True)
+    assert code(invoke("compare", place / "before.1", place / "slow.1", "--gate", "p99=20%")) == 4
+
+
+def test_a_gate_asks_for_what_both_have(place: Path, tmp_path: Path) -> None:
+    pair = str(place / "before"), str(place / "alike")
+    refused(
+        invoke("compare", *pair, "--gate", "gain"), "has no recommendation yet", error=InputError
+    )
+    refused(invoke("compare", *pair, "--gate", "p98"), "--gate p98: not MEASURE")
+    refused(invoke("compare", *pair, "--gate", "p99,p99=1%"), "named twice")
+    refused(invoke("compare", pair[0], pair[0]), "compared with itself")
+    refused(invoke("compare", pair[0], str(tmp_path / "none")), "no trace folder of this name")
+    # AND recommendations of other capacities cannot be compared
+    for name, size in (("before.1", "512KiB"), ("alike.1", "1MiB")):
+        tk.open(place / name).recommend(nvm="ssd-optane", capacity=size)
+    refused(
+        invoke("compare", str(place / "before.1"), str(place / "alike.1"), "--gate", "gain"),
+        "1 MiB of ssd-optane",
+        error=InputError,
+    )
+
+
+def row(
+    name: str, measure: str, ratio: float | None, band: tuple[float, float] | None
+) -> dict[str, object]:
+    low, high = band or (None, None)
+    return {"name": name, "measure": measure, "role": "all", "operation": "all", "repeats": 3,
+            "request_count": 10**4, "time_ns": 100 * (ratio or 1), "ratio": ratio,
+            "ratio_low": low, "ratio_high": high}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measure", "band", "verdict"),
+    [
+        ("p99", (1.051, 1.2), "worse"),
+        ("p99", (1.049, 1.2), "cannot tell"),
+        ("p99", (0.96, 1.049), "same"),
+        ("p99", (0.7, 0.95), "better"),
+        ("iops", (0.7, 0.95), "worse"),
+        ("iops", (1.06, 1.2), "better"),
+        ("iops", (0.9, 1.2), "cannot tell"),
+    ],
+)
+def test_the_whole_interval_is_on_one_side(
+    measure: str, band: tuple[float, float], verdict: str
+) -> None:
+    rows = [row("a", measure, 1.0, None), row("b", measure, sum(band) / 2, band)]
+    found = judge(rows, {measure: 0.05}, names=("a", "b"))
+    assert (found.verdict, [one.verdict for one in found.rows]) == (verdict, [verdict])
+
+
+def test_replays_are_gated_and_few_requests_say_nothing(tmp_path: Path) -> None:
+    # GIVEN three replays each of two names, the second twice as long
+    rows = [{"queue_ns": 10 * n, "role": "fs", "operation": "read"} for n in range(150)]
+    folder = trace(tmp_path / "trace", rows)
+    for name, factor in (("a", 1), ("b", 2)):
+        for number in (1, 2, 3):
+            took = dict.fromkeys(range(150), factor * (100 + number))
+            add_replay(folder, f"{name}.{number}", took, factor * (10_000 + number))
+    # THEN the run's length and the mean are worse, and of 150 requests there is no p99
+    done = invoke("compare", folder.path, "a", "b", "--gate", "elapsed,avg,p99", "--markdown")
+    assert code(done) == 4
+    assert "**b against a: worse**" in done.stdout
+    verdicts = {line.split(" | ")[0]: line.split(" | ")[-1] for line in done.stdout.splitlines()}
+    assert verdicts["| elapsed"] == verdicts["| avg fs read"] == "worse |"
+    assert verdicts["| p99 fs read"] == "too few requests |"
+    refused(invoke("compare", folder.path, "a", "b", "--gate", "gain"), "--gate gain: not MEASURE")
+    refused(invoke("compare", folder.path, "a", "b", "--markdown"), "name its --gate")
