@@ -9,7 +9,7 @@ int follow_is_valid(const struct follow_setup *setup, uint64_t most_sectors,
   if (setup->mode == FOLLOW_CIRCLE)
     return setup->circle_sectors >= most_sectors && setup->circle_first <= region_sectors &&
            setup->circle_sectors <= region_sectors - setup->circle_first;
-  return setup->mode <= FOLLOW_ELSEWHERE;
+  return setup->mode <= FOLLOW_AGAIN;
 }
 
 void follow_init(struct follower *follower, struct working_set *working_set) {
@@ -49,10 +49,27 @@ static uint64_t used_place(const struct working_set *working_set, const struct p
   return working_set_find_used(working_set, &query, rng);
 }
 
+static uint64_t drawn_back(const struct place *place, struct rng *rng) {
+  return (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
+}
+
+/* Finds an earlier request as far back as is drawn, and takes its length: loads come back to whole
+ * records. WORKING_SET_NOWHERE where there is none. */
+static uint64_t again(const struct working_set *working_set, const struct place *place,
+                      struct rng *rng, struct follow_request *request) {
+  const struct working_set_query query = {
+      .back = drawn_back(place, rng), .sectors = request->sectors, .ahead = request->ahead};
+  struct working_set_run found = working_set_find_again(working_set, &query);
+  if (found.sectors == 0)
+    return WORKING_SET_NOWHERE;
+  request->sectors = found.sectors;
+  return found.first_sector;
+}
+
 /* Begins a run: on used pages as far back as is drawn, or on others. */
 static uint64_t elsewhere(struct follower *follower, const struct follow_setup *setup,
                           const struct place *place, struct rng *rng,
-                          const struct follow_request *request) {
+                          struct follow_request *request) {
   struct working_set *working_set = follower->working_set;
   struct follow_request turned = *request;
   turned.ahead.is_used = !request->ahead.is_used;
@@ -67,7 +84,7 @@ static uint64_t elsewhere(struct follower *follower, const struct follow_setup *
     follower->debt = -1;
     return used_place(working_set, place, rng, is_even ? request : &turned, due);
   }
-  uint64_t back = (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
+  uint64_t back = drawn_back(place, rng);
   if (back <= working_set_count(working_set))
     return used_place(working_set, place, rng, request, back);
   working_set_owe(working_set, back);
@@ -99,21 +116,18 @@ static uint64_t behind(const struct follower *follower, const struct follow_setu
                                                    : WORKING_SET_NOWHERE;
   if (start == WORKING_SET_NOWHERE)
     return start;
-  if (!will_use(follower, setup))
-    start = (start + WORKING_SET_PAGE_SECTORS - 1) / WORKING_SET_PAGE_SECTORS *
-            WORKING_SET_PAGE_SECTORS;
   if (start > region_sectors - sectors)
     start = 0;
   int is_right = will_use(follower, setup)
                      ? working_set_is_used(follower->working_set, start, sectors)
-                     : working_set_is_free(follower->working_set, start, sectors);
+                     : working_set_is_free_behind(follower->working_set, start, sectors);
   if (follower->debt == 0 && setup->is_used)
-    is_right = is_right && working_set_is_back(follower->working_set, start, &setup->back);
+    is_right = is_right && working_set_is_back(follower->working_set, start, sectors, &setup->back);
   return is_right ? start : WORKING_SET_NOWHERE;
 }
 
 int follow_next(struct follower *follower, const struct follow_setup *setup,
-                const struct place *place, struct rng *rng, const struct follow_request *request,
+                const struct place *place, struct rng *rng, struct follow_request *request,
                 uint64_t *sector) {
   if (setup->mode == FOLLOW_CIRCLE) {
     *sector = next_on_circle(follower, setup, request->sectors);
@@ -121,7 +135,11 @@ int follow_next(struct follower *follower, const struct follow_setup *setup,
   }
   if (setup->mode == FOLLOW_RESUMED)
     follower->debt = 0;
-  uint64_t start = behind(follower, setup, place->setup.sectors, request->sectors);
+  uint64_t start = setup->mode == FOLLOW_AGAIN
+                       ? again(follower->working_set, place, rng, request)
+                       : behind(follower, setup, place->setup.sectors, request->sectors);
+  if (setup->mode == FOLLOW_AGAIN)
+    follower->debt = 0;
   if (start == WORKING_SET_NOWHERE)
     start = elsewhere(follower, setup, place, rng, request);
   if (follower->debt != 0 && (follower->debt > 0) == (setup->is_used != 0))

@@ -22,6 +22,7 @@ enum follow_mode {
   FOLLOW_ON,        /* where the stream's last request ended */
   FOLLOW_RESUMED,   /* where the run before the last one ended */
   FOLLOW_ELSEWHERE, /* used pages by their distance, others by the place's kind */
+  FOLLOW_AGAIN,     /* an earlier request once more, with its length; its distance is in requests */
   FOLLOW_CIRCLE     /* where the stream's last one in the circle ended, round and round */
 };
 
@@ -56,10 +57,10 @@ int follow_is_valid(const struct follow_setup *setup, uint64_t most_sectors,
 /* Starts a stream on a working set, which is not copied. */
 void follow_init(struct follower *follower, struct working_set *working_set);
 
-/* Finds where the next request begins, of a kind with such places, and notes its pages as used.
- * Returns 0 or -ENOMEM. */
+/* Finds where the next request begins, of a kind with such places, and notes its pages as used; one
+ * that is an earlier one once more gets its length. Returns 0 or -ENOMEM. */
 int follow_next(struct follower *follower, const struct follow_setup *setup,
-                const struct place *place, struct rng *rng, const struct follow_request *request,
+                const struct place *place, struct rng *rng, struct follow_request *request,
                 uint64_t *sector);
 
 #endif

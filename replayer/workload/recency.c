@@ -14,6 +14,7 @@
  * A table of four times as many entries, hashed and probed, finds a place's slot. */
 struct recency {
   uint64_t *places; /* of slots; NO_PLACE: empty */
+  uint64_t *notes;  /* of the same */
   uint32_t *tree;   /* from 1 */
   uint32_t *table;  /* slot + 1, 0: free */
   uint64_t most;
@@ -42,13 +43,15 @@ static int make_slots(struct recency *recency, uint32_t slots) {
   recency->slots = slots;
   recency->next = 0;
   recency->places = malloc((size_t)slots * sizeof *recency->places);
+  recency->notes = malloc((size_t)slots * sizeof *recency->notes);
   recency->tree = calloc((size_t)slots + 1, sizeof *recency->tree);
   recency->table = calloc(table_size(recency), sizeof *recency->table);
-  return recency->places && recency->tree && recency->table ? 0 : -ENOMEM;
+  return recency->places && recency->notes && recency->tree && recency->table ? 0 : -ENOMEM;
 }
 
 static void free_slots(struct recency *recency) {
   free(recency->places);
+  free(recency->notes);
   free(recency->tree);
   free(recency->table);
 }
@@ -98,9 +101,14 @@ int recency_has(const struct recency *recency, uint64_t place) {
   return *entry_of(recency, place) != 0;
 }
 
-static void append(struct recency *recency, uint64_t place, uint32_t *entry) {
+uint64_t recency_note(const struct recency *recency, uint64_t place) {
+  return recency->notes[*entry_of(recency, place) - 1];
+}
+
+static void append(struct recency *recency, uint64_t place, uint64_t note, uint32_t *entry) {
   uint32_t slot = recency->next++;
   recency->places[slot] = place;
+  recency->notes[slot] = note;
   *entry = slot + 1;
   tree_add(recency, slot, 1);
   recency->count++;
@@ -121,13 +129,13 @@ static int close_up(struct recency *recency, uint64_t forgotten) {
       if (forgotten > 0)
         forgotten--;
       else
-        append(recency, old.places[slot], entry_of(recency, old.places[slot]));
+        append(recency, old.places[slot], old.notes[slot], entry_of(recency, old.places[slot]));
     }
   free_slots(&old);
   return 0;
 }
 
-int recency_use(struct recency *recency, uint64_t place) {
+int recency_use(struct recency *recency, uint64_t place, uint64_t note) {
   if (recency->next == recency->slots) {
     uint64_t over = recency->count > recency->most ? recency->count - recency->most : 0;
     int status = close_up(recency, over);
@@ -136,7 +144,7 @@ int recency_use(struct recency *recency, uint64_t place) {
   }
   uint32_t *entry = entry_of(recency, place);
   uint32_t before = *entry;
-  append(recency, place, entry);
+  append(recency, place, note, entry);
   if (before != 0) {
     recency->places[before - 1] = NO_PLACE;
     tree_add(recency, before - 1, UINT32_MAX);

@@ -22,8 +22,12 @@ uint64_t recency_back(const struct recency *recency, uint64_t place);
 /* Says whether the place is held. */
 int recency_has(const struct recency *recency, uint64_t place);
 
-/* Makes the place, below 2^63, the last used one. Returns 0 or -ENOMEM. */
-int recency_use(struct recency *recency, uint64_t place);
+/* Makes the place, below 2^63, the last used one, and notes a number of it. Returns 0 or -ENOMEM.
+ */
+int recency_use(struct recency *recency, uint64_t place, uint64_t note);
+
+/* Returns what was noted of a place that is held. */
+uint64_t recency_note(const struct recency *recency, uint64_t place);
 
 /* Frees the stack; NULL is fine. */
 void recency_free(struct recency *recency);

@@ -1,6 +1,7 @@
 #include "workload/working_set.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "workload/recency.h"
@@ -10,9 +11,11 @@
 #define FULL_MOST 10
 #define AHEAD_MOST 512U /* sectors of used pages that are looked at */
 #define OWED 1024U      /* a power of two */
+#define NEAR 16U        /* requests back: so few are taken whatever their length */
 
 struct working_set {
   struct recency *pages;
+  struct recency *requests; /* by where they begin; noted: their sectors */
   uint64_t sectors;
   uint64_t owed[OWED]; /* how far back; a ring */
   uint64_t owed_from;
@@ -23,6 +26,13 @@ struct working_set {
 
 static uint64_t page_of(uint64_t sector) { return sector / WORKING_SET_PAGE_SECTORS; }
 
+/* Returns the page whose use says what a request finds: the first that it begins, as the rest of
+ * one before was used by what it goes on behind; the only one where it begins none. */
+static uint64_t telling_page(uint64_t sector, uint64_t sectors) {
+  uint64_t page = page_of(sector + WORKING_SET_PAGE_SECTORS - 1);
+  return page * WORKING_SET_PAGE_SECTORS < sector + sectors ? page : page_of(sector);
+}
+
 int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out) {
   if (sectors == 0)
     return -EINVAL;
@@ -31,6 +41,8 @@ int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out
     return -ENOMEM;
   set->sectors = sectors;
   int status = recency_new(most, &set->pages);
+  if (status == 0)
+    status = recency_new(most, &set->requests);
   if (status != 0) {
     tk_working_set_free(set);
     return status;
@@ -40,16 +52,18 @@ int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out
 }
 
 void tk_working_set_free(struct working_set *set) {
-  if (set != NULL)
+  if (set != NULL) {
     recency_free(set->pages);
+    recency_free(set->requests);
+  }
   free(set);
 }
 
 int working_set_use(struct working_set *set, uint64_t sector, uint64_t sectors) {
-  int status = 0;
+  int status = recency_use(set->requests, sector, sectors);
   uint64_t last = page_of(sector + sectors - 1);
   for (uint64_t page = page_of(sector); status == 0 && page <= last; page++)
-    status = recency_use(set->pages, page);
+    status = recency_use(set->pages, page, 0);
   return status;
 }
 
@@ -67,6 +81,12 @@ int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t
   return working_set_free_sectors(set, sector, sectors) == (sectors < left ? sectors : left);
 }
 
+int working_set_is_free_behind(const struct working_set *set, uint64_t sector, uint64_t sectors) {
+  uint64_t rest =
+      (WORKING_SET_PAGE_SECTORS - sector % WORKING_SET_PAGE_SECTORS) % WORKING_SET_PAGE_SECTORS;
+  return rest >= sectors || working_set_is_free(set, sector + rest, sectors - rest);
+}
+
 int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t sectors) {
   if (sector + sectors > set->sectors)
     return 0;
@@ -76,9 +96,9 @@ int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t
   return 1;
 }
 
-int working_set_is_back(const struct working_set *set, uint64_t sector,
+int working_set_is_back(const struct working_set *set, uint64_t sector, uint64_t sectors,
                         const struct working_set_span *span) {
-  uint64_t back = recency_back(set->pages, page_of(sector));
+  uint64_t back = recency_back(set->pages, telling_page(sector, sectors));
   return back > 0 && back >= span->from && back <= span->to;
 }
 
@@ -89,20 +109,23 @@ static int goes_on(const struct working_set *set, uint64_t end,
     return 1;
   uint64_t behind = (page_of(end - 1) + 1) * WORKING_SET_PAGE_SECTORS;
   if (ahead->is_used)
-    return working_set_is_back(set, behind, &ahead->back) &&
+    return working_set_is_back(set, behind, ahead->sectors, &ahead->back) &&
            working_set_is_used(set, behind,
                                ahead->sectors < AHEAD_MOST ? ahead->sectors : AHEAD_MOST);
   return behind < set->sectors && working_set_is_free(set, behind, ahead->sectors);
 }
 
 int tk_working_set_see(struct working_set *set, const struct working_set_run *runs, uint64_t count,
-                       uint32_t *back) {
+                       uint32_t *back, uint32_t *again) {
   for (uint64_t at = 0; at < count; at++) {
     uint64_t first = runs[at].first_sector;
     uint64_t sectors = runs[at].sectors;
     if (sectors == 0 || first > set->sectors || sectors > set->sectors - first)
       return -EINVAL;
-    back[at] = (uint32_t)recency_back(set->pages, page_of(first));
+    back[at] = (uint32_t)recency_back(set->pages, telling_page(first, sectors));
+    uint64_t earlier = recency_back(set->requests, first);
+    bool is_again = earlier > 0 && recency_note(set->requests, first) == sectors;
+    again[at] = is_again ? (uint32_t)earlier : 0;
     int status = working_set_use(set, first, sectors);
     if (status != 0)
       return status;
@@ -122,16 +145,16 @@ static uint64_t within_page(const struct working_set_query *query, struct rng *r
   return rng_below(rng, choices) * query->align_sectors;
 }
 
-/* Returns the page that lies `step` steps around the one asked for: itself, one further back, one
+/* Returns the place that lies `step` steps around the one asked for: itself, one further back, one
  * less far, two further back and so on; WORKING_SET_NOWHERE if there is none. */
-static uint64_t page_near(const struct working_set *set, uint64_t back, uint64_t step) {
+static uint64_t place_near(const struct recency *places, uint64_t back, uint64_t step) {
   uint64_t off = (step + 1) / 2;
   if (step % 2 == 0 && off >= back)
     return WORKING_SET_NOWHERE;
   uint64_t found = step % 2 == 0 ? back - off : back + off;
-  if (found > recency_count(set->pages))
+  if (found == 0 || found > recency_count(places))
     return WORKING_SET_NOWHERE;
-  return recency_at(set->pages, found - 1);
+  return recency_at(places, found - 1);
 }
 
 uint64_t working_set_find_used(const struct working_set *set, const struct working_set_query *query,
@@ -139,7 +162,7 @@ uint64_t working_set_find_used(const struct working_set *set, const struct worki
   uint64_t inside = within_page(query, rng);
   uint64_t found = WORKING_SET_NOWHERE;
   for (uint64_t step = 0; step < QUERY_STEPS; step++) {
-    uint64_t page = page_near(set, query->back, step);
+    uint64_t page = place_near(set->pages, query->back, step);
     uint64_t sector = page * WORKING_SET_PAGE_SECTORS + inside;
     if (page == WORKING_SET_NOWHERE || sector % query->align_sectors != 0 ||
         !working_set_is_used(set, sector, query->sectors))
@@ -154,6 +177,35 @@ uint64_t working_set_find_used(const struct working_set *set, const struct worki
   uint64_t start = recency_at(set->pages, query->back - 1) * WORKING_SET_PAGE_SECTORS;
   start -= start % query->align_sectors;
   return start + query->sectors <= set->sectors ? start : 0;
+}
+
+/* Says whether lengths are of about as many pages: one is less than twice the other. */
+static bool are_alike(uint64_t sectors, uint64_t wanted) {
+  uint64_t pages = page_of(sectors + WORKING_SET_PAGE_SECTORS - 1);
+  uint64_t wanted_pages = page_of(wanted + WORKING_SET_PAGE_SECTORS - 1);
+  return pages < 2 * wanted_pages && wanted_pages < 2 * pages;
+}
+
+struct working_set_run working_set_find_again(const struct working_set *set,
+                                              const struct working_set_query *query) {
+  uint64_t count = recency_count(set->requests);
+  uint64_t back = query->back < count ? query->back : count;
+  struct working_set_run found = {0};
+  for (uint64_t step = 0; step < QUERY_STEPS; step++) {
+    uint64_t first = place_near(set->requests, back, step);
+    if (first == WORKING_SET_NOWHERE)
+      continue;
+    uint64_t sectors = recency_note(set->requests, first);
+    bool is_page = sectors <= WORKING_SET_PAGE_SECTORS;
+    if (is_page != (query->sectors <= WORKING_SET_PAGE_SECTORS) ||
+        (back > NEAR && !are_alike(sectors, query->sectors)))
+      continue;
+    if (goes_on(set, first + sectors, &query->ahead))
+      return (struct working_set_run){first, sectors};
+    if (found.sectors == 0)
+      found = (struct working_set_run){first, sectors};
+  }
+  return found;
 }
 
 uint64_t working_set_gap(struct working_set *set, uint64_t sector, uint64_t sectors,

@@ -46,10 +46,12 @@ struct working_set_query {
  * -EINVAL or -ENOMEM. */
 TK_EXPORT int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out);
 
-/* Says of requests in their order how many pages back the first page of each was used: 1: the last
- * used one, 0: never. Returns 0, -EINVAL for one that is empty or passes the end, or -ENOMEM. */
+/* Says of requests in their order how many pages back the first page that each begins was used (of
+ * one that begins none, its only one): 1: the last used one, 0: never; and how many requests back
+ * the same one was, 0: never, where those that began at one place count once. Returns 0, -EINVAL
+ * for one that is empty or passes the end, or -ENOMEM. */
 TK_EXPORT int tk_working_set_see(struct working_set *set, const struct working_set_run *runs,
-                                 uint64_t count, uint32_t *back);
+                                 uint64_t count, uint32_t *back, uint32_t *again);
 
 /* Frees it; NULL is fine. */
 TK_EXPORT void tk_working_set_free(struct working_set *set);
@@ -64,15 +66,23 @@ uint64_t working_set_free_sectors(const struct working_set *set, uint64_t sector
 /* Says whether no page of the sectors is used, as far as the part goes. */
 int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t sectors);
 
+/* The same of what goes on behind others, which may have used the first page in part. */
+int working_set_is_free_behind(const struct working_set *set, uint64_t sector, uint64_t sectors);
+
 /* Says whether all of the pages are. */
 int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t sectors);
 
-/* Says whether the page of the sector is used and lies so far back. */
-int working_set_is_back(const struct working_set *set, uint64_t sector,
+/* Says whether the first page that these sectors begin is used and lies so far back. */
+int working_set_is_back(const struct working_set *set, uint64_t sector, uint64_t sectors,
                         const struct working_set_span *span);
 
 /* Returns how many pages are used. */
 uint64_t working_set_count(const struct working_set *set);
+
+/* Returns an earlier request of about this length as far back as asked, or as there are some; one
+ * near it that goes on as asked if there is one. Without any its sectors are 0. */
+struct working_set_run working_set_find_again(const struct working_set *set,
+                                              const struct working_set_query *query);
 
 /* Returns a place on used pages as far back as asked, where at least so many pages are used: the
  * nearest that fits the query, else one whose pages are all used, else the very one. */

@@ -254,14 +254,16 @@ static struct working_set_ahead ahead_of(struct stream *stream) {
   }
 }
 
-static int follow(struct stream *stream, const struct class_state *state, uint32_t sectors,
-                  uint64_t *sector) {
-  struct follow_request request = {.sectors = sectors};
-  if (state->setup.follow.mode == FOLLOW_RESUMED || state->setup.follow.mode == FOLLOW_ELSEWHERE)
+static int follow(struct stream *stream, struct class_state *state,
+                  struct workload_record *record) {
+  struct follow_request request = {.sectors = record->length_sectors};
+  uint32_t mode = state->setup.follow.mode;
+  if (mode == FOLLOW_RESUMED || mode == FOLLOW_ELSEWHERE || mode == FOLLOW_AGAIN)
     request.ahead = ahead_of(stream);
   int status = follow_next(&stream->follower, &state->setup.follow, &state->place, &stream->rng,
-                           &request, sector);
-  *sector += stream->first_sector;
+                           &request, &record->sector);
+  record->sector += stream->first_sector;
+  record->length_sectors = (uint32_t)request.sectors;
   return status;
 }
 
@@ -298,7 +300,7 @@ static int fill_record(struct stream *stream, struct workload_record *record) {
     next.sectors = draw_sectors(next.class, &stream->rng);
   record->length_sectors = next.sectors;
   if (setup->follow.mode != FOLLOW_NOT)
-    return follow(stream, next.class, next.sectors, &record->sector);
+    return follow(stream, next.class, record);
   return run_to(stream, next.class, next.sectors, &record->sector);
 }
 

@@ -18,7 +18,7 @@ from tests.traces import recencies
 from tracekit.arrow import Floats
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
 from tracekit.workload import fit, fit_arrivals
-from tracekit.workload.fidelity import ROWS, compared
+from tracekit.workload.fidelity import ROWS, Requests, compared
 from tracekit.workload.fit import find_cyclic_range, fit_kinds, region_of
 from tracekit.workload.model import OPERATIONS, QUANTILES, Distribution, mean
 from tracekit.workload.reader import read_profile
@@ -370,9 +370,36 @@ def test_used_places_of_one_and_several_pages_are_kinds(monkeypatch: pytest.Monk
     ]  # fmt: skip
     new, one, several = kinds
     assert new["size"] == {"values": ["4096", "12288"], "weights": [2, 1]}
-    # THEN the page was used three pages before, and the three five pages before
-    assert (one["size"], one["distance"]["values"]) == ("2048", [3.0, 4.0])
-    assert (several["size"], several["distance"]["values"]) == ("12288", [5.0, 6.0])
+    # THEN the page was used three pages before, and the three were read four requests before
+    assert (one["begins"], one["size"], one["distance"]["values"]) == (
+        "elsewhere",
+        "2048",
+        [3.0, 4.0],
+    )
+    assert (several["begins"], several["size"]) == ("again", "12288")
+    assert several["distance"]["values"] == [4.0, 5.0]
+
+
+def test_what_mostly_overlaps_is_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN requests of several used pages of which one of two is the same as an earlier one
+    monkeypatch.setattr(fit, "RARE", 0)
+    rows = request_rows((0, 24, 1), (800, 8, 1), (0, 24, 1), (1600, 8, 1), (8, 16, 1))
+    kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
+    assert {one["begins"] for one in kinds} == {"elsewhere"}
+
+
+def test_a_partition_beside_the_pages_stays_so() -> None:
+    # GIVEN reads of 64 KiB that lie side by side from sector 63 on, in one order and in another
+    random = np.random.default_rng(3)
+    places = [*random.permutation(40).tolist(), *random.permutation(40).tolist()]
+    rows = request_rows(*((63 + 128 * at, 128, 0) for at in places))
+    requests = Requests(rows, [("sda", "fs")], [("fs", None)])
+    profile, _ = fit.fit_profile(requests, fit.FitOptions())
+    (stream,) = profile["stream"]
+    # THEN the part of the target begins as far beside a page, and each is new once
+    assert int(stream["start"]) % 4096 == 7 * 512
+    new = sum(one["share"] for one in stream["request"] if one["pages"] == "new")
+    assert new == pytest.approx(0.5)
 
 
 def test_rare_kinds_begin_elsewhere_on_such_pages() -> None:

@@ -391,18 +391,34 @@ def test_a_full_region_is_used_anyhow(tmp_path: Path) -> None:
     assert max(pages) < 256
 
 
-def test_the_first_pages_of_requests_are_found_in_a_stack_kept_by_hand() -> None:
+def used(stack: list[int], place: int) -> int:
+    """Return how far back a place was used by a stack kept by hand, 0: never; and use it."""
+    back = stack[::-1].index(place) + 1 if place in stack else 0
+    if back:
+        stack.remove(place)
+    stack.append(place)
+    return back
+
+
+def test_what_requests_find_is_found_in_stacks_kept_by_hand() -> None:
     random = np.random.default_rng(8)
     runs = np.zeros(2_000, np.dtype(RUN))
     runs["first_sector"] = random.zipf(1.3, 2_000) % 3_000
-    runs["sectors"] = random.integers(1, 40, 2_000)
+    runs["sectors"] = random.choice([1, 8, 39], 2_000)
     with Territory(1 << 12) as territory:
-        back = np.concatenate([territory.see(part) for part in np.split(runs, [1, 700])])
-    stack: list[int] = []
-    for (first, sectors), found in zip(runs.tolist(), back.tolist(), strict=True):
-        pages = range(first // 8, (first + sectors - 1) // 8 + 1)
-        assert found == (stack[::-1].index(pages[0]) + 1 if pages[0] in stack else 0)
-        for page in pages:
-            if page in stack:
-                stack.remove(page)
-            stack.append(page)
+        parts = [territory.see(part) for part in np.split(runs, [1, 700])]
+    pages: list[int] = []
+    starts: list[int] = []
+    sizes: dict[int, int] = {}
+    found = zip(*(np.concatenate(both).tolist() for both in zip(*parts, strict=True)), strict=True)
+    for (first, sectors), (back, again) in zip(runs.tolist(), found, strict=True):
+        touched = range(first // 8, (first + sectors - 1) // 8 + 1)
+        # The first page that it begins, or the only one.
+        begun = next((page for page in touched if page * 8 >= first), touched[0])
+        before = pages.copy()
+        assert back == used(before, begun)
+        for page in touched:
+            used(pages, page)
+        earlier = used(starts, first)
+        assert again == (earlier if sizes.get(first) == sectors else 0)
+        sizes[first] = sectors

@@ -46,11 +46,14 @@ class Territory(Owned):
     def __init__(self, sectors: int) -> None:
         super().__init__(sectors, MOST_PLACES)
 
-    def see(self, runs: NDArray[np.void]) -> NDArray[np.uint32]:
-        """Return how many pages back the first one of each request (RUN) was used, 0: never."""
-        back = np.zeros(len(runs), np.uint32)
-        self._check(self._call("see", runs, len(runs), back))
-        return back
+    def see(self, runs: NDArray[np.void]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """Return how many pages back the first one of each request (RUN) was used, 0: never.
+
+        Second, how many requests back the same one was, 0: none; by where they began.
+        """
+        back, again = np.zeros(len(runs), np.uint32), np.zeros(len(runs), np.uint32)
+        self._check(self._call("see", runs, len(runs), back, again))
+        return back, again
 
 
 def tally(records: NDArray[np.void], targets: NDArray[np.void], *, most_sectors: int) -> int:

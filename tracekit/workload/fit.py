@@ -95,6 +95,9 @@ STEPS = np.unique((2 ** (np.arange(0, 8 * 26) / 8)).astype(np.int64))
 # where the next one is sequential, with new pages or with used ones, and on used pages where they
 # take several: places differ by what is done there.
 ON, RESUMED, ELSEWHERE, RUN_START, CYCLIC, FLUSHES, SEVERAL = 0, 2, 4, 6, 10, 11, 8
+# What begins elsewhere and is an earlier request of several pages once more, where most of such
+# are; of those where the next one is sequential 2 or 4 more.
+AGAIN, REPEATED = 20, 0.75
 MODES = 32
 BEGINS = ("on", "resumed", "elsewhere")
 PAGES = ("new", "used")
@@ -105,13 +108,15 @@ RARE, RARE_SHARE = 8, 0.002  # requests of a kind, and of the stream's
 class Region:
     """All requests on a device's part of one role, and what each found used.
 
-    `back` says how many pages back by their last use its first page was used, 0: never.
+    `back` says how many pages back by their last use its first page was used, 0: never; `again`
+    how many requests back one of its place and length was, 0: none.
     """
 
     rows: Rows
     first_sector: int
     sectors: int
     back: Integers
+    again: Integers
 
 
 def region_of(rows: Rows, *, first_sector: int, sectors: int) -> Region:
@@ -120,10 +125,10 @@ def region_of(rows: Rows, *, first_sector: int, sectors: int) -> Region:
     runs = np.zeros(int(is_data.sum()), np.dtype(RUN))
     runs["first_sector"] = rows["sector"][is_data] - first_sector
     runs["sectors"] = rows["sectors"][is_data]
-    back = np.zeros(len(rows), np.int64)
+    back, again = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     with Territory(sectors) as territory:
-        back[is_data] = territory.see(runs)
-    return Region(rows, first_sector, sectors, back)
+        back[is_data], again[is_data] = territory.see(runs)
+    return Region(rows, first_sector, sectors, back, again)
 
 
 class Places:
@@ -135,7 +140,7 @@ class Places:
         is_data = region.rows["operation"][mine] != FLUSH
         self.start = np.where(is_data, region.rows["sector"][mine] - region.first_sector, 0)
         self.sectors = region.rows["sectors"][mine].astype(np.int64)
-        self.back = region.back[mine]
+        self.back, self.again = region.back[mine], region.again[mine]
         self.cyclic_range = find_cyclic_range(
             codes[is_data],
             self.start[is_data],
@@ -167,7 +172,12 @@ class Places:
         ahead = np.flatnonzero((how[:-1] == ELSEWHERE) & is_sequential[1:])
         how[ahead] = RUN_START + 2 * is_used[ahead + 1]
         pages = (end - 1) // PAGE_SECTORS - start // PAGE_SECTORS
-        how[is_used & (how >= ELSEWHERE) & (pages > 0)] += SEVERAL
+        is_several = is_used & (how >= ELSEWHERE) & (pages > 0)
+        is_again = is_several & (self.again[follows] > 0)
+        if is_again.sum() < REPEATED * is_several.sum():
+            is_again[:] = False
+        how[is_several & ~is_again] += SEVERAL
+        how[is_again] += AGAIN - ELSEWHERE
         modes[follows] = how + is_used
         return modes
 
@@ -183,13 +193,14 @@ class Places:
             return {"access": "circular", "size": size, "circle": {"start": start, "size": circle}}
         keys: dict[str, Any] = {
             "access": "following",
-            "begins": BEGINS[min(mode, ELSEWHERE) // 2],
+            "begins": "again" if mode >= AGAIN else BEGINS[min(mode, ELSEWHERE) // 2],
             "pages": PAGES[mode % 2],
             "size": size,
             "align": f"{_alignment(self.start[mine]) * SECTOR_BYTES}",
         }
         if mode % 2:
-            return {**keys, "distance": _distance(self.back[mine])}
+            back = self.again if mode >= AGAIN else self.back
+            return {**keys, "distance": _distance(back[mine])}
         locality = _locality(self.start[mine], self.region_bytes)
         return keys if locality is None else {**keys, "locality": locality}
 
@@ -380,20 +391,22 @@ def _exact_shares(kinds: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _regions(requests: Requests) -> dict[int, tuple[int, int, int]]:
     """Return each region's first sector in the trace, and where it starts and its size in bytes.
 
-    A region without an address, of flushes alone, has a MiB.
+    It begins as many sectors beside a page as most of its requests do, such as those of a partition
+    from sector 63. A region without an address, of flushes alone, has a MiB.
     """
     rows = requests.rows
     placed: dict[int, tuple[int, int, int]] = {}
     start = 0
     for region in np.flatnonzero(np.bincount(rows["region"])).tolist():
         mine = rows[(rows["region"] == region) & (rows["sectors"] > 0)]
-        low, high = 0, MIB_SECTORS
+        low, high, off = 0, MIB_SECTORS, 0
         if len(mine):
-            low = int(mine["sector"].min()) // MIB_SECTORS * MIB_SECTORS
+            off = int(np.bincount(mine["sector"] % PAGE_SECTORS).argmax())
+            low = (int(mine["sector"].min()) - off) // MIB_SECTORS * MIB_SECTORS + off
             high = int((mine["sector"] + mine["sectors"]).max())
         size = -(-(high - low) // MIB_SECTORS) * MIB
-        placed[region] = (low, start, size)
-        start += size
+        placed[region] = (low, start + off * SECTOR_BYTES, size)
+        start += size + (MIB if off else 0)
     return placed
 
 

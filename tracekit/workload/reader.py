@@ -175,7 +175,7 @@ PLACE_KEYS = (
     "access", "size", "align", "run", *FOLLOWING_KEYS, "circle", "locality", "reuse"
 )  # fmt: skip
 REQUEST_KEYS = ("share", "operation", "flags", "then", *PLACE_KEYS)
-BEGINS = ("on", "resumed", "elsewhere")
+BEGINS = ("on", "resumed", "elsewhere", "again")
 
 
 def shipped() -> dict[str, Path]:
@@ -349,7 +349,10 @@ def _begins(keys: Keys) -> str | None:
     keys.reject(["reuse"], "is not for following access", hint=hint)
     if keys.value("pages") == "used":
         keys.value("distance")
-    return keys.choice("begins", BEGINS)
+    begins = keys.choice("begins", BEGINS)
+    if begins == "again" and keys.value("pages") != "used":
+        raise keys.wrong("pages", "cannot be of a request again", hint='write pages = "used"')
+    return begins
 
 
 def _run(keys: Keys) -> Distribution | None:
