@@ -49,10 +49,11 @@ static uint64_t abandon(struct file_run *run) {
   return left;
 }
 
-/* When to look again: at the next tick, or at a time when something begins or ends before that. */
+/* When to look again: at the next tick, or at a time when something begins or ends before that; at
+ * once where a row is due already. */
 static uint64_t next_look(const struct file_run *run, uint64_t now, uint64_t next_row) {
-  uint64_t times[] = {next_row, run->measure_ns, run->limit_ns};
-  uint64_t next = now + TICK_NS;
+  uint64_t times[] = {run->measure_ns, run->limit_ns};
+  uint64_t next = next_row < now + TICK_NS ? next_row : now + TICK_NS;
   for (unsigned i = 0; i < sizeof times / sizeof *times; i++)
     next = times[i] > now && times[i] < next ? times[i] : next;
   return next;

@@ -1,11 +1,17 @@
 """When operations happen, how often, and what is measured of them."""
 
+import json
 import math
+import signal
+import subprocess
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.replay_files.program import Operation, Replay, do, table
+from tests.replay.processes import await_in
+from tests.replay_files.program import KEPT, Operation, Replay, command, do, table, write_plan
 from tracekit.plans.file_plan import CODES, CONTINUES, READ, UNTIMED, Setting
 
 MS = 1_000_000
@@ -139,6 +145,25 @@ def test_rates_over_time_are_sums_that_end_with_all(replay: Replay) -> None:
     # THEN each is what the results say, but for an operation that ended just then
     ends = ran.rows()["end_ns"]
     assert all(abs(row["operations"] - int((ends <= row["end_ns"]).sum())) <= 1 for row in rows)
+
+
+def test_rates_over_time_that_are_late_are_caught_up_with(tmp_path: Path) -> None:
+    # GIVEN a run of 1.5 s with a row for each millisecond
+    thread = [do("stat", "old", start_ns=5 * step * MS) for step in range(301)]
+    plan = write_plan(tmp_path / "plan", [thread], files=table("old"))
+    line = command(plan, tmp_path, pace="trace", interval_ns=MS)
+    with subprocess.Popen(line) as child:
+        await_in(child, (tmp_path / KEPT / "old").exists)
+        time.sleep(0.2)
+        # WHEN the processor is taken away from it for 0.5 s
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        child.send_signal(signal.SIGCONT)
+        assert child.wait(20) == 0
+    # THEN no row is missing, but for those due while it ended
+    summary = json.loads(plan.with_suffix(".json").read_text())
+    rows = len(summary["timeline"])
+    assert rows > 0.9 * summary["timing"]["elapsed_ns"] / MS
 
 
 def test_threads_run_side_by_side(replay: Replay) -> None:
