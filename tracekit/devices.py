@@ -12,6 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracekit._native.placement import Cost, Disk
 from tracekit.errors import InputError, UsageError
 from tracekit.toml_files import Place, check_keys, load_toml
@@ -551,6 +554,17 @@ def flush_cost(device: Profile) -> tuple[int, int]:
     empty_us = device.empty_flush_us
     # Of a device of which one of the two is varied, a flush of nothing costs no more.
     return (flush_ps if empty_us is None else min(picoseconds(empty_us), flush_ps)), flush_ps
+
+
+def finds_writes(is_flush: NDArray[np.bool_], leaves: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which requests to a device flush it while something written is on it (flush_cost.h).
+
+    A request flushes it before its own data, and `leaves` something to flush after them.
+    """
+    before: NDArray[np.int64] = np.cumsum(leaves) - leaves
+    found = np.zeros(len(leaves), bool)
+    found[is_flush] = np.diff(before[is_flush], prepend=0) > 0
+    return found
 
 
 class DevicePair(NamedTuple):

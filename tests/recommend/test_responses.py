@@ -1,19 +1,33 @@
 """Response times against a simulator as plain as it can be, and what is derived from them."""
 
 from collections import defaultdict
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tracekit._native.placement import READ, WRITE, response_times
+from tests.simulate.placement_models import DISK, NVM
+from tracekit._native.placement import (
+    DEVICE,
+    FLUSH,
+    PLACED_ALL,
+    PLACED_NONE,
+    READ,
+    WRITE,
+    LedgerSetup,
+    response_times,
+)
 from tracekit._native.placement import ResponseJobs as Jobs
+from tracekit.devices import DevicePair
 from tracekit.errors import InputError, TracekitError
-from tracekit.model.responses import Extent, finds_writes
+from tracekit.model.responses import Extent, Load, flushes_with_writes
+from tracekit.model.service_times import GIVEN, BaseFit
 from tracekit.model.timed_requests import TimedRequests
+from tracekit.tables import ROLES
 
 NONE = -1
+JOURNAL = ROLES.index("journal")
 
 
 def simulated(
@@ -103,10 +117,39 @@ def test_a_flush_finds_what_was_written_in_its_place_since_the_last(seed: int) -
     requests = TimedRequests(**columns)
     served, flushed = source.integers(0, 2, count), source.integers(0, 2, count) > 0
     place, written = source.integers(0, 3, count), set[int]()
-    found = finds_writes(requests, Extent(served, served > 0), is_flushed=flushed, place=place)
+    found = flushes_with_writes(
+        requests, Extent(served, served > 0), is_flushed=flushed, place=place
+    )
     for n in range(count):
         assert found[n] == (flushed[n] and place[n] in written)
         if flushed[n]:
             written.discard(place[n])
         if requests.action[n] == WRITE and served[n] and not requests.is_fua[n]:
             written.add(place[n])
+
+
+@pytest.mark.parametrize("empty_us", [0.0, 1.0, 8000.0])
+def test_a_flush_that_finds_writes_on_another_placement_takes_what_that_does(
+    empty_us: float,
+) -> None:
+    # GIVEN a write, and a flush of another role before one of its own, which then finds nothing
+    columns: dict[str, Any] = {one.name: np.zeros(3, np.int64) for one in fields(TimedRequests)}
+    columns |= {"action": np.array([WRITE, FLUSH, FLUSH]), "sectors": np.array([8, 0, 0])}
+    columns |= {"role": np.array([0, JOURNAL, 0]), "sector": np.array([80, 0, 0])}
+    columns |= {name: np.zeros(3, bool) for name in ("is_fua", "is_preflush")}
+    devices = DevicePair(replace(DISK, empty_flush_us=empty_us), NVM)
+    load = Load.of(TimedRequests(**columns), devices.base, BaseFit(kind=GIVEN))
+    assert load.has_writes.tolist() == [False, True, False]
+    # WHEN the other role is on NVM, where its flush goes then
+    known = np.array([(0, 0, 0)], DEVICE)
+    nothing = np.empty(0, np.int64), np.empty(0, np.uint8)
+    placed = [PLACED_NONE] * len(ROLES)
+    placed[JOURNAL] = PLACED_ALL
+    jobs = load.jobs(
+        LedgerSetup(*nothing, known, tuple(placed), is_issued=False, disks=()), devices
+    )
+    # THEN its own is the one that finds the write
+    empty_ps, flush_ps = devices.flush_ps[0]
+    assert (empty_ps, flush_ps) == (empty_us * 10**6, 8000 * 10**6)
+    assert jobs.base_ps[1:].tolist() == [NONE, flush_ps]
+    assert jobs.nvm_ps.tolist() == [NONE, devices.flush_ps[1][0], NONE]

@@ -24,7 +24,7 @@ from tracekit._native.players import run_program
 from tracekit.device.fit import RATE_MAX_MIB_S, Fitted
 from tracekit.device.steps import LEAST, are_clear
 from tracekit.device.target import TargetOptions, open_target
-from tracekit.devices import Profile
+from tracekit.devices import Profile, finds_writes
 from tracekit.errors import InputError, PartialError
 from tracekit.metadata import Record
 from tracekit.model.timed_requests import has_issue_times
@@ -156,16 +156,7 @@ def cells_of(plan: Path, completions: Path, *, stolen: Stretches | None = None) 
         if stolen is not None:
             done = done[are_clear(done, stolen)]
         took[done["request_id"].astype(np.int64)] = done["complete_ns"] - done["submit_ns"]
-    keys = np.column_stack(
-        [
-            records["operation"],
-            records["length_sectors"],
-            records["flags"] & PREFLUSH != 0,
-            records["flags"] & FUA != 0,
-            _continues(records),
-            _finds_nothing(records),
-        ]
-    ).astype(np.int64)
+    keys = _keys_of(records)
     is_charged = np.isfinite(took) & np.isin(records["operation"], (READ, WRITE, FLUSH))
     kinds, which = np.unique(keys[is_charged], axis=0, return_inverse=True)
     counts = np.bincount(which.ravel(), minlength=len(kinds))
@@ -184,6 +175,16 @@ def cells_of(plan: Path, completions: Path, *, stolen: Stretches | None = None) 
     ]
 
 
+def _keys_of(records: Records) -> npt.NDArray[np.int64]:
+    """Return what makes the kind of each request: operation, length and CELL_FLAGS."""
+    is_write, is_flush = (records["operation"] == one for one in (WRITE, FLUSH))
+    is_preflush, is_fua = (records["flags"] & flag != 0 for flag in (PREFLUSH, FUA))
+    is_flush |= is_preflush
+    is_empty = is_flush & ~finds_writes(is_flush, is_write & ~is_fua)
+    columns = (records["operation"], records["length_sectors"], is_preflush, is_fua)
+    return np.column_stack([*columns, _continues(records), is_empty]).astype(np.int64)
+
+
 def _continues(records: Records) -> npt.NDArray[np.bool_]:
     """Return which reads and writes begin where the last one before them ended."""
     places = np.flatnonzero(np.isin(records["operation"], (READ, WRITE)))
@@ -192,18 +193,6 @@ def _continues(records: Records) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(records), bool)
     found[places[1:]] = sector[1:] == ends[:-1]
     return found
-
-
-def _finds_nothing(records: Records) -> npt.NDArray[np.bool_]:
-    """Return which flushes find nothing to flush: a preflush comes before its own data."""
-    flags, number = records["flags"], np.arange(1, len(records) + 1)
-    is_flush = (records["operation"] == FLUSH) | (flags & PREFLUSH != 0)
-    leaves = (records["operation"] == WRITE) & (flags & FUA == 0)
-    flushed, written = (
-        np.append(0, np.maximum.accumulate(np.where(one, number, 0)))[:-1]
-        for one in (is_flush, leaves)
-    )
-    return np.asarray(is_flush & ((written == 0) | (written < flushed)), bool)
 
 
 def pooled(mixes: Sequence[Sequence[MixCell]]) -> list[MixCell]:
@@ -264,10 +253,10 @@ def fit_cells(alone: Mapping[str, float], cells: Sequence[MixCell]) -> dict[str,
     length, stays near what was measured alone.
     """
     known = _parts(alone)
-    found = _solved(known, cells, has=alone)
+    found = _solved(known, cells, keys=alone)
     if SEQUENTIAL in alone and found[CONTINUED] >= found[SETUP].min():
         # What continues is no cheaper there: it costs a setup like the others.
-        found = _solved(known, cells, has={*alone} - {SEQUENTIAL})
+        found = _solved(known, cells, keys={*alone} - {SEQUENTIAL})
         found[CONTINUED] = SETUP_MARGIN * found[SETUP].min()
     byte_ns = np.maximum(found[BYTES], 1e9 / MIB / RATE_MAX_MIB_S)
     page_us = np.maximum(found[SETUP] + PAGE_BYTES * byte_ns, LEAST_US * 1e3) / 1e3
@@ -292,14 +281,14 @@ def model_ns(cells: Sequence[MixCell], profile: Profile) -> float:
     """Return what requests take by a profile, one after the other."""
     stated = {key: getattr(profile, key) for key in (*OWN, SEQUENTIAL, EMPTY)}
     alone = {key: float(value) for key, value in stated.items() if value is not None}
-    rows = np.array([_row(one, has=alone) for one in cells])
+    rows = np.array([_row(one, keys=alone) for one in cells])
     return float(np.array([one.requests for one in cells]) @ rows @ _parts(alone))
 
 
-def _solved(known: Floats, cells: Sequence[MixCell], *, has: Container[str]) -> Floats:
+def _solved(known: Floats, cells: Sequence[MixCell], *, keys: Container[str]) -> Floats:
     from scipy.optimize import nnls
 
-    rows = np.array([_row(cell, has=has) for cell in cells])
+    rows = np.array([_row(cell, keys=keys) for cell in cells])
     mean_ns = np.array([cell.mean_ns for cell in cells])
     counts = np.array([cell.requests for cell in cells], float)
     usual_ns = float(np.average(mean_ns, weights=counts))
@@ -312,17 +301,17 @@ def _solved(known: Floats, cells: Sequence[MixCell], *, has: Container[str]) -> 
     return np.asarray(nnls(design, wanted)[0] * scale, np.float64)
 
 
-def _row(cell: MixCell, *, has: Container[str]) -> Floats:
-    """Return how often a request has each part of the cost, on a device that `has` some keys."""
+def _row(cell: MixCell, *, keys: Container[str]) -> Floats:
+    """Return how often a request has each part of the cost, on a device with these keys."""
     row = np.zeros(PARTS)
     is_flush = cell.operation == OPERATIONS[FLUSH] or cell.is_preflush
-    row[EMPTIED] = is_flush and EMPTY in has
-    row[FLUSHED] = is_flush and not (cell.is_empty and EMPTY in has)
+    row[EMPTIED] = is_flush and EMPTY in keys
+    row[FLUSHED] = is_flush and not (cell.is_empty and EMPTY in keys)
     row[FORCED] = cell.is_fua
     if cell.operation != OPERATIONS[FLUSH]:
         number = int(cell.operation == OPERATIONS[WRITE])
         row[BYTES][number] = cell.length_bytes
-        if cell.is_sequential and SEQUENTIAL in has:
+        if cell.is_sequential and SEQUENTIAL in keys:
             row[CONTINUED] = 1
         else:
             row[SETUP][number] = 1

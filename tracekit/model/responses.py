@@ -27,7 +27,7 @@ from tracekit._native.placement import (
     response_times,
 )
 from tracekit.arrow import Floats, Integers
-from tracekit.devices import DevicePair, Profile, device_cost, flush_cost
+from tracekit.devices import DevicePair, Profile, device_cost, finds_writes, flush_cost
 from tracekit.metadata import Record
 from tracekit.model.placement import distinct
 from tracekit.model.service_times import (
@@ -153,21 +153,15 @@ def modelled_ps(requests: TimedRequests, extent: Extent, *, device: Profile) -> 
     return np.where(extent.sectors > 0, found, 0)
 
 
-def finds_writes(
+def flushes_with_writes(
     requests: TimedRequests, extent: Extent, *, is_flushed: Flags, place: NDArray[Any]
 ) -> Flags:
-    """Say which flushes find something to flush in their place, by the rule of flush_cost.h."""
+    """Say which flushes find something to flush in their place."""
     writes = (extent.sectors > 0) & (requests.action == WRITE) & ~requests.is_fua
     found = np.zeros(len(requests), bool)
     for one in np.unique(place):
         rows = np.flatnonzero(place == one)
-        # The flush of a request comes before its own data.
-        number = np.arange(1, len(rows) + 1)
-        written, flushed = (
-            np.append(0, np.maximum.accumulate(np.where(is_one[rows], number, 0)))[:-1]
-            for is_one in (writes, is_flushed)
-        )
-        found[rows] = is_flushed[rows] & (written > 0) & (written >= flushed)
+        found[rows] = finds_writes(is_flushed[rows], writes[rows])
     return found
 
 
@@ -197,7 +191,7 @@ class Load:
     alone: Extent
     data_ps: Integers
     flush_ps: Integers  # of a flush or preflush, else 0
-    finds: Flags  # such a one has something to flush
+    has_writes: Flags  # such a one finds something to flush
     mean_ps: Integers  # of the data by the profile
     arrival_ns: Integers
     done_ns: Integers
@@ -211,8 +205,10 @@ class Load:
         )
         mean_ps = modelled_ps(requests, alone, device=base)
         is_flushed = requests.is_preflush | ~requests.is_data
-        finds = finds_writes(requests, alone, is_flushed=is_flushed, place=requests.device)
-        flush_ps = is_flushed * np.array(flush_cost(base))[finds.astype(int)]
+        has_writes = flushes_with_writes(
+            requests, alone, is_flushed=is_flushed, place=requests.device
+        )
+        flush_ps = is_flushed * np.array(flush_cost(base))[has_writes.astype(int)]
         data_ps = drawn_ps(requests, mean_ps, device=base)
         if fit.kind == FITTED:
             known = np.flatnonzero(requests.is_timed)
@@ -223,7 +219,7 @@ class Load:
             flush_ps[known] = np.where(is_data, times.preflush_us * PS_PER_US, took_ps)
         arrival_ns = requests.queue_ns - int(requests.queue_ns[:1].min(initial=0))
         done_ns = np.maximum(requests.end_ns - requests.queue_ns, 0) + arrival_ns
-        return cls(requests, alone, data_ps, flush_ps, finds, mean_ps, arrival_ns, done_ns)
+        return cls(requests, alone, data_ps, flush_ps, has_writes, mean_ps, arrival_ns, done_ns)
 
     def jobs(self, placed: LedgerSetup | None, devices: DevicePair) -> ResponseJobs:
         """Return what each takes on both devices, with these blocks on NVM; None: nothing."""
@@ -247,17 +243,19 @@ class Load:
         kind = np.array(placed.placed)[self.requests.role]
         is_flushed = self.requests.is_preflush | ~self.requests.is_data
         to_base, to_nvm = is_flushed & (kind != PLACED_ALL), is_flushed & (kind != PLACED_NONE)
-        finds = finds_writes(self.requests, base, is_flushed=to_base, place=self.requests.device)
-        found = finds_writes(self.requests, nvm, is_flushed=to_nvm, place=np.zeros(len(to_nvm)))
-        cost_ps, nvm_flush_ps = (np.array(one) for one in devices.flush_ps)
-        # A flush that finds other than it found alone takes as much less or more than it took.
-        ratio = np.where(
-            finds == self.finds,
-            1.0,
-            cost_ps[finds.astype(int)] / np.maximum(cost_ps[self.finds.astype(int)], 1),
+        base_has_writes = flushes_with_writes(
+            self.requests, base, is_flushed=to_base, place=self.requests.device
         )
-        base_ps = base_ps + np.where(to_base, self.flush_ps * ratio, 0)
-        nvm_ps = nvm_ps + np.where(to_nvm, nvm_flush_ps[found.astype(int)], 0)
+        nvm_has_writes = flushes_with_writes(
+            self.requests, nvm, is_flushed=to_nvm, place=np.zeros(len(to_nvm))
+        )
+        cost_ps, nvm_cost_ps = (np.array(one) for one in devices.flush_ps)
+        before_ps, now_ps = (cost_ps[one.astype(int)] for one in (self.has_writes, base_has_writes))
+        # A flush that finds other than it found alone takes as much less or more than it took.
+        ratio = np.where(base_has_writes == self.has_writes, 1.0, now_ps / np.maximum(before_ps, 1))
+        is_new = (before_ps == 0) & (now_ps > 0)
+        base_ps = base_ps + to_base * np.where(is_new, now_ps, self.flush_ps * ratio)
+        nvm_ps = nvm_ps + to_nvm * nvm_cost_ps[nvm_has_writes.astype(int)]
         return (
             np.where((base.sectors > 0) | to_base, base_ps, NONE).astype(np.int64),
             np.where((nvm.sectors > 0) | to_nvm, nvm_ps, NONE).astype(np.int64),
