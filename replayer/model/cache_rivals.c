@@ -124,15 +124,19 @@ void rival_background(struct tk_rival *rival, int where, uint32_t block, bool is
     rival_idle_add(&rival->idle[place->device], ps * rival->setup.load);
 }
 
-int64_t rival_flush_ps(struct tk_rival *rival, int where) {
-  bool *is_written = &rival->is_written[place_of(rival, where, rival->device)];
+int64_t rival_flush_ps(struct tk_rival *rival, int where, uint32_t device) {
+  bool *is_written = &rival->is_written[place_of(rival, where, device)];
   return rival->setup.flush_ps[where][flush_device(is_written)];
 }
 
 void rival_background_flush(struct tk_rival *rival) {
-  const int64_t ps = rival_flush_ps(rival, RIVAL_BASE);
-  rival->counts.background_ps[RIVAL_BASE] += ps;
-  rival_idle_add(&rival->idle[rival->device], ps * rival->setup.load);
+  for (uint32_t device = 0; device < rival->setup.device_count; device++) {
+    if (!rival->is_written[device])
+      continue;
+    const int64_t ps = rival_flush_ps(rival, RIVAL_BASE, device);
+    rival->counts.background_ps[RIVAL_BASE] += ps;
+    rival_idle_add(&rival->idle[device], ps * rival->setup.load);
+  }
 }
 
 int64_t rival_commit_ps(struct tk_rival *rival) {
@@ -318,7 +322,7 @@ static int flush(void *context, const struct issue_request *request) {
   for (int where = RIVAL_BASE; where <= RIVAL_NVM; where++) {
     if (!(rival->policy->flushed & (where == RIVAL_BASE ? TO_BASE : TO_NVM)))
       continue;
-    took_ps[where] = rival_flush_ps(rival, where);
+    took_ps[where] = rival_flush_ps(rival, where, request->device);
     rival->counts.busy_ps[where] += took_ps[where];
   }
   const int64_t ps = took_ps[took_ps[RIVAL_BASE] > took_ps[RIVAL_NVM] ? RIVAL_BASE : RIVAL_NVM];

@@ -89,12 +89,12 @@ static inline bool rival_is_dirty(const struct tk_rival *rival, uint32_t block) 
   return rival->blocks[block].place == RIVAL_DIRTY;
 }
 
-/* Returns what a transfer takes on base (of this device) or NVM, and moves the head. */
+/* Return what a transfer, which moves the head, or a flush takes on base (this device) or NVM. */
 int64_t rival_transfer_ps(struct tk_rival *rival, int where, uint32_t device,
                           const struct rival_piece *piece, bool is_fua);
-/* The same of a flush, of the base device of the request at hand or NVM. */
-int64_t rival_flush_ps(struct tk_rival *rival, int where);
-/* Charges background transfers of a whole block on base and on its slot, or a flush of base. */
+int64_t rival_flush_ps(struct tk_rival *rival, int where, uint32_t device);
+/* Charges background transfers of a whole block on base and on its slot, or a flush of each base
+ * device with something to flush. */
 void rival_background(struct tk_rival *rival, int where, uint32_t block, bool is_write);
 void rival_background_flush(struct tk_rival *rival);
 

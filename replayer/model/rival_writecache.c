@@ -14,7 +14,7 @@
 static void commit(struct tk_rival *rival) {
   rival->uncommitted = 0;
   rival->written_ns = INT64_MAX;
-  rival->counts.background_ps[RIVAL_NVM] += rival_flush_ps(rival, RIVAL_NVM);
+  rival->counts.background_ps[RIVAL_NVM] += rival_flush_ps(rival, RIVAL_NVM, 0);
   if (rival->is_changed)
     rival->counts.background_ps[RIVAL_NVM] += rival_commit_ps(rival);
 }

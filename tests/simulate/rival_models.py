@@ -1,6 +1,7 @@
 """Caches, ZFS log and special vdev, and compressed memory, block by block with plain lists.
 
-Written from the rules in the headers of `replayer/model/rival_*.c`, for requests of one device.
+Written from the rules in the headers of `replayer/model/rival_*.c`. Where there are several base
+devices, one's sectors follow the other's, and so do its blocks.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +55,7 @@ class Setup:
 
 @dataclass
 class Rival:
-    """What all rivals do: two devices with a head each, and the counts."""
+    """What all rivals do: base devices and NVM with a head each, and the counts."""
 
     setup: Setup
     prices: Prices
@@ -62,8 +63,10 @@ class Rival:
     clean: list[int] = field(default_factory=list)  # the one used last at the end
     dirty: list[int] = field(default_factory=list)
     slot: dict[int, int] = field(default_factory=dict)
-    heads: list[int] = field(default_factory=lambda: [-1, -1])
-    streams: list[tuple[int, int]] = field(default_factory=list)  # end, sectors; newest last
+    devices: int = 1
+    device: int = 0  # of the request at hand
+    # device, end, sectors; newest last
+    streams: list[tuple[int, int, int]] = field(default_factory=list)
     now_ns: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     has_changed: bool = False
@@ -73,66 +76,85 @@ class Rival:
         names = "response_ps reads read_hits writes write_hits bypassed fills evictions writebacks"
         self.counts = dict.fromkeys([*names.split(), "commits"], 0)
         self.busy, self.behind = [0, 0], [0, 0]
-        self.written = [False, False]
-        self.free_at, self.work_end, self.delayed = 0, 0, 0  # of base, in ps of the trace
-        self.owed, self.owed_ps = 0, 0
+        self.heads, self.written = [-1] * (self.devices + 1), [False] * (self.devices + 1)
+        self.delayed = 0  # in ps of the trace, as these of each base device
+        self.free_at, self.work_end, self.owed, self.owed_ps = (
+            [0] * self.devices for _ in range(4)
+        )
         blocks = min(self.setup.capacity, self.last_block)
         self.free = list(range(blocks))[::-1]
 
     # --- devices
 
-    def transfer(self, where: int, first: int, sectors: int, op: int, *, end: int = -1) -> int:
-        at = self.prices
-        costs = at.sequential if self.heads[where] == first else at.latency
-        self.heads[where] = first + sectors if end < 0 else end
+    def device_of(self, block: int) -> int:
+        # The blocks of a real trace are not numbered from 0; they are of one device.
+        return min(block * self.devices // self.last_block, self.devices - 1)
+
+    def place(self, where: int, device: int) -> int:
+        return device if where == BASE else self.devices
+
+    def transfer(self, where: int, device: int, first: int, sectors: int, op: int) -> int:
+        at, place = self.prices, self.place(where, device)
+        costs = at.sequential if self.heads[place] == first else at.latency
+        self.heads[place] = first + sectors
         return costs[where][op] + sectors * at.sector[where][op]
 
     def background(self, where: int, block: int, op: int) -> None:
         first = block if where == BASE else self.slot[block]
-        size = self.setup.size
-        self.later(where, self.transfer(where, first * size, size, op))
-        self.written[where] |= bool(op)
+        size, device = self.setup.size, self.device_of(block)
+        self.later(where, device, self.transfer(where, device, first * size, size, op))
+        self.written[self.place(where, device)] |= bool(op)
 
-    def flush(self, where: int) -> int:
-        had, self.written[where] = self.written[where], False
+    def flush(self, where: int, device: int) -> int:
+        place = self.place(where, device)
+        had, self.written[place] = self.written[place], False
         return self.prices.flush[where][had]
 
-    def later(self, where: int, took: int) -> None:
+    def flush_written(self) -> None:
+        """Flush each base device that has something to flush, in the background."""
+        for device in range(self.devices):
+            if self.written[device]:
+                self.later(BASE, device, self.flush(BASE, device))
+
+    def later(self, where: int, device: int, took: int) -> None:
         self.behind[where] += took
-        self.owed += where == BASE
-        self.owed_ps += took * self.setup.load * (where == BASE)
+        self.owed[device] += where == BASE
+        self.owed_ps[device] += took * self.setup.load * (where == BASE)
 
     def work(self, each: int) -> int:
         """Do one of the transfers owed, `each` as long as the others; the last has the rest."""
-        took = each if self.owed > 1 else self.owed_ps
-        self.owed, self.owed_ps = self.owed - 1, self.owed_ps - took
-        self.free_at += took
+        at = self.device
+        took = each if self.owed[at] > 1 else self.owed_ps[at]
+        self.owed[at] -= 1
+        self.owed_ps[at] -= took
+        self.free_at[at] += took
         return took
 
     def arrive(self) -> None:
         """Fill the gap before a request; the transfer under way as it comes is ended."""
-        each, now = self.owed_ps // max(self.owed, 1), self.now_ns * 1000
-        while self.owed and self.free_at < now:
+        at, now = self.device, self.now_ns * 1000
+        each = self.owed_ps[at] // max(self.owed[at], 1)
+        while self.owed[at] and self.free_at[at] < now:
             self.work(each)
-            self.work_end = self.free_at
-        self.free_at = max(self.free_at, now)
+            self.work_end[at] = self.free_at[at]
+        self.free_at[at] = max(self.free_at[at], now)
 
     def leave(self, base_ps: int) -> None:
         """Take the base device for a request, and keep it from owing more than has space."""
-        now = self.now_ns * 1000
+        at, now = self.device, self.now_ns * 1000
         if base_ps:
-            self.delayed += max(self.work_end - now, 0)
-            self.work_end = 0
-        self.free_at += base_ps * self.setup.load
+            self.delayed += max(self.work_end[at] - now, 0)
+            self.work_end[at] = 0
+        self.free_at[at] += base_ps * self.setup.load
         self.settle()
-        each = self.owed_ps // max(self.owed, 1)
-        while self.owed and self.owed > self.setup.capacity - len(self.dirty):
+        each = self.owed_ps[at] // max(self.owed[at], 1)
+        while self.owed[at] and self.owed[at] > self.setup.capacity - len(self.dirty):
             self.delayed += self.work(each)
 
     def commit(self) -> int:
         self.has_changed = self.has_dirtied = False
         self.counts["commits"] += 1
-        return self.transfer(NVM, -8, 8, 1)
+        return self.transfer(NVM, 0, -8, 8, 1)
 
     # --- the cache
 
@@ -174,7 +196,8 @@ class Rival:
     def write_out(self, percent: int) -> None:
         while len(self.dirty) > self.setup.capacity * percent // 100:
             block = self.dirty[0]
-            while block in self.dirty:
+            device = self.device_of(block)
+            while block in self.dirty and self.device_of(block) == device:
                 self.make_clean(block)
                 self.drop(block)
                 block += 1
@@ -193,11 +216,12 @@ class Rival:
     def is_going(self, request: Request) -> bool:
         if not self.setup.cutoff:
             return False
-        found = [at for at, one in enumerate(self.streams) if one[0] == request.sector]
-        before = self.streams.pop(found[-1])[1] if found else 0
+        here = (self.device, request.sector)
+        found = [at for at, one in enumerate(self.streams) if one[:2] == here]
+        before = self.streams.pop(found[-1])[2] if found else 0
         self.streams = [
             *self.streams,
-            (request.sector + request.sectors, before + request.sectors),
+            (self.device, request.sector + request.sectors, before + request.sectors),
         ][-128:]
         return before + request.sectors >= self.setup.cutoff
 
@@ -217,27 +241,29 @@ class Rival:
         self.busy[NVM] += took
         return took
 
-    def charge(self, device: int, pieces: list[tuple[int, int]], request: Request) -> int:
+    def charge(self, where: int, pieces: list[tuple[int, int]], request: Request) -> int:
         """Charge a run of base, or all pieces of NVM."""
         if not pieces:
             return 0
-        sectors, last = sum(length for _, length in pieces), sum(pieces[-1])
-        took = self.transfer(device, pieces[0][0], sectors, int(request.is_write), end=last)
-        took += self.prices.fua[device] * request.is_fua
-        self.busy[device] += took
-        self.written[device] |= request.is_write and not request.is_fua
+        sectors, place = sum(length for _, length in pieces), self.place(where, self.device)
+        took = self.transfer(where, self.device, pieces[0][0], sectors, int(request.is_write))
+        self.heads[place] = sum(pieces[-1])
+        took += self.prices.fua[where] * request.is_fua
+        self.busy[where] += took
+        self.written[place] |= request.is_write and not request.is_fua
         return took
 
     def serve(self, request: Request) -> None:
+        size = self.setup.size
+        self.device = self.device_of(request.sector // size)
         if not request.sectors:
             self.arrive()
-            flushes = {where: self.flush(where) for where in self.flushed}
+            flushes = {where: self.flush(where, self.device) for where in self.flushed}
             for where, took_ps in flushes.items():
                 self.busy[where] += took_ps
             self.counts["response_ps"] += max(flushes.values()) + self.forced(is_forced=True)
             self.leave(flushes.get(BASE, 0))
             return
-        size = self.setup.size
         self.now_ns = max(self.now_ns, request.now_ns)
         self.arrive()
         going = self.is_going(request)
@@ -279,7 +305,7 @@ class WriteCache(Rival):
 
     def autocommit(self) -> None:
         self.is_flushed()
-        self.behind[NVM] += self.flush(NVM) + (self.commit() if self.has_changed else 0)
+        self.behind[NVM] += self.flush(NVM, 0) + (self.commit() if self.has_changed else 0)
 
     def arrive(self) -> None:
         super().arrive()
@@ -290,7 +316,7 @@ class WriteCache(Rival):
         if not part.is_write:
             return (NVM,) if self.has(block) else (BASE,)
         if not self.has(block):
-            if self.owed + len(self.dirty) >= self.setup.capacity:
+            if self.owed[self.device] + len(self.dirty) >= self.setup.capacity:
                 self.counts["bypassed"] += 1
                 return (BASE,)
             self.bring(block, dirty=True)
@@ -303,7 +329,7 @@ class WriteCache(Rival):
             self.autocommit()
         if len(self.dirty) * 100 > self.setup.capacity * self.setup.high:
             self.write_out(self.setup.low)
-            self.later(BASE, self.flush(BASE))
+            self.flush_written()
             self.behind[NVM] += self.commit()
 
 
@@ -332,7 +358,7 @@ class Log(Rival):
     def settle(self) -> None:
         if self.dirty and self.now_ns - self.since[self.dirty[0]] >= self.setup.stale_ns:
             self.write_out(0)
-            self.later(BASE, self.flush(BASE))
+            self.flush_written()
 
 
 class OpenCas(Rival):

@@ -45,8 +45,9 @@ SETUPS = [
 ]
 
 
-def requests(seed: int, count: int = 600) -> list[Request]:
+def requests(seed: int, devices: int, count: int = 600) -> list[Request]:
     """Return requests about a few blocks: streams, forced ones, all roles, and flushes."""
+    own = BLOCKS * 8 // devices
     random = np.random.default_rng(seed)
     found, at, now = [], 0, 0
     for _ in range(count):
@@ -54,7 +55,7 @@ def requests(seed: int, count: int = 600) -> list[Request]:
         sectors = int(random.integers(1, 40))
         follows = random.random() < 0.4
         at = at if follows else int(BLOCKS * 8 * random.random() ** 2)
-        at = min(at, BLOCKS * 8 - sectors)
+        at = min(at, (min(at, BLOCKS * 8 - 1) // own + 1) * own - sectors)
         if random.random() < 0.05:
             sectors = 0
         is_write = bool(random.random() < 0.55)
@@ -65,8 +66,9 @@ def requests(seed: int, count: int = 600) -> list[Request]:
     return found
 
 
-def rows_of(asked: list[Request]) -> Rows:
+def rows_of(asked: list[Request], devices: int) -> Rows:
     """Return requests as the kernel takes them."""
+    own = BLOCKS * 8 // devices
     now = np.array([one.now_ns for one in asked], np.int64)
     actions = [
         placement.FLUSH if not one.sectors else placement.WRITE if one.is_write else placement.READ
@@ -77,9 +79,9 @@ def rows_of(asked: list[Request]) -> Rows:
         queue_ns=now,
         issue_ns=now,
         merged_into=np.full(len(asked), -1),
-        sector=np.array([one.sector for one in asked], np.int64),
+        sector=np.array([one.sector % own for one in asked], np.int64),
         length_bytes=np.array([one.sectors * 512 for one in asked], np.int64),
-        device=np.zeros(len(asked), np.int32),
+        device=np.array([one.sector // own for one in asked], np.int32),
         action=np.array(actions, np.uint8),
         role=np.array([one.role for one in asked], np.uint8),
         is_fua=np.array([one.is_fua for one in asked], np.uint8),
@@ -88,15 +90,17 @@ def rows_of(asked: list[Request]) -> Rows:
     )
 
 
-def native(setup: Setup, asked: list[Request]) -> dict[str, Any]:
+def native(setup: Setup, asked: list[Request], device_count: int) -> dict[str, Any]:
     """Return what the kernel counts."""
     costs = [
         Cost(PRICES.latency[at], PRICES.sequential[at], PRICES.sector[at], PRICES.fua[at])
         for at in (0, 1)
     ]
     blocks = -(-BLOCKS * 8 // setup.size)
-    devices = np.zeros(2, placement.DEVICE)
-    devices[0] = (0, blocks, 0)
+    devices = np.zeros(device_count + 1, placement.DEVICE)
+    own = blocks // device_count
+    for number in range(device_count):
+        devices[number] = (0, own, number * own)
     made = Rival(
         setup.kind,
         setup.mode,
@@ -118,26 +122,26 @@ def native(setup: Setup, asked: list[Request]) -> dict[str, Any]:
         commit_blocks=setup.commit_blocks,
     )
     with made as rival:
-        rival.add(rows_of(asked))
+        rival.add(rows_of(asked, device_count))
         return rival.finish()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "devices"), [(0, 1), (1, 1), (2, 2), (3, 3)])
 @pytest.mark.parametrize(
     "setup",
     SETUPS,
     ids=lambda one: f"{one.kind}-{one.mode}-{one.small}-{one.low}-{one.load}-{one.commit_blocks}",
 )
-def test_a_rival_counts_what_its_model_does(setup: Setup, seed: int) -> None:
-    asked = requests(seed)
-    model = MODELS[setup.kind](setup, PRICES, -(-BLOCKS * 8 // setup.size))
+def test_a_rival_counts_what_its_model_does(setup: Setup, seed: int, devices: int) -> None:
+    asked = requests(seed, devices)
+    model = MODELS[setup.kind](setup, PRICES, -(-BLOCKS * 8 // setup.size), devices=devices)
     for request in asked:
         model.serve(request)
-    found = native(setup, asked)
+    found = native(setup, asked, devices)
     expected = model.counts | {
         "busy_ps": tuple(model.busy),
         "background_ps": tuple(model.behind),
-        "delayed_ps": (model.delayed + model.owed_ps) // setup.load,
+        "delayed_ps": (model.delayed + sum(model.owed_ps)) // setup.load,
         "dirty": len(model.dirty),
     }
     assert found == expected
@@ -146,5 +150,6 @@ def test_a_rival_counts_what_its_model_does(setup: Setup, seed: int) -> None:
     assert min(found["reads"], found["writes"]) > 0
     if setup.load > 1:
         assert 0 < found["delayed_ps"] <= found["background_ps"][0]
+    if setup.load > 1 and devices == 1:
         is_most = found["delayed_ps"] > 0.99 * found["background_ps"][0]
         assert is_most == (setup.load == 10**9)

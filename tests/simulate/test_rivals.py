@@ -103,7 +103,7 @@ def check_as_in_the_model(row: RivalRow, one: Kind, trace: ChargedTrace, capacit
         model.serve(request)
     assert row.elapsed_ns == to_ns(model.counts["response_ps"])
     assert (row.background_base_ns, row.background_nvm_ns) == tuple(map(to_ns, model.behind))
-    assert row.delayed_ns == to_ns(model.delayed + model.owed_ps)
+    assert row.delayed_ns == to_ns(model.delayed + sum(model.owed_ps))
     names = [name for name in model.counts if name != "response_ps"]
     assert {name: getattr(row, name) for name in names} == {
         name: model.counts[name] for name in names
