@@ -176,7 +176,13 @@ int device_spec_parse(const char *text, struct device_spec *spec, const char **f
   }
   if (spec->empty_flush_ns == UINT64_MAX)
     spec->empty_flush_ns = spec->flush_ns;
-  return is_whole(spec, seen) && spec->empty_flush_ns <= spec->flush_ns ? 0 : -EINVAL;
+  if (!is_whole(spec, seen))
+    *fault = "a key is missing";
+  else if (spec->empty_flush_ns > spec->flush_ns)
+    *fault = "empty_flush_ns is more than flush_ns";
+  else
+    return 0;
+  return -EINVAL;
 }
 
 struct device *device_new(const struct device_spec *spec) {

@@ -49,7 +49,7 @@ struct device; /* a spec and what it is doing */
  * sequential_setup_ns, empty_flush_ns (as flush_ns), lanes (1), those of a disk and what is drawn
  * needed; of a disk's all or none. The quantiles are called read_setup_quantiles and
  * write_setup_quantiles, the table cells. Returns 0; -EINVAL after *fault was set to the place that
- * cannot be read, or to the end of the text where a key is missing. */
+ * cannot be read, or to what is wrong with the whole. */
 int device_spec_parse(const char *text, struct device_spec *spec, const char **fault);
 
 /* Makes a device that does nothing yet; NULL with errno on failure. Free with device_free. */

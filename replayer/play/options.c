@@ -62,7 +62,7 @@ static int take_device(const struct command_option *option, void *place, char *v
   const char *fault;
   int rc = device_spec_parse(colon == NULL ? value : colon + 1, &device->spec, &fault);
   if (rc != 0)
-    diag("--emulate: %s", fault[0] == '\0' ? "a key is missing" : fault);
+    diag("--emulate: %s", fault);
   return rc;
 }
 

@@ -47,6 +47,7 @@ REJECTED = [
     (f"{EMULATED} swap:{device()}", 1, "no requests for a device 'swap'"),
     (f"{EMULATED} read_setup_ns=1", 2, "--emulate: a key is missing"),
     (f"{EMULATED} ''", 2, "--emulate: a key is missing"),
+    (f"{EMULATED} {device(empty_flush_ns=600_000)}", 2, "empty_flush_ns is more than flush_ns"),
     (f"{EMULATED} {device()},read_setup_ns=1", 2, "--emulate: read_setup_ns=1"),
     (f"{EMULATED} {device(read_bytes_s=0)}", 2, "--emulate: read_bytes_s=0"),
     (f"{EMULATED} {device(lanes=1025)}", 2, "--emulate: lanes=1025"),
