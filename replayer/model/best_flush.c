@@ -14,9 +14,14 @@ static int64_t more_ps(const struct best_trace *trace, uint32_t line) {
   return ps[TK_FLUSH_WRITTEN] - ps[TK_FLUSH_EMPTY];
 }
 
-int best_flushes_init(struct best_flushes *flushes, const struct best_trace *trace) {
+int best_flushes_init(struct best_flushes *flushes, const struct best_trace *trace,
+                      const struct tk_best_prices *prices) {
   const size_t count = line_of(trace, trace->setup.device_count + 1);
-  *flushes = (struct best_flushes){.trace = trace};
+  flushes->trace = trace;
+  const bool is_made = flushes->writes != NULL && flushes->next != NULL && flushes->found != NULL;
+  if (is_made || !best_has_empty(prices))
+    return 0;
+  best_flushes_free(flushes);
   flushes->writes = calloc(count, sizeof *flushes->writes);
   flushes->next = calloc(count, sizeof *flushes->next);
   flushes->found = calloc(count, sizeof *flushes->found);
@@ -25,6 +30,8 @@ int best_flushes_init(struct best_flushes *flushes, const struct best_trace *tra
 
 void best_flushes_clear(struct best_flushes *flushes) {
   const struct best_trace *trace = flushes->trace;
+  if (!trace->has_empty)
+    return;
   memset(flushes->writes, 0,
          line_of(trace, trace->setup.device_count + 1) * sizeof *flushes->writes);
   for (uint32_t i = 0; i < trace->stuck_count; i++)

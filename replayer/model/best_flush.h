@@ -20,8 +20,15 @@ struct best_flushes {
   int64_t ps;             /* of all flushes together */
 };
 
-/* Returns 0 or -ENOMEM; best_flushes_free always. */
-int best_flushes_init(struct best_flushes *flushes, const struct best_trace *trace);
+/* Whether it matters on one of the devices what a flush finds. */
+static inline bool best_has_empty(const struct tk_best_prices *prices) {
+  return flush_has_empty(prices->flush_ps[0]) || flush_has_empty(prices->flush_ps[1]);
+}
+
+/* Makes room for what these prices need, if it is not there; all zeros at first. Returns 0 or
+ * -ENOMEM; best_flushes_free always. */
+int best_flushes_init(struct best_flushes *flushes, const struct best_trace *trace,
+                      const struct tk_best_prices *prices);
 
 /* Forgets all writes. */
 void best_flushes_clear(struct best_flushes *flushes);

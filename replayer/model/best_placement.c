@@ -217,6 +217,9 @@ void tk_best_measure(const struct tk_best *best, struct tk_best_size *size) {
 int tk_best_reprice(struct tk_best *best, const struct tk_best_prices *prices) {
   if (!are_prices_valid(prices))
     return -EINVAL;
+  const int error = best_flushes_init(&best->set.flushes, &best->trace, prices);
+  if (error)
+    return error;
   best->trace.setup.prices = *prices;
   best_trace_price(&best->trace);
   best_bound_clear(&best->bound);

@@ -272,7 +272,7 @@ int best_set_init(struct best_set *set, const struct best_trace *trace) {
   set->on = calloc(trace->groups + 1ul, sizeof *set->on);
   set->based = calloc(trace->requests / WORD_BITS + 1, sizeof *set->based);
   set->taken_ps = malloc((trace->requests + 1) * sizeof *set->taken_ps);
-  const int error = best_flushes_init(&set->flushes, trace);
+  const int error = best_flushes_init(&set->flushes, trace, &trace->setup.prices);
   return set->on != NULL && set->based != NULL && set->taken_ps != NULL ? error : -ENOMEM;
 }
 

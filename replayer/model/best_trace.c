@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/best_flush.h"
+
 #define WORD_BITS 64u
 #define FIRST_SPACE 256u
 #define AHEAD 16u /* requests between looking ahead and the one at hand */
@@ -191,7 +193,7 @@ static int64_t best_sectors(const struct best_trace *trace, const struct best_re
 
 void best_trace_price(struct best_trace *trace) {
   const struct tk_best_prices *prices = &trace->setup.prices;
-  trace->has_empty = flush_has_empty(prices->flush_ps[0]) || flush_has_empty(prices->flush_ps[1]);
+  trace->has_empty = best_has_empty(prices);
   trace->is_ordered = prices->disk.half_turn_ps > 0;
   for (int op = 0; op < 2; op++)
     trace->is_ordered |= prices->base.latency_ps[op] != prices->base.sequential_ps[op];
