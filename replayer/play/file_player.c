@@ -90,7 +90,8 @@ static int run(struct file_session *session) {
 
 static int close_all(struct file_session *session) {
   handle_table_close(&session->handles);
-  int rc = run_folder_close(&session->folder, session->options->keep);
+  const struct options *options = session->options;
+  int rc = run_folder_close(&session->folder, options->directory, options->keep);
   results_close(session->results);
   file_stats_free(session->report.stats);
   buffers_close(&session->buffers);

@@ -44,7 +44,7 @@ static int remove_entry(int directory_fd, const struct dirent *entry, dev_t devi
 }
 
 /* It goes on after an error, so that as little as possible stays, and returns the first one; -EINTR
- * when the program is to end. */
+ * where it stopped STOP_REMOVE_S after the signal. */
 static int remove_tree(int directory_fd, dev_t device, int depth) {
   int copy = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = copy < 0 ? NULL : fdopendir(copy);
@@ -256,7 +256,7 @@ static void close_one(int *fd) {
   *fd = -1;
 }
 
-int run_folder_close(struct run_folder *folder, bool keeps) {
+int run_folder_close(struct run_folder *folder, const char *target, bool keeps) {
   int rc = 0;
   close_one(&folder->run_fd);
   if (folder->own_fd >= 0 && keeps)
@@ -264,7 +264,9 @@ int run_folder_close(struct run_folder *folder, bool keeps) {
   else if (folder->own_fd >= 0)
     rc = remove_marked(folder, folder->own_fd);
   if (rc == -EINTR && stop_is_overdue()) {
-    diag(RUN_FOLDER_NAME " is not removed to its end: the next run there does it");
+    diag("%s/%s is removed in part only: the signal came %u s ago; the next run there removes the "
+         "rest",
+         target, RUN_FOLDER_NAME, STOP_REMOVE_S);
     rc = 0;
   }
   if (rc != 0)

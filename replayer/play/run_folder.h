@@ -32,8 +32,8 @@ int run_folder_open(struct run_folder *folder, const char *target, bool replaces
  * remove. Only `target_fd` is open then. */
 int run_folder_look(struct run_folder *folder, const char *target, bool replaces);
 
-/* Removes all that was made, or marks it as kept if `keeps`, and closes. Returns 0 or -errno after
- * a line. */
-int run_folder_close(struct run_folder *folder, bool keeps);
+/* Removes all that was made, or marks it as kept if `keeps`, and closes. Returns 0, also where a
+ * line says that the time to remove it was up, or -errno after a line. */
+int run_folder_close(struct run_folder *folder, const char *target, bool keeps);
 
 #endif

@@ -220,6 +220,16 @@ def content(path: Path) -> Bytes:
     return np.frombuffer(path.read_bytes(), np.uint8)
 
 
+def compiled_shim(folder: Path) -> Path:
+    """Compile the library that stands between the program and the C library."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    library, source = folder / "shim.so", Path(__file__).with_name("shim.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
 def device(**changes: int | str) -> str:
     """Return the words of an emulated device that takes no time but for what is given."""
     quick: dict[str, int | str] = {}

@@ -77,6 +77,15 @@ ssize_t pread(int fd, void *data, size_t size, off_t offset) {
   return real(fd, data, limit > 0 && (long)size > limit ? (size_t)limit : size, offset);
 }
 
+/* Removing takes SHIM_UNLINK_MS. */
+int unlinkat(int fd, const char *name, int flags) {
+  int (*real)(int, const char *, int) =
+      (int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat");
+  if (number("SHIM_UNLINK_MS") > 0)
+    usleep(1000 * (useconds_t)number("SHIM_UNLINK_MS"));
+  return real(fd, name, flags);
+}
+
 int fdatasync(int fd) {
   int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
   if (!is_target(fd))

@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +19,7 @@ from tests.replay.program import (
     Record,
     Replay,
     command,
+    compiled_shim,
     content,
     expected_content,
     record,
@@ -36,13 +36,7 @@ Behind = Callable[..., tuple[Ran, list[str]]]
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the library that stands between the program and the C library."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    library = tmp_path_factory.mktemp("shim") / "shim.so"
-    source = Path(__file__).with_name("shim.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-    return library
+    return compiled_shim(tmp_path_factory.mktemp("shim"))
 
 
 @pytest.fixture

@@ -14,7 +14,18 @@ import pytest
 
 from tests.replay.disk import needs_root, small_file_system
 from tests.replay.processes import await_in, await_true
-from tests.replay_files.program import OWN, RESULT, Replay, command, do, run, table, write_plan
+from tests.replay.program import compiled_shim
+from tests.replay_files.program import (
+    KEPT,
+    OWN,
+    RESULT,
+    Replay,
+    command,
+    do,
+    run,
+    table,
+    write_plan,
+)
 from tracekit.plans.file_plan import Setting
 
 LOOP = [do("create", "new", handle=0), do("close", "new", handle=0), do("unlink", "new")]
@@ -133,6 +144,28 @@ def test_a_signal_in_the_preparation_leaves_nothing(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "plan.json").read_text())
     assert (told["outcome"], told["ended_by"]) == ("interrupted", "nothing")
     assert told["preparation"]["files"] < 20_000
+    assert not (tmp_path / OWN).exists()
+
+
+def test_removal_ends_soon_after_the_signal_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    # GIVEN a run on twenty files, each of which takes 0.4 s to remove
+    files = table(*(f"old{number}" for number in range(20)))
+    plan = write_plan(tmp_path / "plan", [[do("stat", "old0", start_ns=60 * 10**9)]], files=files)
+    slow = os.environ | {"LD_PRELOAD": str(compiled_shim(tmp_path)), "SHIM_UNLINK_MS": "400"}
+    line = command(plan, tmp_path, pace="trace")
+    with subprocess.Popen(line, env=slow, stderr=subprocess.PIPE, text=True) as child:
+        await_in(child, (tmp_path / KEPT / "old19").exists)
+        # WHEN a signal ends it
+        child.send_signal(signal.SIGTERM)
+        _, said = child.communicate(timeout=20)
+    # THEN it ends with what could be removed in 3 s, and says so
+    assert child.returncode == 3
+    assert f"{tmp_path}/{OWN} is removed in part only: the signal came 3 s ago" in said
+    assert 0 < len([*(tmp_path / KEPT).iterdir()]) < 20
+    # AND the next run removes the rest
+    write_plan(plan, [[do("stat", "old0")]], files=files)
+    ran = run(plan, tmp_path)
+    assert (ran.code, ran.summary["directory"]["replaced"]) == (0, "killed run")
     assert not (tmp_path / OWN).exists()
 
 
