@@ -48,7 +48,7 @@ int command_small(const struct command_option *option, void *place, char *value)
   return rc;
 }
 
-int command_terminal(const struct command_option *option, void *place, char *value) {
+int command_descriptor(const struct command_option *option, void *place, char *value) {
   (void)option;
   uint64_t number = 0;
   int rc = number_parse(value, 0, INT_MAX, &number);

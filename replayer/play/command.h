@@ -23,13 +23,13 @@ struct command_option {
 
 /* Each reads one kind of value: what `place` must point to stands behind it. */
 typedef int command_take(const struct command_option *option, void *place, char *value);
-command_take command_flag;     /* bool, set to true */
-command_take command_text;     /* const char *, borrowed from the command line */
-command_take command_number;   /* uint64_t */
-command_take command_small;    /* uint32_t */
-command_take command_terminal; /* int, a file descriptor */
-command_take command_fraction; /* struct fraction */
-command_take command_word;     /* an enum without negative values */
+command_take command_flag;       /* bool, set to true */
+command_take command_text;       /* const char *, borrowed from the command line */
+command_take command_number;     /* uint64_t */
+command_take command_small;      /* uint32_t */
+command_take command_descriptor; /* int, a file descriptor */
+command_take command_fraction;   /* struct fraction */
+command_take command_word;       /* an enum without negative values */
 
 struct command {
   const char *about;         /* printed before the options by --help */

@@ -16,5 +16,5 @@ void perf_gate_switch(const struct perf_gate *gate, bool counts) {
     return;
   if (write(gate->control_fd, command, strlen(command)) < 0 || poll(&answer, 1, ACK_MS) != 1 ||
       read(gate->ack_fd, ack, sizeof ack) <= 0)
-    diag("perf does not answer: its counts are of another time than that measured");
+    diag("perf does not answer: its counts may cover more or less than the measured time");
 }

@@ -6,7 +6,7 @@
 
 struct perf_gate {
   int control_fd; /* perf reads commands from its other end; -1: there is no perf */
-  int ack_fd;     /* perf says there that it has done what it was told */
+  int ack_fd;     /* perf writes ack to its other end when it has done it */
 };
 
 /* Lets perf count, or no more, and waits until it has done so, a second at most. Does nothing

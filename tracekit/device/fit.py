@@ -43,7 +43,8 @@ from tracekit.units import MIB, PAGE_BYTES, format_duration, format_size
 
 RATE_MAX_MIB_S = 1e7
 SAME = 0.9
-"""A sequential setup that is more of a random one is no different from it; so is an empty flush."""
+"""A sequential setup of more than this share of a random one counts as the same, and so does an
+empty flush of more than this share of another."""
 LEAST_SHARE = 0.01
 """FUA costs something when it adds this share of a plain write or more."""
 

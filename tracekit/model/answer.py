@@ -278,7 +278,10 @@ class Recommendation(Record, kw_only=True):
 
 
 def read_recommendation(folder: TraceFolder) -> Recommendation:
-    """Return recommendation.json; raise InputError when there is none, or of other roles."""
+    """Return recommendation.json.
+
+    Raises InputError when there is none, or the roles have changed since.
+    """
     hint = f"run: {command_line('recommend', folder.path)}"
     if old := outdated(folder.path, folder.content, only=RESULT).get(RESULT):
         raise InputError(f"{folder.path}: {old.text}", hint=f"run: {old.command}")

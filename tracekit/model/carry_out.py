@@ -505,5 +505,5 @@ def _whole_extents(spans: Sequence[tuple[int, int]], size: int) -> Iterator[str]
     }
     if len(touched) * LVM_EXTENT > size:
         whole = format_size(len(touched) * LVM_EXTENT)
-        yield f"LVM moves whole extents: {whole} with those of 4 MiB, its default. Predict that by"
-        yield "recommend --unit extent=4MiB, or of what vgs -o vg_extent_size says."
+        yield f"LVM moves whole extents: {whole} with those of 4 MiB, its default. To predict that:"
+        yield "recommend --unit extent=4MiB, or with the size that vgs -o vg_extent_size prints."
