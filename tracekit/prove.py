@@ -52,7 +52,9 @@ from tracekit.replay.player import EMULATED
 from tracekit.replay.routes import NVM
 from tracekit.replay.run import check_places
 from tracekit.replay.verdict import CANNOT_TELL
-from tracekit.replay.verify import SELF_TEST, VerifyOptions, verify
+from tracekit.replay.verify import verify
+from tracekit.replay.verify_runs import VerifyOptions
+from tracekit.replay.verify_words import SELF_TEST
 from tracekit.store import TraceFolder, link, new_folder, scratch_folder, write_json
 from tracekit.toml_files import load_toml
 from tracekit.units import BLOCK_BYTES, MIB, format_duration, format_size

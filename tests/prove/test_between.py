@@ -17,8 +17,10 @@ from tracekit.devices import DevicePair, Profile, load_profiles
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.repeats import mean_of
 from tracekit.replay.between import Between, Round, Speeds, halfway, middle, slowness
+from tracekit.replay.prediction import Prediction, Repeat
 from tracekit.replay.verdict import Expected, Tolerances, Verdict, gain_of, verdict_of
-from tracekit.replay.verify import Prediction, Repeat, Runs, Timed, VerifyOptions, verify
+from tracekit.replay.verify import verify
+from tracekit.replay.verify_runs import Runs, Timed, VerifyOptions
 from tracekit.store import TraceFolder
 from tracekit.units import MIB
 

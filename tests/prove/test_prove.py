@@ -26,8 +26,8 @@ from tracekit.errors import BudgetError, InputError, UnclearError
 from tracekit.machine_state import Use
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.prove import Proof, Step, conclude
+from tracekit.replay.prediction import predict
 from tracekit.replay.verdict import Expected, Tolerances, judge, verdict_of
-from tracekit.replay.verify import predict
 from tracekit.replay.windows import halves
 from tracekit.store import TraceFolder
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tracekit.device.characterize as measuring
-import tracekit.replay.verify as verifying
+import tracekit.replay.verify_runs as verifying
 from tests.command_line import invoke
 from tests.prove.test_prove import requests
 from tests.simulate.placement_models import write_trace

@@ -32,7 +32,7 @@ from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import check_answer, recommend
 from tracekit.replay.summary import Emulation
 from tracekit.replay.verdict import Expected, Tolerances, error_of, gain_of, judge, late, verdict_of
-from tracekit.replay.verify import says
+from tracekit.replay.verify_words import says
 from tracekit.replay.windows import choose_windows, only_windows, requests_for
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section

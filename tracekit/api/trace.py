@@ -323,7 +323,8 @@ class Trace(Tables):
         profiles: PathLike | None = None,
     ) -> results.Verification:
         """Replay base, recommended placement and runner-up, and say whether the prediction held."""
-        from tracekit.replay.verify import RESULT, VerifyOptions, verify
+        from tracekit.replay.verify import RESULT, verify
+        from tracekit.replay.verify_runs import VerifyOptions
 
         options = values.chosen(
             VerifyOptions,
