@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -152,6 +153,7 @@ class Step(Record):
 
     name: str
     machine: Use
+    lasted_s: float = 0.0
 
 
 class Measured(Record):
@@ -303,6 +305,8 @@ class _Run:
     proof: Proof
     on_step: OnStep
     verified: dict[str, Any] = field(default_factory=dict)
+    began_s: float = 0.0
+    """When the step that runs began, by the monotonic clock."""
 
     def steps(self) -> Iterator[tuple[str, Work]]:
         """Yield the steps in turn: measurements alternate, as what they are compared with does."""
@@ -317,11 +321,31 @@ class _Run:
             self.proof.killed.append(self.proof.running)
         self.proof.running = name
         self._save()
-        watch = Watch()
+        watch, self.began_s = Watch(), time.monotonic()
         left_out_ratio = work(name, watch)
-        self.proof.steps.append(Step(name, watch.found(left_out_ratio)))
+        lasted_s = time.monotonic() - self.began_s
+        self.proof.steps.append(Step(name, watch.found(left_out_ratio), lasted_s))
         self.proof.running = None
         self._save()
+
+    def _left_s(self) -> float | None:
+        """Return about how long the rest takes at most; None until each side was measured once.
+
+        A target's measurements after the first, which fills it, take no longer than that one; each
+        replay takes about `seconds`, or less as placed.
+        """
+        lasted: dict[str, list[float]] = {side: [] for side in SIDES}
+        for step in self.proof.steps:
+            lasted.get(step.name.split()[0], []).append(step.lasted_s)
+        if not all(lasted.values()):
+            return None
+        sides = 3 if self.options.placement == ANSWER else 2  # that is beside the runner-up
+        seconds, replays = self.options.seconds, sides * self.options.repeats
+        verify_s = replays * seconds
+        if not self.options.is_emulated(self.options.base):
+            verify_s += (replays + 1) * len(SIDES) * seconds / SLICES
+        rest_s = sum((self.options.rounds - len(one)) * min(one) for one in lasted.values())
+        return max(rest_s + verify_s - (time.monotonic() - self.began_s), 0.0)
 
     def _save(self) -> None:
         write_json(self.folder.file(PROOF), to_builtins(self.proof))
@@ -332,6 +356,9 @@ class _Run:
     def _told(self, name: str, watch: Watch) -> OnStep:
         def _tell(text: str, number: int, total: int) -> None:
             watch.look()
+            left_s = self._left_s()
+            if left_s is not None:
+                text = f"{text} (all: at most about {format_duration(left_s * 1e9)} more)"
             self.on_step(f"{name}: {text}", number, total)
 
         return _tell

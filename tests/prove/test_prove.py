@@ -25,7 +25,7 @@ from tracekit.devices import DevicePair, Profile, load_profiles, mean_of
 from tracekit.errors import BudgetError, InputError, UnclearError
 from tracekit.machine_state import Use
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.prove import Proof, Step, conclude
+from tracekit.prove import Proof, ProveOptions, Step, conclude, prove
 from tracekit.replay.prediction import predict
 from tracekit.replay.verdict import Expected, Tolerances, judge, verdict_of
 from tracekit.replay.windows import halves
@@ -237,6 +237,32 @@ def test_real_targets_are_written_when_confirmed(trace: Path, in_memory: Path) -
     assert [one.stat().st_size for one in targets] == [8 << 20] * 2
     for one in targets:
         assert f"{one} was measured 1 times, 4 MiB of it" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_step_says_how_long_the_rest_takes_once_both_were_measured(trace: Path) -> None:
+    told: list[str] = []
+    options = ProveOptions(
+        base="slow", nvm="fast", quick=True, scale=0.001, rounds=2, size_bytes=4 << 20,
+        seconds=600, repeats=2, profiles=trace.parent / "own.toml",
+    )  # fmt: skip
+    prove(
+        TraceFolder(trace),
+        options,
+        output=trace / "proof",
+        on_step=lambda text, *_: told.append(text),
+    )
+    # THEN nothing is said before the second measurement of one, which is the same target's again
+    first = [text for text in told if re.match(r"characterize (base|nvm) 1", text)]
+    assert first
+    assert not any(" more)" in text for text in first)
+    # AND from then on 3 placements, 2 replays each, of at most 600 s: an hour
+    rest = [text for text in told if text not in first and text != "recommend"]
+    assert rest[0].startswith("characterize nvm 2")
+    assert rest[-1].startswith("verify")
+    assert all(
+        re.search(r"\(all: at most about (1 h|59 min|3,600 s)[^)]* more\)", one) for one in rest
+    )
 
 
 @pytest.mark.parametrize(
