@@ -83,7 +83,7 @@ def _felt(found: Predictions) -> Iterator[tuple[str, str]]:
 
 def _others(advice: Recommendation) -> Iterator[tuple[str, str]]:
     answer, best = advice.answer, advice.best_placement
-    if answer.placement != "base":
+    if answer.placement != "base" and advice.units is None:
         took = format_duration(answer.runner_up_elapsed_ns)
         yield "runner-up", f"{placement_name(answer.runner_up)}, {took}"
     if best is not None and best.answer.gain_ratio > 0:
