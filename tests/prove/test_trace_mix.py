@@ -202,6 +202,19 @@ def test_what_the_requests_leave_open_stays_as_measured_alone(tmp_path: Path) ->
         assert values[f"{key}_mib_s"] == pytest.approx(ALONE[f"{key}_mib_s"], rel=0.1)
 
 
+def test_lengths_that_seem_to_cost_nothing_are_at_most_twice_as_fast_as_alone() -> None:
+    # GIVEN writes of two lengths, of which the longer ones took less by chance
+    cell = MixCell(operation="write", length_bytes=4096, is_preflush=False, is_fua=False,
+                   is_sequential=False, requests=1000, mean_ns=500_000.0)  # fmt: skip
+    cells = [cell, msgspec.structs.replace(cell, length_bytes=32768, mean_ns=490_000.0)]
+    values = fit_cells(ALONE, cells)
+    # THEN the rate is not that of memory, and the requests take what they took
+    assert values["write_mib_s"] == pytest.approx(2 * ALONE["write_mib_s"], rel=0.01)
+    pages = (4096 + 32768) / 2 / 4096 - 1
+    mean_us = values["write_latency_us"] + pages * 4096 / values["write_mib_s"] / 1.048576
+    assert mean_us == pytest.approx(495, rel=0.01)
+
+
 def test_a_sequence_that_is_no_cheaper_costs_a_setup() -> None:
     cell = MixCell(operation="write", length_bytes=4096, is_preflush=False, is_fua=False,
                    is_sequential=False, requests=1000, mean_ns=50_000.0)  # fmt: skip
