@@ -80,9 +80,9 @@ def read_units(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
     table = read_whole(file)
     of_unit = [row["unit"] for row in table.to_pylist() if row["is_placed"]]
     if {*of_unit} != {EXTENT}:
-        what = ", ".join(sorted({*of_unit})) or "nothing"
+        what = " and ".join(f"by {one}" for one in sorted({*of_unit})) or "nothing"
         raise UsageError(
-            f"--placement units: the answer places {what}, and only extents have one place",
+            f"--placement units: the answer places {what}, and only extents can be replayed",
             hint="run recommend with --unit extent=SIZE, or choose --placement best",
         )
     table = table.filter(table.column("is_placed"))
