@@ -11,11 +11,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
+from typer.testing import Result
 
+import tracekit as tk
 from tests.command_line import invoke, succeed
 from tests.replay.trace import trace
 from tests.traces import recencies
 from tracekit.arrow import Floats
+from tracekit.errors import BudgetError, InputError
+from tracekit.store import TraceFolder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
 from tracekit.workload import fit, fit_arrivals
 from tracekit.workload.fidelity import ROWS, Requests, compared
@@ -59,6 +63,13 @@ def share_of(sizes: Distribution, size: int) -> float:
     return float(sum(shares[at] for at, value in enumerate(values) if value == size))
 
 
+def made_profile(*words: str | Path) -> Result:
+    """Run `fit`, which must make a profile, whether it can stand for its trace or not."""
+    done = invoke(*words)
+    assert done.exit_code == 0 or isinstance(done.exception, BudgetError), done.output
+    return done
+
+
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """Return a folder with a synthetic trace, the profile of it, and what the command said."""
@@ -66,7 +77,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     (folder / "known.toml").write_text(SAMPLE)
     made = invoke("generate", folder / "known.toml", "--requests", "30000", "-o", folder / "trace")
     assert made.exit_code == 0, made.output
-    result = succeed("fit", folder / "trace", "-o", folder / "found.toml", "--json")
+    result = made_profile("fit", folder / "trace", "-o", folder / "found.toml", "--json")
     return folder, json.loads(result.output)
 
 
@@ -123,7 +134,7 @@ def test_no_name_and_no_address_is_in_the_profile(fitted: tuple[Path, dict[str, 
     assert "secret" not in text
     assert "secret" not in json.dumps(told)
     # AND names are there if asked for
-    succeed("fit", folder / "trace", "-o", folder / "named.toml", "--names", "--no-compare")
+    made_profile("fit", folder / "trace", "-o", folder / "named.toml", "--names", "--no-compare")
     assert {one.process for one in read_profile(folder / "named.toml").streams} == {
         "jbd2/secret",
         "mysecretd",
@@ -181,7 +192,7 @@ FLUSH = {"operation": "flush", "length_bytes": 0, "is_preflush": True}
 )
 def test_odd_traces_have_a_profile(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     folder = trace(tmp_path / "trace", rows)
-    result = succeed("fit", folder.path, "-o", tmp_path / "out.toml", "--json")
+    result = made_profile("fit", folder.path, "-o", tmp_path / "out.toml", "--json")
     told = json.loads(result.output)
     assert told["requests"] == len(rows)
     # THEN no number is without meaning, and the profile makes as many requests again
@@ -205,7 +216,7 @@ def test_what_cannot_be_told_is_counted(tmp_path: Path) -> None:
         refused = invoke("fit", folder.path, "-o", tmp_path, *more).exception
         assert str(refused) == f"{tmp_path} is a folder, not a file"
         assert getattr(refused, "hint", "") == f"write to {tmp_path / 'trace.toml'}"
-    succeed(*asked, "--force")
+    made_profile(*asked, "--force")
 
 
 def test_nothing_to_fit_is_reported(tmp_path: Path) -> None:
@@ -461,3 +472,74 @@ def test_a_ring_is_one_of_several_kinds() -> None:
                       region_sectors=4096)  # fmt: skip
     assert found is not None
     assert (found.kinds, found.first_sector, found.sectors) == ((32, 33), 8, 992)
+
+
+def answer(placement: str, gain: float, best: float = 0.5) -> fit.PlacementAnswer:
+    return fit.PlacementAnswer(
+        placement=placement, capacity_bytes=4096, gain_ratio=gain, best_gain_ratio=best
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_same"),
+    [
+        ((answer("fs", 0.30), answer("fs", 0.329)), True),
+        ((answer("fs", 0.30), answer("fs", 0.331)), False),
+        ((answer("fs", 0.30), answer("journal", 0.30)), False),
+        # Without roles the best blocks say it.
+        ((answer("base", 0, 0.5), answer("base", 0, 0.52)), True),
+        ((answer("base", 0, 0.5), answer("base", 0, 0.4)), False),
+    ],
+)
+def test_a_profile_that_answers_in_another_way_cannot_stand_for_its_trace(
+    fitted: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    answers: tuple[fit.PlacementAnswer, fit.PlacementAnswer],
+    *,
+    is_same: bool,
+) -> None:
+    # GIVEN what is recommended for a trace and for its profile, at the capacity of the former
+    folder, left = TraceFolder(fitted[0] / "trace"), list(answers)
+    asked = []
+
+    def recommend(_folder: TraceFolder, capacity_bytes: int) -> fit.PlacementAnswer:
+        asked.append(capacity_bytes)
+        return left.pop(0)
+
+    options = fit.FitOptions()
+    found = fit.fit(folder, tmp_path / "p.toml", options=options, recommend=recommend)
+    assert asked == [0, 4096]
+    (question,) = (one for one in found["questions"] if one["about"] == fit.PLACEMENT)
+    assert question["is_same"] == is_same
+    told = [line for line in found["headline"] if "choose what goes to NVM" in line]
+    assert bool(told) != is_same
+
+
+def test_the_real_question_is_asked(fitted: tuple[Path, dict[str, Any]]) -> None:
+    # GIVEN the trace with the gains that `recommend` finds for it and for the profile's requests
+    folder, told = fitted
+    (question,) = (one for one in told["questions"] if one["about"] == fit.PLACEMENT)
+    copy = folder / "copy"
+    shutil.copytree(folder / "trace", copy)
+    original = tk.open(copy)
+    original.classify()
+    advice = original.recommend(base="hdd-7200")
+    gains = [advice.answer["gain_ratio"]]
+    made = tk.generate(str(folder / "found.toml"), requests=told["requests"])
+    made.classify()
+    size = str(advice.answer["capacity_bytes"])
+    gains.append(made.recommend(base="hdd-7200", capacity=size).answer["gain_ratio"])
+    assert question["difference"] == pytest.approx(abs(gains[0] - gains[1]))
+    # AND nothing of it is left in the trace
+    assert not (folder / "trace/recommendation.json").exists()
+
+
+def test_a_trace_that_recommend_refuses_is_no_question(
+    fitted: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    def refuse(_folder: TraceFolder, _capacity_bytes: int) -> fit.PlacementAnswer:
+        raise InputError("no")
+
+    folder, options = TraceFolder(fitted[0] / "trace"), fit.FitOptions()
+    found = fit.fit(folder, tmp_path / "p.toml", options=options, recommend=refuse)
+    assert [one["about"] for one in found["questions"]] == [fit.CACHES]

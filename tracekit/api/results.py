@@ -537,6 +537,12 @@ class Fit(Result):
             lines.append(f"  {stream['role']:<8} {name:<16} {stream['requests']:>12,} requests")
         return "\n".join([joined(lines), self.headline, escape(str(self.profile))])
 
+    def check(self) -> None:
+        """Raise BudgetError if the profile answers a question in another way than its trace."""
+        wrong = [one["about"] for one in self.summary["questions"] if not one["is_same"]]
+        if wrong:
+            raise BudgetError(f"the profile cannot stand for its trace {', nor '.join(wrong)}")
+
     fidelity = Table(
         "fidelity", "What the trace and the profile's requests have, by role and measure."
     )

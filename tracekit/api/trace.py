@@ -31,6 +31,8 @@ from tracekit.units import memory_mib
 
 if TYPE_CHECKING:
     from tracekit.repeats import Turn
+    from tracekit.store import TraceFolder
+    from tracekit.workload.fit import PlacementAnswer
 
 LATEST = "latest"
 
@@ -462,7 +464,13 @@ class Trace(Tables):
             overwrite=force,
         )
         with stage_progress() as on_stage:
-            summary = fit(self.folder, Path(output), options=options, on_stage=on_stage)
+            summary = fit(
+                self.folder,
+                Path(output),
+                options=options,
+                recommend=_placement_answer,
+                on_stage=on_stage,
+            )
         return results.Fit(self, summary)
 
     @writes
@@ -480,6 +488,30 @@ class Trace(Tables):
                 hint="give the call that makes it an output",
             )
         return (open, (self.path,))
+
+
+def _placement_answer(folder: TraceFolder, capacity_bytes: int) -> PlacementAnswer:
+    """Recommend for a copy of a trace, on a disk that is the same for all."""
+    from tracekit.store import link, scratch_folder
+    from tracekit.workload.fit import PlacementAnswer
+
+    with scratch_folder(folder.path / "asked") as scratch:
+        copy = scratch / "trace"
+        copy.mkdir()
+        for name in ("trace.json", "requests.parquet", "blocks.parquet", "working_set.parquet"):
+            if (file := folder.file(name)).exists():
+                link(file, copy / name)
+        trace = Trace(copy)
+        if not trace.folder.has("blocks"):
+            trace.classify()
+        advice = trace.recommend(base="hdd-7200", capacity=str(capacity_bytes or ""))
+        answer, best = advice.answer, advice.summary["best_placement"]
+        return PlacementAnswer(
+            placement=answer["placement"],
+            capacity_bytes=answer["capacity_bytes"],
+            gain_ratio=answer["gain_ratio"],
+            best_gain_ratio=best["answer"]["gain_ratio"] if best else 0.0,
+        )
 
 
 def open(path: PathLike) -> Trace:  # noqa: A001 - tk.open

@@ -34,6 +34,7 @@ from tracekit.workload.fit_arrivals import correlation, dispersion
 Flags = npt.NDArray[np.bool_]
 CODES: dict[str | None, int] = {name: code for code, name in enumerate(model.OPERATIONS)}
 LIMIT = 3_000_000
+BEYOND = "beyond the limit"
 COLUMNS = ("queue_ns", "sector", "length_bytes", "operation", "device", "role", "process")
 MOST_BYTES = 64 << 20
 
@@ -74,7 +75,7 @@ def read_requests(path: Path, limit: int = LIMIT) -> Requests:
         rows = _rows(batch, found)
         left = limit - taken
         if len(rows) > left:
-            found.left_out["beyond the limit"] += len(rows) - left
+            found.left_out[BEYOND] += len(rows) - left
         found.rows[taken : taken + len(rows)] = rows[:left]
         taken += min(len(rows), left)
     if not taken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,15 @@ import pyarrow as pa
 from tracekit import store
 from tracekit._native.workload import RUN, Territory
 from tracekit.arrow import Integers
+from tracekit.errors import InputError
 from tracekit.metadata import Record
+from tracekit.model.answer import placement_name
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
-from tracekit.units import MIB, SECTOR_BYTES
+from tracekit.units import MIB, SECTOR_BYTES, format_share
 from tracekit.version import __version__
 from tracekit.workload import fidelity, model
-from tracekit.workload.fidelity import Flags, Requests, Rows
+from tracekit.workload.fidelity import BEYOND, Flags, Requests, Rows
 from tracekit.workload.fit_arrivals import fit_arrival
 from tracekit.workload.generate import write_folder
 from tracekit.workload.reader import read_profile
@@ -486,6 +488,36 @@ touched.
 """
 
 
+MISS_LIMIT, GAIN_LIMIT = 0.04, 0.03
+"""Most difference of miss ratios on average, and of a gain, with which a profile can stand for its
+trace; 0.02 is aimed at for the former."""
+CACHES, PLACEMENT = "to size caches", "to choose what goes to NVM"
+
+
+class PlacementAnswer(Record):
+    """What tracekit recommends for a trace, on devices that are the same for trace and profile."""
+
+    placement: str
+    capacity_bytes: int
+    gain_ratio: float
+    """0 to 1, of the base device's time."""
+    best_gain_ratio: float
+    """Of the best placement of single blocks, whatever their roles."""
+
+
+class Question(Record):
+    """A question of tracekit's own, as trace and profile answer it."""
+
+    about: str
+    trace: str
+    profile: str
+    difference: float
+    """Of miss ratios on average, or of the gain."""
+    limit: float
+    is_same: bool
+    """Whether the profile can stand for the trace there."""
+
+
 class FitResult(Record):
     """The content of fidelity.json; `fidelity` has the rows of the table."""
 
@@ -496,7 +528,11 @@ class FitResult(Record):
     left_out: dict[str, int]
     streams: list[dict[str, Any]]
     fidelity: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    questions: list[Question] = msgspec.field(default_factory=list)
     headline: list[str] = msgspec.field(default_factory=list)
+
+
+Recommend = Callable[[TraceFolder, int], PlacementAnswer]
 
 
 @dataclass(frozen=True)
@@ -520,11 +556,13 @@ def fit(
     output: Path,
     *,
     options: FitOptions,
+    recommend: Recommend | None = None,
     on_stage: Callable[[str], None] = lambda _stage: None,
 ) -> dict[str, Any]:
     """Write the profile; keep `fidelity`, `fidelity_curve` and `fidelity.json` in the trace.
 
-    Raise UsageError for a file or folder that is there.
+    `recommend` answers for a trace folder at a capacity, 0 for its own choice; where it raises
+    InputError that is no question. Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
     folder.require_known(what="fit")
@@ -547,8 +585,10 @@ def fit(
     )
     if options.compares:
         on_stage("compare")
-        result.fidelity, tables = _compare(folder, output, options, count=count, span_ns=span_ns)
-        result.headline = headline(result.fidelity)
+        ask = recommend if not left_out.get(BEYOND) else None
+        found = _compare(folder, output, options, span=(count, span_ns), recommend=ask)
+        result.fidelity, tables, result.questions = found
+        result.headline = [*headline(result.fidelity), *unfit_for(result.questions)]
         store.write_results(folder, "fidelity.json", result=result, tables=tables)
     content: dict[str, Any] = msgspec.to_builtins(result)
     return content
@@ -563,10 +603,19 @@ def _write_profile(profile: dict[str, Any], output: Path, count: int, options: F
 
 
 def _compare(
-    folder: TraceFolder, output: Path, options: FitOptions, *, count: int, span_ns: int
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Make as many requests of the profile, and measure both alike; return rows and tables."""
-    limit, window_ns = options.limit, span_ns / fidelity.WINDOWS + 1
+    folder: TraceFolder,
+    output: Path,
+    options: FitOptions,
+    *,
+    span: tuple[int, int],
+    recommend: Recommend | None,
+) -> tuple[list[dict[str, Any]], dict[str, Any], list[Question]]:
+    """Make as many requests of the profile, and measure both alike.
+
+    `span` are the requests and nanoseconds of the trace. Returns rows, tables and questions.
+    """
+    (count, span_ns), limit = span, options.limit
+    window_ns = span_ns / fidelity.WINDOWS + 1
     original = fidelity.measure(folder.table("requests"), limit=limit, window_ns=window_ns)
     with scratch_folder(folder.path / "synthetic") as scratch:
         made = write_folder(
@@ -575,10 +624,62 @@ def _compare(
             extent=Extent(requests=count, seed=options.seed),
         )
         synthetic = fidelity.measure(made.table("requests"), limit=limit, window_ns=window_ns)
+        asked = [] if recommend is None else [*_asked(folder, made, recommend)]
     rows = fidelity.distances(original, synthetic)
     shown = pa.Table.from_pylist(fidelity.curves(original, synthetic), FIDELITY_CURVE)
     tables = {"fidelity": pa.Table.from_pylist(rows, FIDELITY), "fidelity_curve": shown}
-    return rows, tables
+    return rows, tables, [*_misses(rows), *asked]
+
+
+def _misses(rows: list[dict[str, Any]]) -> Iterator[Question]:
+    for row in rows:
+        if (row["role"], row["measure"]) == ("all", "miss_ratio") and row["mean_gap"] is not None:
+            means = (row["original_mean"], row["synthetic_mean"])
+            shown = [f"a miss ratio of {format_share(mean)} on average" for mean in means]
+            gap = row["mean_gap"]
+            yield Question(
+                about=CACHES,
+                trace=shown[0],
+                profile=shown[1],
+                difference=gap,
+                limit=MISS_LIMIT,
+                is_same=gap <= MISS_LIMIT,
+            )
+
+
+def _asked(folder: TraceFolder, made: TraceFolder, recommend: Recommend) -> Iterator[Question]:
+    """Ask where NVM should go; without roles, what the best placement of blocks gains."""
+    try:
+        of_trace = recommend(folder, 0)
+        of_profile = recommend(made, of_trace.capacity_bytes)
+    except InputError:
+        return
+    both = (of_trace, of_profile)
+    has_roles = any(one.gain_ratio > 0 for one in both)
+    gains = [one.gain_ratio if has_roles else one.best_gain_ratio for one in both]
+    names = [placement_name(one.placement) if has_roles else "the best blocks" for one in both]
+    shown = [
+        f"{name}, which saves {format_share(gain)}" for name, gain in zip(names, gains, strict=True)
+    ]
+    gap = abs(gains[0] - gains[1])
+    yield Question(
+        about=PLACEMENT,
+        trace=shown[0],
+        profile=shown[1],
+        difference=gap,
+        limit=GAIN_LIMIT,
+        is_same=gap <= GAIN_LIMIT and names[0] == names[1],
+    )
+
+
+def unfit_for(questions: Sequence[Question]) -> list[str]:
+    """Return a sentence on each question that the profile answers in another way than the trace."""
+    return [
+        f"Do not use it {one.about}: the trace's answer is {one.trace}, the profile's"
+        f" {one.profile}."
+        for one in questions
+        if not one.is_same
+    ]
 
 
 def headline(rows: list[dict[str, Any]]) -> list[str]:
