@@ -36,6 +36,7 @@ from tracekit.capture.recovery import GAVE_BACK_REMOTE
 from tracekit.capture.remote import Frames
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
+from tracekit.readers.blktrace import parse
 
 pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
 SSH = """#!/bin/sh
@@ -242,13 +243,13 @@ def wait_until_recording(output: Path) -> None:
     wait_for((output.with_name("capture.unfinished") / "capture.json").exists)
 
 
-def wait_until_still(spools: Path) -> None:
-    """Wait until the records of the 50 writes have arrived, and no more come."""
+def wait_until_still(spools: Path, *, records: int = 50) -> None:
+    """Wait until at least so many records have arrived, and no more come."""
 
     def is_still() -> bool:
         before = sizes(spools)
         time.sleep(1)
-        return before == sizes(spools) > 50 * 48
+        return before == sizes(spools) >= records * 48
 
     wait_for(is_still)
 
@@ -263,6 +264,72 @@ def test_an_idle_disk_is_a_capture_without_records(tmp_path: Path, host: str, ou
         run_capture(idle, "--remote", host, "-o", output, "--", "true")
     # THEN its files are there, and nothing is in them
     assert writes(output) == []
+
+
+# Bursts of writes, each behind the one before it.
+BURSTS = (
+    "for turn in $(seq 0 11); do dd if=/dev/zero of={} bs=4k count=50 oflag=direct conv=notrunc"
+    " status=none seek=$((16 + 50 * turn)); sleep 0.2; done"
+)
+BURST_PLACES = [(8 * (16 + number), 4096) for number in range(12 * 50)]
+
+
+def test_pieces_of_a_host_are_the_whole(disk: Disk, host: str, output: Path) -> None:
+    # WHEN a capture of the host is cut every so often
+    command = ("sh", "-c", BURSTS.format(f"{disk.device}p3"))
+    words = ("--remote", host, "--rotate", "700ms", "-o", output)
+    done = run_capture(disk.device, *words, "--", *command)
+    # THEN all together have every write once, in order
+    pieces = [*sorted(output.parent.glob("capture-*")), output]
+    assert f"{len(pieces) - 1} more: capture-0001" in done.stderr
+    assert len(pieces) >= 3
+    assert [one for piece in pieces for one in written_to_part(disk, piece)] == BURST_PLACES
+    assert not list(output.parent.glob("*.unfinished"))
+    # AND read as one they have what the host's kernel counted from the first to the last
+    loss = parse(pieces, output.with_name("parsed"))[0].content["loss"]
+    unseen = loss["unseen"]
+    counted = sum(row["counted"] for row in unseen["disks"] if row["kind"] == "write")
+    assert (loss["dropped"], unseen["at_least"], unseen["not_measured"]) == (0, 0, [])
+    assert counted >= len(BURST_PLACES)
+
+
+def test_a_host_keeps_the_last_seconds_until_they_are_asked_for(
+    disk: Disk, host: str, output: Path
+) -> None:
+    # GIVEN a capture of the host that keeps the last second
+    mark = output.with_name("mark")
+    command = f"{BURSTS.format(f'{disk.device}p3')}; echo >{mark}; sleep 3"
+    words = ("--last", "1s", "-o", output, "--", "sh", "-c", command)
+    running = start_capture(disk.device, "--remote", host, *words)
+    wait_for(mark.exists)
+    # WHEN it is asked for that
+    running.send_signal(signal.SIGUSR1)
+    assert " records in " in running.communicate(timeout=machine.TIMEOUT_S)[1]
+    # THEN the piece has what was before that moment, without a gap, and not all
+    found = written_to_part(disk, output.with_name("capture-0001"))
+    assert found == BURST_PLACES[-len(found) :]
+    assert 100 <= len(found) < 11 * 50
+    # AND the capture has what was before its end
+    assert written_to_part(disk, output) == []
+
+
+def test_what_a_kill_leaves_of_a_host_s_pieces_is_recovered(
+    disk: Disk, host: str, output: Path
+) -> None:
+    # GIVEN a capture of the host in pieces that is killed
+    running = start_capture(disk.device, "--remote", host, "--rotate", "700ms", "-o", output)
+    wait_until_recording(output)
+    subprocess.run(["sh", "-c", BURSTS.format(f"{disk.device}p3")], check=True)
+    wait_until_still(output.with_name("capture.unfinished"), records=0)
+    stop(running, signal.SIGKILL)
+    # WHEN what is left of it is recovered
+    run_capture("--recover", output.with_name("capture.unfinished"))
+    wait_for(lambda: not list(output.parent.glob("*.unfinished")))
+    # THEN all is there once, and parse reads it as one
+    pieces = [*sorted(output.parent.glob("capture-*")), output]
+    assert len(pieces) >= 3
+    assert [one for piece in pieces for one in written_to_part(disk, piece)] == BURST_PLACES
+    parse(pieces, output.with_name("parsed"))
 
 
 def child_of(pid: int) -> str:
@@ -408,7 +475,7 @@ def test_a_host_that_sends_nonsense_is_an_error(
     assert not (output.parent.parent / "evil").exists()
 
 
-@pytest.mark.parametrize("words", [("--names", "1s"), ("--last", "1s"), ("--source", "perf")])
+@pytest.mark.parametrize("words", [("--names", "1s"), ("--source", "perf")])
 def test_what_is_of_this_machine_only_is_refused(words: tuple[str, str], output: Path) -> None:
     code, text = rejection("/dev/sda", "--remote", HOST, "-o", output, *words)
     assert (code, text.splitlines()[0]) == (2, f"{words[0]} does not go with --remote")

@@ -355,8 +355,7 @@ def capture(
         keeping=_keeping(max_size=max_size, rotate=rotate, last=last, slower=slower),
     )
     if remote is not None:
-        own = {"user": user, "rotate": rotate, "last": last, "names": names}
-        _refuse_remote(**own, source=source, untraced=untraced)
+        _refuse_remote(user=user, names=names, source=source, untraced=untraced)
     return _captured(_recorded(device, Path(output), options=options, remote=remote), Path(output))
 
 
@@ -385,8 +384,6 @@ def _refuse_remote(**given: Any) -> None:
     why = {
         "source": "the other host has the kernel's tracer and nothing else is installed there",
         "user": "the command runs as who ssh logs in as",
-        "rotate": "a recording of another host is one piece",
-        "last": "a recording of another host is kept as a whole",
         "untraced": "a command is run once on another host",
         "names": "files of another host are not listed",
     }

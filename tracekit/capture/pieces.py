@@ -11,20 +11,22 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType, to_builtins
 from msgspec.structs import replace
 
-from tracekit.capture.blk_tracer import NAMES, BlkTracer, cuts_in
-from tracekit.capture.disk_counters import CountersRead, counters_of, read_all
+from tracekit.capture.blk_tracer import NAMES, Cut, cuts_in
+from tracekit.capture.disk_counters import CountersRead, counters_of
 from tracekit.capture.live import Watch
 from tracekit.capture.names import LEAST_LOOK_S, LOOK_PART, SEEN_NAME
 from tracekit.capture.unfinished import Manifest, add_to_index, name_for
+from tracekit.errors import TracekitError
 from tracekit.helper_programs import start_tracekit
 from tracekit.layout import DiskCounters
 from tracekit.metadata import Record
@@ -58,6 +60,27 @@ class Keeping:
     def is_in_pieces(self) -> bool:
         """Whether the recording is cut."""
         return self.last_s is not None or min(self.rotate_bytes, self.rotate_s) < math.inf
+
+
+class Cuttable(Protocol):
+    """A source of which what comes next can go into new files."""
+
+    @property
+    def cuts(self) -> int:
+        """The number of the files that are written to."""
+
+    @property
+    def clock_ahead_s(self) -> float:
+        """How far the clock of the records is ahead of this process's."""
+
+    def losses(self) -> dict[str, int]:
+        """Return how many records were lost since recording began."""
+
+    def counters(self) -> dict[str, int]:
+        """Return what the kernel counts of its buffers."""
+
+    def cut_counted(self) -> Cut | None:
+        """Cut, between two readings of the disks' counters; None where it ends before that."""
 
 
 @dataclass
@@ -117,7 +140,7 @@ class Pieces:
 
     def __init__(
         self,
-        source: BlkTracer,
+        source: Cuttable,
         manifest: Manifest,
         *,
         output: Path,
@@ -140,9 +163,9 @@ class Pieces:
         """Ask for what is kept, as the handler of a signal."""
         self._is_asked = True
 
-    def begin(self) -> None:
+    def begin(self, begin: list[CountersRead | str], lost: dict[str, int] | None = None) -> None:
         """Begin a segment, of which a recovery is to know what this knows."""
-        begin, lost = read_all(self._disks), self._source.losses()
+        lost = self._source.losses() if lost is None else lost
         segment = _Segment(self._source.cuts, begin, lost, time.monotonic())
         self._segments.append(segment)
         known = _Begun(segment.cut, self._source.counters(), begin, self._piece_number(segment))
@@ -165,16 +188,18 @@ class Pieces:
         keeping, now_s = self._keeping, time.monotonic()
         age_s = now_s - self._segments[-1].began_s
         if keeping.last_s is None:
-            if self._current_bytes >= keeping.rotate_bytes or age_s >= keeping.rotate_s:
-                self._write(self._cut())
+            is_due = self._current_bytes >= keeping.rotate_bytes or age_s >= keeping.rotate_s
+            if is_due and (end := self._cut()) is not None:
+                self._write(end)
                 self._segments = self._segments[-1:]
                 self._drop_pieces()
             return
         if self._watch is not None:
             self._watch_requests(self._watch)
         if self._is_asked or (self._is_slow and now_s >= self._dumped_s + LEAST_PAUSE_S):
-            self._is_asked, self._is_slow, self._dumped_s = False, False, now_s
-            self._write(self._cut())
+            if (end := self._cut()) is not None:
+                self._is_asked, self._is_slow, self._dumped_s = False, False, now_s
+                self._write(end)
         elif self._current_bytes and (
             age_s >= keeping.last_s / PARTS or self._current_bytes >= self._most_bytes() / PARTS
         ):
@@ -196,17 +221,35 @@ class Pieces:
             before_ns = min(one.before_ns for one in readings) - LATE_NS
             watch.give_up(sum(one.in_flight for one in readings), before_ns=before_ns)
         if watch.oldest_ns is not None:
-            current.oldest_s = min(current.oldest_s, watch.oldest_ns / 1e9)
+            oldest_s = watch.oldest_ns / 1e9 - self._source.clock_ahead_s
+            current.oldest_s = min(current.oldest_s, oldest_s)
 
-    def _cut(self) -> list[CountersRead | str]:
+    def _cut(self) -> list[CountersRead | str] | None:
         """End the segment and begin the next; return the disks' counters at its end."""
-        end = read_all(self._disks)
-        self._source.drain()
-        self._segments[-1].paths = self._source.cut()
+        if (cut := self._source.cut_counted()) is None:
+            return None
+        self._segments[-1].paths = cut.files
         self._segments[-1].ended_s = time.monotonic()
         self._current_bytes = 0
-        self.begin()
-        return end
+        self.begin(cut.begin, cut.lost)
+        return cut.end
+
+    def need_space(
+        self, has_space: Callable[[int], None], *, current_bytes: int | None = None
+    ) -> None:
+        """Raise TracekitError without space; what is kept for a while goes first, oldest first.
+
+        `has_space` raises it for so many bytes; `current_bytes` are those of the current segment.
+        """
+        while True:
+            current = self._current_bytes if current_bytes is None else current_bytes
+            try:
+                has_space(current + self.whole_bytes)
+            except TracekitError:
+                if not self.drop_oldest():
+                    raise
+            else:
+                return
 
     def _drop_segments(self, now_s: float) -> None:
         """Delete what is older than is to be kept, or more."""
@@ -249,7 +292,7 @@ class Pieces:
         *segments, current = self._segments
         for path in (path for one in segments for path in one.paths):
             (folder / path.name).hardlink_to(path)
-        spool = segments[-1].paths[0].parent
+        spool = name_for(self._output)
         if (spool / NAMES).exists():
             shutil.copyfile(spool / NAMES, folder / NAMES)
         if (spool / SEEN_NAME).exists():

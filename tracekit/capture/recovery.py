@@ -216,6 +216,8 @@ def finish(folder: Path, *, output: Path | None = None, taken: Path | None = Non
         if manifest.files is not None:
             kept_files = finish_files(left, target, manifest=manifest, work=manifest.files)
             return Recovered(target, kept_files)
+        if "counters" not in manifest.layout:  # of another host, or of an earlier boot
+            begin_of_rest(left.path, manifest)
         notes = look_after(left.path, manifest)
         with suppress(OSError):  # a full disk: they are looked for again the next time
             left.save(manifest)
@@ -275,8 +277,9 @@ def give_back_settings() -> tuple[list[str], Path | None]:
     tracefs = mounted_folder()
     if tracefs is None or os.geteuid() != 0 or running() is not None:
         return [], None
-    with tracer_lock(tracefs, STATE_FOLDER) as state:
+    with suppress(TracerInUseError), tracer_lock(tracefs, STATE_FOLDER) as state:
         return _release(state)
+    return [], None  # another host records this one
 
 
 def running() -> int | None:

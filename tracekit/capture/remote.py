@@ -15,23 +15,25 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from msgspec import to_builtins
 
 from tracekit.capture import blk_tracer
+from tracekit.capture.blk_tracer import Cut
 from tracekit.capture.command import Stop, failure_of, signals_held
-from tracekit.capture.disk_counters import USELESS, WHY_GONE, reading_of
+from tracekit.capture.disk_counters import USELESS, WHY_GONE, CountersRead, counters_of, reading_of
 from tracekit.capture.layout import LAYOUT_VERSION, describe_texts, disks_below
 from tracekit.capture.live import LiveLine, Watch
+from tracekit.capture.pieces import Pieces
 from tracekit.capture.session import Captured, CaptureOptions
 from tracekit.capture.tracefs import names_in
 from tracekit.capture.unfinished import Manifest, Unfinished, new_unfinished, space_check
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.helper_programs import start_helper
-from tracekit.layout import CaptureSummary, DiskCounters, Reading
+from tracekit.layout import CaptureSummary
 from tracekit.stack.mounts import read_mounts
 
 SCRIPT = Path(__file__).with_name("remote.sh")
@@ -160,8 +162,10 @@ class Arrived:
     """Programs that the host has not."""
     disks: dict[str, list[str]] = field(default_factory=dict)
     facts: list[str] = field(default_factory=list)
-    begin: dict[str, Reading | str] = field(default_factory=dict)
-    finish: dict[str, Reading | str] = field(default_factory=dict)
+    clock_ahead_s: float = 0.0
+    """How far its clock was ahead of ours when its facts came."""
+    begin: dict[str, CountersRead | str] = field(default_factory=dict)
+    finish: dict[str, CountersRead | str] = field(default_factory=dict)
     overrun: int = 0
     dropped: int = 0
     taken: int | None = None
@@ -192,8 +196,11 @@ def capture_remote(
     with new_unfinished(output) as unfinished, signals_held() as stop:
         connection = Connection(host, [*words, *options.command])
         run = RemoteRun(connection, options, stop, unfinished, names)
+        asked = signal.getsignal(signal.SIGUSR1)
         try:
             run.begin(output)
+            if run.pieces:
+                signal.signal(signal.SIGUSR1, run.pieces.ask)
             run.record()
         except TracekitError:
             if not run.is_begun:
@@ -201,6 +208,7 @@ def capture_remote(
             raise
         finally:
             connection.close()
+            signal.signal(signal.SIGUSR1, asked)
         return run.written(output)
 
 
@@ -219,8 +227,15 @@ class RemoteRun:
     notes: list[str] = field(default_factory=list)
     failure: str | None = None
     duration_s: float = 0.0
+    pieces: Pieces | None = None
+    cuts: int = 1
+    """The number of the files that are written to."""
     _process_names: dict[int, str] = field(default_factory=dict)
     _watch: Watch | None = None
+    _cut: Cut | None = None
+    """The last, before the counters behind it are there."""
+    _looked_bytes: int = 0
+    _end_s: float = math.inf
     _ended_s: float | None = None
     _passed_on: int = 0
     """Signals that were passed on."""
@@ -242,6 +257,19 @@ class RemoteRun:
         self._reject_own_disk(self.manifest, output)
         self.unfinished.save(self.manifest)
         self.is_begun = True
+        keeping = self.options.keeping
+        self._watch = Watch() if keeping.last_s is not None or self.options.on_line else None
+        if keeping.is_in_pieces:
+            disks = [Path(name) for name in self.names]
+            self.pieces = Pieces(
+                self,
+                self.manifest,
+                output=output,
+                disks=disks,
+                keeping=keeping,
+                watch=self._watch,
+            )
+            self.pieces.begin(self._readings(self.arrived.begin))
 
     def _refusal(self) -> TracekitError:
         host, why = self.connection.host, self.arrived.failure
@@ -257,7 +285,7 @@ class RemoteRun:
     def _described(self, output: Path) -> Manifest:
         """Return the manifest: the layout comes from texts of the host's own programs."""
         found = self.arrived
-        offset, pid, boot_id, kernel, node = found.facts
+        offset, pid, boot_id, kernel, node, _ = found.facts
         partitions: list[dict[str, Any]] = []
         try:
             described = describe_texts(found.texts, self.names)
@@ -306,18 +334,15 @@ class RemoteRun:
         """Take what comes until it is time to stop, then the rest."""
         options = self.options
         began_s = time.monotonic()
-        end_s = began_s + options.duration_s if options.duration_s else math.inf
-        self._watch = Watch() if options.on_line else None
+        self._end_s = began_s + options.duration_s if options.duration_s else math.inf
         mirror = [self.unfinished.path / f"disk-{name}" for name in self.names]
-        line = LiveLine(mirror, self._watch, self._losses) if options.on_line else None
+        line = LiveLine(mirror, self._watch, self.losses) if options.on_line else None
         has_space = space_check(self.unfinished.path, blk_tracer.BlkTracer.copies)
 
         def step() -> None:
             self._read(PAUSE_S)
             if not self._is_ended:
-                has_space(self.arrived.record_bytes)
-            if self._watch:
-                self._watch.pair()
+                self._look(has_space)
             if line and options.on_line and (text := line.text()):
                 options.on_line(text)
 
@@ -325,16 +350,48 @@ class RemoteRun:
             if (failed := failure_of(step)) is not None:
                 self.failure = self.failure or str(failed)
                 self._end()
-            self._end_when_due(end_s)
+            self._end_when_due()
         self.duration_s = (self._ended_s or time.monotonic()) - began_s
 
-    def _end_when_due(self, end_s: float) -> None:
+    def _look(self, has_space: Callable[[int], None]) -> None:
+        """See to what is kept of what arrived, and that there is space for it."""
+        arrived_bytes = self.arrived.record_bytes
+        if self.pieces is not None:
+            moved, self._looked_bytes = arrived_bytes - self._looked_bytes, arrived_bytes
+            self.pieces.look(moved)
+            self.pieces.need_space(has_space)
+            return
+        has_space(arrived_bytes)
+        if self._watch:
+            self._watch.pair()
+
+    def cut_counted(self) -> Cut | None:
+        """Have it cut there; None where the recording ends before that is known here."""
+        self._cut = None
+        self.connection.send("cut")
+        while self._cut is None or not self.arrived.begin.keys() >= {*self.names}:
+            if not self.connection.is_open or self.arrived.sent_bytes is not None:
+                return None
+            self._read(PAUSE_S)
+            self._end_when_due()
+        return replace(self._cut, begin=self._readings(self.arrived.begin))
+
+    def _note_cut(self) -> None:
+        """Let what comes next go into new files: the host read its counters before, and will."""
+        arrived, files = self.arrived, sorted(self.unfinished.path.glob(f"cpu*.{self.cuts:06}"))
+        self._cut = Cut(self._readings(arrived.finish), files, self.losses(), [])
+        arrived.begin, arrived.finish = {}, {}
+        self.cuts += 1
+        self._looked_bytes = arrived.record_bytes
+
+    def _end_when_due(self) -> None:
         """End the recording at its time, at its size, or at a signal."""
         arrived_bytes = self.arrived.record_bytes
-        if not self._is_ended and arrived_bytes >= self.options.keeping.most_bytes:
+        is_large = self.pieces is None and arrived_bytes >= self.options.keeping.most_bytes
+        if not self._is_ended and is_large:
             self.notes.append(f"recording ended at --max-size, after {arrived_bytes:,} bytes")
             self._end()
-        if not self._is_ended and time.monotonic() >= end_s:
+        if not self._is_ended and time.monotonic() >= self._end_s:
             self._end()
         count = len(self.stop.signals)
         if count > self._passed_on:
@@ -367,13 +424,29 @@ class RemoteRun:
     def _is_ended(self) -> bool:
         return self._ended_s is not None
 
-    def _losses(self) -> dict[str, int]:
+    @property
+    def clock_ahead_s(self) -> float:
+        """How far the clock of the records is ahead of this process's."""
+        return self.arrived.clock_ahead_s
+
+    def losses(self) -> dict[str, int]:
+        """Return how many records the host lost, as far as is known here."""
         return {"overrun": self.arrived.overrun, "dropped": self.arrived.dropped}
+
+    def counters(self) -> dict[str, int]:
+        """Return nothing: what the kernel there counts is of its own script."""
+        return {}
+
+    def _readings(self, found: dict[str, CountersRead | str]) -> list[CountersRead | str]:
+        why = "the connection was lost before they were read again"
+        return [found.get(name, why) for name in self.names]
 
     def _read(self, pause_s: float) -> None:
         for kind, name, data in self.connection.read(pause_s):
             if kind == "cpu":
                 self._keep(name, data)
+            elif kind == "cut":
+                self._note_cut()
             elif kind == "names":
                 self._note_names(names_in(data.decode(errors="replace")))
             elif kind == "stat" and name in self.names:
@@ -394,7 +467,7 @@ class RemoteRun:
         """Add records to the file of their CPU."""
         if not cpu.isdecimal() or int(cpu) >= MOST_CPUS:
             raise self._wrong("numbers of CPUs")
-        path = self.unfinished.path / f"cpu{cpu}.000001"
+        path = self.unfinished.path / f"cpu{cpu}.{self.cuts:06}"
         if self.failure is not None:
             return
         with path.open("ab") as file:
@@ -411,6 +484,18 @@ class RemoteRun:
             with (self.unfinished.path / blk_tracer.NAMES).open("a") as file:
                 file.writelines(f"{pid} {name}\n" for pid, name in new.items())
 
+    def _note_end(self) -> None:
+        """Note in the manifest what was lost, and the disks' counters."""
+        manifest, arrived, end = self.manifest, self.arrived, self._readings(self.arrived.finish)
+        if self.pieces is not None:
+            lost, counters = self.pieces.rest(end)
+        else:
+            lost = self.losses() | ({} if arrived.taken is None else {"taken": arrived.taken})
+            disks = [Path(name) for name in self.names]
+            counters = counters_of(disks, begin=self._readings(arrived.begin), end=end)
+        manifest.recorded |= lost
+        manifest.layout["counters"] = to_builtins(counters)
+
     def written(self, output: Path) -> Captured:
         """Write the files of what arrived."""
         manifest, arrived, host = self.manifest, self.arrived, self.connection.host
@@ -422,10 +507,7 @@ class RemoteRun:
             what = f"{lost_bytes:,} of {arrived.sent_bytes:,} bytes of records did not arrive"
             self.failure = self.failure or f"{host}: {what}"
         self.failure = self.failure or arrived.failure
-        facts = {"overrun": arrived.overrun, "dropped": arrived.dropped}
-        taken = {} if arrived.taken is None else {"taken": arrived.taken}
-        manifest.recorded |= {**facts, **taken}
-        manifest.layout["counters"] = to_builtins([self._counters(name) for name in self.names])
+        self._note_end()
         with suppress(OSError):  # a full disk: what was saved at first will do
             self.unfinished.save(manifest)
         is_live = manifest.is_of_this_boot
@@ -436,6 +518,9 @@ class RemoteRun:
             said = f"{self.failure or 'recording ended'}; {error}"
             code = arrived.exit_code or PartialError.exit_code
             raise PartialError(said, hint=error.hint, exit_code=code) from None
+        if self.pieces is not None:
+            kept = replace(kept, lost_in_pieces=self.pieces.lost)
+            self.notes += self.pieces.finish()
         return Captured(
             kept,
             self.duration_s,
@@ -445,13 +530,6 @@ class RemoteRun:
             manifest.summary.source,
             failure=self.failure,
         )
-
-    def _counters(self, name: str) -> DiskCounters:
-        first = self.arrived.begin[name]
-        last = self.arrived.finish.get(name, "the connection was lost before they were read again")
-        if isinstance(first, Reading) and isinstance(last, Reading):
-            return DiskCounters(device=name, begin=first, end=last)
-        return DiskCounters(device=name, why_not=first if isinstance(first, str) else str(last))
 
 
 def _disk(name: str, lines: list[str]) -> dict[str, Any]:
@@ -468,13 +546,21 @@ def _disk(name: str, lines: list[str]) -> dict[str, Any]:
     }
 
 
-def _reading(text: str) -> Reading | str:
+def _reading(text: str) -> CountersRead | str:
     """Return a disk's counters between two times, or why they cannot be used."""
     before, after, stat, *flags = text.split("\n")
     for (_, useless, why), value in zip(USELESS, flags, strict=False):
         if value == useless:
             return why
-    return reading_of(stat, int(before), after_ns=int(after)) if stat else WHY_GONE
+    if not stat:
+        return WHY_GONE
+    reading = reading_of(stat, int(before), after_ns=int(after))
+    return reading if isinstance(reading, str) else CountersRead(reading, identity=0)
+
+
+def _take_facts(found: Arrived, _name: str, text: str) -> None:
+    found.facts = text.splitlines()
+    found.clock_ahead_s = int(found.facts[-1]) / 1e9 - time.monotonic()
 
 
 def _take_losses(found: Arrived, _name: str, text: str) -> None:
@@ -497,7 +583,7 @@ TAKE: dict[str, Callable[[Arrived, str, str], None]] = {
     "missing": lambda found, _, text: found.missing.append(text),
     "cgroups": _take_cgroups,
     "disk": lambda found, name, text: found.disks.update({name: text.splitlines()}),
-    "facts": lambda found, _, text: setattr(found, "facts", text.splitlines()),
+    "facts": _take_facts,
     "begin": lambda found, name, text: found.begin.update({name: _reading(text)}),
     "finish": lambda found, name, text: found.finish.update({name: _reading(text)}),
     "losses": _take_losses,

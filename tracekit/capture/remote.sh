@@ -4,8 +4,8 @@
 #
 # DISKS and SETTINGS (path=value, below tracefs) are words in one argument. Standard output has the
 # line `tracekit-remote`, then frames: a line `KIND NAME BYTES`, and so many bytes. Standard input
-# is the control channel: a line `stop` ends the recording, `term` ends the command, and its end,
-# also by a broken connection, ends all but the command and gives the settings back.
+# is the control channel: a line `stop` ends the recording, `cut` divides it, `term` ends the command,
+# and its end, also by a broken connection, ends all but the command and gives the settings back.
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 umask 077
 trap '' PIPE HUP INT TERM
@@ -216,7 +216,7 @@ send_facts() {
   case $wall in *[!0-9]*) wall=$(date +%s)000000000 ;; esac
   now_ns
   printf '%s\n' $((wall - (first + now) / 2)) $$ "$(cat /proc/sys/kernel/random/boot_id)" \
-    "$(uname -r)" "$(uname -n)" >"$dir/frame"
+    "$(uname -r)" "$(uname -n)" "$now" >"$dir/frame"
   send facts -
 }
 
@@ -297,6 +297,7 @@ guard() {
   while read -r word; do
     case $word in
       stop) : >"$dir/stop" ;;
+      cut) : >"$dir/cut" ;;
       term) kill -TERM "$(cat "$dir/command")" ;;
     esac
   done
@@ -344,10 +345,23 @@ run_command() {
   ) &
 }
 
+# As a capture of this machine is cut: all that was recorded until the counters are read is before.
+divide() {
+  rm -f "$dir/cut"
+  send_counters finish
+  drain
+  while [ $moved -gt $((PAGES * 1024)) ]; do drain; done
+  send_now
+  : >"$dir/frame"
+  send cut -
+  send_counters begin
+}
+
 record() {
   rounds=0
   while [ ! -e "$dir/stop" ] && [ ! -e "$dir/closed" ] && [ ! -e "$dir/status" ]; do
     drain
+    [ ! -e "$dir/cut" ] || divide
     [ $((rounds % 5)) != 0 ] || send_now
     rounds=$((rounds + 1))
     if [ "$(cat $root/current_tracer)" != blk ] || [ "$(cat $root/tracing_on)" = 0 ]; then

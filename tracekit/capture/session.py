@@ -451,7 +451,7 @@ class Run:
                 keeping=keeping,
                 watch=watch,
             )
-            self.pieces.begin()
+            self.pieces.begin(read_all(self.disks))
             self._asked = signal.signal(signal.SIGUSR1, self.pieces.ask)
         self._watch = watch
         self._line = LiveLine(self.disks, watch, lost) if on_line else None
@@ -496,7 +496,6 @@ class Run:
     def _take(self) -> None:
         moved = self.source.drain()
         self._total_bytes += moved
-        keeping, kept_bytes = self.options.keeping, self._total_bytes
         if self.pieces is not None:
             self.pieces.look(moved)
         elif self._watch is not None:
@@ -505,26 +504,21 @@ class Run:
             self.options.on_line(text)
         if self.options.work is None and self.swap_files.add_new(self.manifest.layout):
             self.unfinished.save(self.manifest)
-        self._need_space(lambda: self.pieces.kept_bytes if self.pieces else kept_bytes)
-        if self.pieces is None and kept_bytes >= keeping.most_bytes:
-            self.notes.append(f"recording ended at --max-size, after {kept_bytes:,} bytes")
+        if self.pieces is not None:
+            self.pieces.need_space(self._has_space)
+            return
+        self._has_space(self._total_bytes)
+        if self._total_bytes >= self.options.keeping.most_bytes:
+            self.notes.append(f"recording ended at --max-size, after {self._total_bytes:,} bytes")
             self._end()
             self._let_go()
 
     def _check_space(self, allocated_bytes: int) -> None:
         """Raise TracekitError where there is no space for the files of what is being taken."""
-        self._need_space(lambda: allocated_bytes + (self.pieces.whole_bytes if self.pieces else 0))
-
-    def _need_space(self, wanted_bytes: Callable[[], int]) -> None:
-        """Raise TracekitError without space; what is kept for a while goes first, oldest first."""
-        while True:
-            try:
-                self._has_space(wanted_bytes())
-            except TracekitError:
-                if self.pieces is None or not self.pieces.drop_oldest():
-                    raise
-            else:
-                return
+        if self.pieces is None:
+            self._has_space(allocated_bytes)
+        else:
+            self.pieces.need_space(self._has_space, current_bytes=allocated_bytes)
 
     def _end(self) -> Written:
         """Stop recording, once; return what is recorded."""
