@@ -105,7 +105,9 @@ class Layout(Record):
     counters: list[DiskCounters] = msgspec.field(default_factory=list)
     capture: Origin = msgspec.field(default_factory=Origin)
     doubts: list[str] = msgspec.field(default_factory=list)
-    """What whoever made it could not find out, and what to do about it."""
+    """What whoever made it could not find out, and what to do about it; `unread` among it."""
+    unread: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Of each disk, what could not be read."""
 
     @property
     def dropped(self) -> int:
@@ -174,6 +176,7 @@ def _from_json(path: Path, text: bytes) -> Layout:
     if not all(one.isdecimal() and len(one) <= ID_DIGITS and int(one) < 1 << 64 for one in ids):
         raise _bad(path, "cgroups are not paths by the kernel's id")
     found.counters = [_counters(path, entry) for entry in found.counters]
+    found.doubts += [line for lines in found.unread.values() for line in lines]
     return found
 
 

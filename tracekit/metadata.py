@@ -92,6 +92,10 @@ class Region(Record):
     mount: str | None = None
     node: str | UnsetType = UNSET
     """Of the kernel, such as dm-0, where the name is the device mapper's."""
+    swap_file: str | UnsetType = UNSET
+    """The path, where it is a piece of one."""
+    is_unordered: bool | UnsetType = UNSET
+    """Blocks of other roles may lie among these, as in a cache."""
     evidence: str | None = None
     uuid: str | UnsetType | None = UNSET
     """Of the file system."""
@@ -100,6 +104,11 @@ class Region(Record):
     given_role: str | UnsetType | None = UNSET
     """What the capture said, where `classify` decided otherwise."""
     given_evidence: str | UnsetType | None = UNSET
+
+    @property
+    def title(self) -> str:
+        """The name that people know, else the numbers of its device."""
+        return str(self.name or self.partition)
 
 
 class MissingOfDisk(Record):

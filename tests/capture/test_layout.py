@@ -1,5 +1,6 @@
 """What lies where: mounts and their disks, and partitions by the programs that made them."""
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from tests.replay import disk as disks
 from tests.replay.failing import SIZE_BYTES, failing_file
 from tracekit.capture.layout import disks_below, find_disk, read_again, read_layout
+from tracekit.layout import read_layout as read_file
 from tracekit.stack.mounts import Mount, by_device, read_mounts
 from tracekit.stack.signatures import Signature, read_signature
 
@@ -151,19 +153,15 @@ def test_a_disk_is_found_by_a_node_of_another_name(tmp_path: Path) -> None:
         assert find_disk(str(node)) == find_disk(str(device)) == Path("/sys/block") / device.name
 
 
-@pytest.mark.parametrize(
-    ("disk", "own", "others"),
-    [
-        ("sdq", ["sdq: a", "sdq1: b", "sdq12: c"], ["sdqq: d", "sdqp1: e"]),
-        ("loop1", ["loop1: a", "loop1p3: b"], ["loop10: c", "loop13p1: d"]),
-    ],
-)
-def test_what_is_not_known_of_a_disk_that_went_away_is_that_of_before(
-    disk: str, own: list[str], others: list[str], tmp_path: Path
-) -> None:
-    before = {"devices": [{"device": disk}], "partitions": [], "doubts": [*others, *own]}
-    now, gone = read_again(before, [tmp_path / disk], mounts=[])
-    assert (now["doubts"], gone) == (own, [disk])
+def test_what_is_not_known_of_a_disk_that_went_away_is_that_of_before(tmp_path: Path) -> None:
+    unread = {"sdq": ["sdq: a", "sdq1: b"], "sdqq": ["sdqq: d"]}
+    before = {"devices": [{"device": "sdq"}], "partitions": [], "unread": unread}
+    now, gone = read_again(before, [tmp_path / "sdq"], mounts=[])
+    assert (now["unread"], gone) == ({"sdq": unread["sdq"]}, ["sdq"])
+    # AND whoever reads it has it among all that is not known
+    file = tmp_path / "layout.json"
+    file.write_text(json.dumps(now | {"devices": []}))
+    assert read_file(file).doubts == unread["sdq"]
 
 
 @disks.needs_root

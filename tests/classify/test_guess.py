@@ -34,7 +34,6 @@ from tracekit.classify.evidence import (
     process_kind,
 )
 from tracekit.classify.infer import Extent, check, decide, decide_beside_journal
-from tracekit.stack.devices import UNORDERED
 from tracekit.store import TraceFolder, write_json
 
 Rows = list[dict[str, Any]]
@@ -383,7 +382,7 @@ def test_blocks_of_a_cache_have_a_role_only_where_the_journal_is_found(
     if not is_in_a_row:
         log = [row | {"sector": 2048 + 8 * (n * 7919 % 512)} for n, row in enumerate(log)]
     rows = [*file_system(60, 2048, process="app"), *log]
-    region = entry(FS, role="unknown", sectors=1 << 18) | {"evidence": f"{UNORDERED}, of a cache"}
+    region = entry(FS, role="unknown", sectors=1 << 18) | {"is_unordered": True}
     folder, result = classified(tmp_path, rows, [region])
     # THEN all have a role, which is not certain, or none has one
     found = result["layout"][0]

@@ -19,7 +19,6 @@ from tests.lab.guests import run_script, share_modules
 from tracekit.capture.layout import describe_texts
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.readers.blktrace import parse
-from tracekit.stack.devices import UNORDERED
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-stacks")]
 MODULES = (
@@ -140,9 +139,7 @@ def test_roles_of_what_reaches_the_device_of_a_cache(
     assert wrong <= 0.02 * found.total()
     # AND none of it is certain, which is said
     assert any("lie on" in doubt and "is not known" in doubt for doubt in doubts_of(folder))
-    regions = [
-        one for one in trace.info.layout if UNORDERED in f"{one.evidence}{one.given_evidence}"
-    ]
+    regions = [one for one in trace.info.layout if one.is_unordered is True]
     assert {one.confidence for one in regions} <= {"medium", UNSET}
     assert regions
 

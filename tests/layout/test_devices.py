@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from tracekit.stack.device_mapper import map_target, raid_pieces, read_tables
-from tracekit.stack.devices import UNORDERED, Node, Piece, Stack, Use, entries_of
+from tracekit.stack.devices import Beside, Node, Piece, Stack, Use, entries_of
 from tracekit.stack.md import Array, Member, map_array
 
 CHUNK, SIZE = 4, 60
@@ -128,7 +128,7 @@ def test_members_of_several_sizes_are_filled_as_md_does(
 def test_an_array_that_is_not_determined_lies_somewhere(array: Array) -> None:
     node = Node("md0", "9,0", SIZE)
     assert not map_array(node, array)
-    assert (node.pieces, node.aside) == ([], {"a": UNORDERED, "b": UNORDERED})
+    assert (node.pieces, node.aside) == ([], {"a": Beside.BLOCKS, "b": Beside.BLOCKS})
 
 
 def test_a_member_that_is_missing_leaves_the_others_where_they_are() -> None:
@@ -173,14 +173,14 @@ def thin(_pool: str, number: int) -> list[Piece]:
         ("vg-root", {("sda2", 2048, 10240), ("sdb", 4096, 8192)}, {}),
         ("vg-str", {("sda2", 100, 2148), ("sdb", 200, 2248)}, {}),
         ("luks", {("sda2", 32768, 36864)}, {}),
-        ("slow", {("sda2", 0, 4096)}, {"dm-1": "metadata", "dm-2": UNORDERED}),
-        ("wc", {("sda2", 0, 4096)}, {"sdb": UNORDERED}),
+        ("slow", {("sda2", 0, 4096)}, {"dm-1": "metadata", "dm-2": Beside.BLOCKS}),
+        ("wc", {("sda2", 0, 4096)}, {"sdb": Beside.BLOCKS}),
         ("paths", {("sda2", 0, 4096), ("sdb", 0, 4096)}, {}),
         ("legs", {("sda2", 10, 4106), ("sdb", 20, 4116)}, {}),
         ("lv1", {("sda2", 0, 4096), ("sdb", 0, 4096)}, {"dm-0": "metadata", "dm-1": "metadata"}),
         ("tpool", {("sda2", 0, 4096)}, {"dm-1": "metadata"}),
         ("thin", {("dm-4", 896, 1024)}, {}),
-        ("odd", set(), {"sda2": UNORDERED}),
+        ("odd", set(), {"sda2": Beside.BLOCKS}),
         ("none", set(), {}),
     ],
 )
@@ -245,7 +245,7 @@ def test_blocks_in_no_known_order_have_the_only_role_there_is(
 ) -> None:
     # GIVEN a cache before a disk, and volumes of these roles on it
     cached = Node("dm-0", "253,0", 512, "cache", "slow", [Piece(0, 512, "sda", 0)])
-    cached.aside = {"sdb": UNORDERED, "sdc": "metadata"}
+    cached.aside = {"sdb": Beside.BLOCKS, "sdc": Beside.METADATA}
     volumes = [
         Node(f"dm-{at}", f"253,{at}", 256, pieces=[Piece(0, 256, "dm-0", 0)])
         for at in range(1, 1 + len(roles))

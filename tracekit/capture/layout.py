@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import stat
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
-from tracekit.stack.contents import SWAP_FILE, Contents
+from tracekit.stack.contents import Contents, swap_file_evidence
 from tracekit.stack.devices import Node, Stack, draw, entries_of
 from tracekit.stack.host import devices_of, logs_of, read_host, read_nodes
 from tracekit.stack.mounts import Mount, read_mounts, read_swaps
@@ -108,10 +107,17 @@ def _read(
     if absent := [name for name in names if name not in stack.nodes]:
         raise FileNotFoundError(f"{absent[0]} went away")
     layout = _layout(stack, disks)
-    if doubts := [*contents.doubts, *_unread(contents)]:
-        layout["doubts"] = doubts
-    parts = {disk: [disk, *(part.name for part in stack.partitions_of(disk))] for disk in names}
-    return layout, {disk for disk, own in parts.items() if contents.unread.keys() & {*own}}
+    parts = {disk: {disk, *(part.name for part in stack.partitions_of(disk))} for disk in names}
+    found = {disk: _unread(contents, own) for disk, own in parts.items()}
+    unread = {disk: lines for disk, lines in found.items() if lines}
+    rest = contents.unread.keys() - set[str]().union(*parts.values())
+    return layout | _left_open([*contents.doubts, *_unread(contents, rest)], unread), {*unread}
+
+
+def _left_open(doubts: list[str], unread: dict[str, list[str]]) -> dict[str, Any]:
+    """Return the keys of layout.json for what is not known: in general, and of each disk."""
+    found = {"doubts": doubts, "unread": unread}
+    return {key: value for key, value in found.items() if value}
 
 
 def _layout(stack: Stack, disks: Sequence[Path]) -> dict[str, Any]:
@@ -146,12 +152,14 @@ def describe(devices: Sequence[str] = ()) -> Described:
     names = [disk.name for disk in disks]
     stack, contents = read_host(names, mounts)
     layout = _layout(stack, disks)
-    return _with_doubts(layout, draw(stack, names), [*contents.doubts, *_unread(contents)])
+    doubts = [*contents.doubts, *_unread(contents, contents.unread)]
+    return _with_doubts(layout, draw(stack, names), doubts)
 
 
-def _unread(contents: Contents) -> list[str]:
+def _unread(contents: Contents, names: Collection[str]) -> list[str]:
+    """Return why the content of some devices could not be read."""
     hint = "" if os.geteuid() == 0 else "; root can read it"
-    return [f"{name}: {why}{hint}" for name, why in contents.unread.items()]
+    return [f"{name}: {why}{hint}" for name, why in contents.unread.items() if name in names]
 
 
 def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Described:
@@ -213,10 +221,10 @@ def read_again(
         now[key] += [entry for entry in before[key] if entry["device"] in gone]
     ended, told = _ended(_swap_files(before, now))
     now["partitions"] += ended
-    doubts = [one for one in now.pop("doubts", ()) if not _is_of(one, gone)]
-    doubts += [one for one in before.get("doubts", ()) if _is_of(one, gone)]
-    doubts += told
-    return now | ({"doubts": doubts} if doubts else {}), gone
+    doubts: list[str] = [*now.pop("doubts", ()), *told]
+    lasting = {disk: before.get("unread", {}).get(disk, []) for disk in gone}
+    unread = now.pop("unread", {}) | lasting
+    return now | _left_open(doubts, {disk: some for disk, some in unread.items() if some}), gone
 
 
 def _swap_files(layout: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -225,8 +233,7 @@ def _swap_files(layout: Mapping[str, Any], known: Mapping[str, Any]) -> list[dic
     return [
         one
         for one in layout["partitions"]
-        if one["evidence"].startswith(SWAP_FILE)
-        and (one["device"], one["start_sector"], one["role"]) not in places
+        if "swap_file" in one and (one["device"], one["start_sector"], one["role"]) not in places
     ]
 
 
@@ -240,8 +247,12 @@ def _ended(pieces: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list
         f" {count:,} sectors have the role swap, also those of before and after"
         for name, count in sectors.items()
     ]
-    was = "in use until it was switched off"
-    return [one | {"evidence": one["evidence"].replace("in use", was)} for one in pieces], doubts
+    return [one | {"evidence": _evidence_of_ended(one)} for one in pieces], doubts
+
+
+def _evidence_of_ended(piece: Mapping[str, Any]) -> str:
+    path = piece["swap_file"]
+    return swap_file_evidence(path, piece["name"].removesuffix(f":{path}"), is_off=True)
 
 
 class SwapFiles:
@@ -272,14 +283,6 @@ class SwapFiles:
             self._known = names
             return bool(pieces)
         return False
-
-
-def _is_of(doubt: str, disks: Sequence[str]) -> bool:
-    """Say whether a doubt is of one of these disks or of a partition of it."""
-    name = doubt.partition(":")[0]
-    # The kernel puts a p between a name that ends in a digit and the partition's number.
-    parts = (rf"{re.escape(disk)}({'p' if disk[-1].isdigit() else ''}\d+)?" for disk in disks)
-    return any(re.fullmatch(one, name) for one in parts)
 
 
 def _entries(layout: Mapping[str, Any], device: str) -> list[dict[str, Any]]:

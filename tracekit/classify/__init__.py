@@ -95,7 +95,7 @@ def classify(
         **_own_layout(folder, options),
         "classification": {**given, **_counts(roles), **of_roles(folder.path)},
         "hotness": _hotness(options, counts, windows, temperatures),
-        "inferences": replace_notes(folder.info.inferences, guess.inferences),
+        "inferences": replace_notes(folder.info.inferences, [*guess.judged.values()]),
         "warnings": replace_notes(folder.info.warnings, [*warnings, *_on_names(options)]),
     }
     folder.save_info(**changes)
@@ -155,8 +155,9 @@ def _layout(folder: TraceFolder, options: ClassifyOptions, found: Survey, on_row
     guess = complete_layout(requests, entries, survey=found, is_given=is_given, on_rows=on_rows)
     guess.entries = apply_overrides(guess.entries, later, end_sectors=found.end_sectors)
     guess.doubts = doubts
-    given = {f"role of {override.name}" for override in later}
-    guess.inferences = [known for known in guess.inferences if known.what not in given]
+    for place in [*guess.judged]:
+        if any(override.fits(guess.entries[place]) for override in later):
+            del guess.judged[place]
     return guess
 
 
@@ -201,7 +202,7 @@ def classify_warnings(
     given: Mapping[str, str],
 ) -> list[TraceWarning]:
     """Return the warnings of this stage, those that apply."""
-    guessed = ", ".join(known.what.removeprefix("role of ") for known in guess.inferences)
+    guessed = ", ".join(guess.entries[place].title for place in guess.judged)
     unknown, crossing, impossible = roles.requests["unknown"], roles.crossing, counts.impossible
     absent = ", ".join(sorted({entry.device for entry in guess.entries} - set(devices)))
     devices_absent = f"the layout names devices that the trace has no requests of: {absent}"

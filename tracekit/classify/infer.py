@@ -24,7 +24,6 @@ from tracekit.classify.evidence import (
 )
 from tracekit.classify.regions import LayoutMap, OnRows, batches, ignore_rows
 from tracekit.metadata import Inference, Region, inferences_of
-from tracekit.stack.devices import UNORDERED
 
 # A region in which hardly anything else happens; a checkpoint writes the journal's superblock too.
 ALMOST_ALL = 0.9
@@ -176,7 +175,8 @@ class Guess:
     """A layout with roles, and what had to be guessed for it."""
 
     entries: list[Region]
-    inferences: list[Inference] = field(default_factory=list)
+    judged: dict[int, Inference] = field(default_factory=dict)
+    """Why the entries at these places have the roles that they were given here."""
     contradictions: list[str] = field(default_factory=list)
     """What requests do that the layout's roles cannot."""
     doubts: list[str] = field(default_factory=list)
@@ -212,8 +212,9 @@ def complete_layout(
     _find_swap(result, requests, evidence, survey, on_rows)
     for place, entry in enumerate(entries):
         found = evidence.get((place, None))
-        if UNORDERED in str(entry.evidence) and found and not _is_parted(entry, found, journals):
-            _take_back(result, place, entry)
+        if entry.is_unordered is True and found and not _is_parted(entry, found, journals):
+            result.entries[place] = entry
+            result.judged.pop(place, None)
     return result
 
 
@@ -229,12 +230,6 @@ def _is_parted(entry: Region, found: Evidence, journals: list[Extent]) -> bool:
         if one.device == entry.device and entry.start_sector <= one.first_sector < end
     ]
     return bool(inside) and sum(inside) >= ALMOST_ALL * found.jbd2_writes
-
-
-def _take_back(result: Guess, place: int, entry: Region) -> None:
-    result.entries[place] = entry
-    what = f"role of {entry.name or entry.partition}"
-    result.inferences = [one for one in result.inferences if one.what != what]
 
 
 def _contradictions(entries: list[Region], evidence: dict[Key, Evidence]) -> Iterator[str]:
@@ -330,13 +325,13 @@ def _judge(result: Guess, place: int, decision: Decision) -> None:
     if decision.role == "unknown":
         return
     entry, role, why, confidence = result.entries[place], *astuple(decision)
-    if UNORDERED in str(entry.evidence) and confidence == "high":
+    if entry.is_unordered is True and confidence == "high":
         confidence = "medium"  # blocks of other roles lie among them, as in a cache
     evidence = f"inferred: {why}"
     result.entries[place] = regions.decided(entry, role, evidence=evidence, confidence=confidence)
-    what = f"role of {entry.name or entry.partition}"
+    what = f"role of {entry.title}"
     found = [(what, role, f"{why} (confidence: {confidence})")]
-    result.inferences += inferences_of(found, stage="classify")
+    (result.judged[place],) = inferences_of(found, stage="classify")
 
 
 def _find_swap(

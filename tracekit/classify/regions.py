@@ -24,6 +24,9 @@ from tracekit.store import write_batches
 from tracekit.tables import ROLES, TEXT
 from tracekit.units import SECTOR_BYTES
 
+FOUND_BY = "classify"
+CERTAIN = "certain"
+"""The confidence of a role that an option gave; a layout's own roles have none."""
 Assignment = tuple[str, str]
 """A role, and what decided it: layout, option, inferred, outside, empty_flush or undecided."""
 
@@ -66,17 +69,16 @@ def _map(entries: list[tuple[int, Region]]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def _is_option(entry: Region) -> bool:
-    return str(entry.evidence).startswith("option:")
+    return entry.confidence == CERTAIN
 
 
 def entry_role(entry: Region) -> Assignment:
     """Return what a layout entry assigns; one without a role is undecided."""
-    evidence = str(entry.evidence)
     if entry.role is None:
         return "unknown", "undecided"
     if _is_option(entry):
         return entry.role, "option"
-    if evidence.startswith("inferred:"):
+    if isinstance(entry.confidence, str):
         return entry.role, "inferred"
     return entry.role, "layout" if entry.role in ROLES[:-1] else "undecided"
 
@@ -93,7 +95,6 @@ def flush_role(roles: set[str]) -> str:
     return first or (candidates.pop() if len(candidates) == 1 else "unknown")
 
 
-FOUND_BY = "classify"
 RANGE = re.compile(r"(?:(?P<device>.+):)?(?P<start>\d+)\+(?P<sectors>\d+)")
 
 
@@ -176,7 +177,7 @@ def apply_overrides(
     return result
 
 
-def decided(entry: Region, role: str, *, evidence: str, confidence: str = "certain") -> Region:
+def decided(entry: Region, role: str, *, evidence: str, confidence: str = CERTAIN) -> Region:
     """Return the entry with a role that the capture did not give, keeping what it gave."""
     found = replace(entry, role=role, evidence=evidence, confidence=confidence)
     if isinstance(entry.given_evidence, UnsetType):
@@ -217,7 +218,7 @@ def _new_entry(override: Override, entries: list[Region], end_sectors: dict[str,
         hint = "give 512-byte sectors, not bytes"
         raise UsageError(f"{option}: no device reaches to sector {end}", hint=hint)
     entry = found_entry(device, name, first_sector=first, end_sector=end)
-    return replace(entry, role=override.role, evidence=override.evidence, confidence="certain")
+    return replace(entry, role=override.role, evidence=override.evidence, confidence=CERTAIN)
 
 
 NO_TIME = -(1 << 63)

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tracekit.stack.devices import UNORDERED, Node, Piece
+from tracekit.stack.devices import Beside, Node, Piece
 from tracekit.units import SECTOR_BYTES
 
 KIND = "btrfs"
@@ -33,7 +33,7 @@ def file_system_node(numbers: str, point: str) -> Node:
     """
     folder = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        aside: dict[str, str] = {}
+        aside: dict[str, Beside] = {}
         pieces = [*_pieces(folder, aside)]
     finally:
         os.close(folder)
@@ -59,7 +59,7 @@ def _sectors_below(piece: Piece) -> tuple[int, int]:
     return found or (piece.start_sector, piece.start_sector)
 
 
-def _pieces(folder: int, aside: dict[str, str]) -> Iterator[Piece]:
+def _pieces(folder: int, aside: dict[str, Beside]) -> Iterator[Piece]:
     names: dict[int, str | None] = {}
     for first, content in _chunks(folder):
         length, _, stripe_bytes, kind, _, _, _, count, copies = _CHUNK.unpack_from(content)
@@ -73,7 +73,7 @@ def _pieces(folder: int, aside: dict[str, str]) -> Iterator[Piece]:
             if below is None:
                 continue
             if kind & _PARITY:
-                aside[below] = UNORDERED
+                aside[below] = Beside.BLOCKS
                 continue
             row = [one // SECTOR_BYTES for one in (first, length, start, stripe_bytes)]
             piece = Piece(row[0], row[1], below, row[2])

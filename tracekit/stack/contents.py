@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tracekit.stack.devices import UNORDERED, Node, Stack, Use
+from tracekit.stack.devices import Beside, Node, Stack, Use
 from tracekit.stack.mounts import Mount
 from tracekit.stack.signatures import MEMBERS, Signature
 from tracekit.stack.zfs import PoolPart
 
-SWAP_FILE = "swap file"
-"""What the evidence of its pieces begins with."""
 Runs = Sequence[tuple[int, int]]
 """First sector and number of sectors of each."""
 
@@ -63,7 +61,7 @@ def _doubt_order(stack: Stack, contents: Contents) -> None:
         (node, name)
         for node in stack.nodes.values()
         for name, what in node.aside.items()
-        if what == UNORDERED and node.kind != "loop"
+        if what == Beside.BLOCKS and node.kind != "loop"
     ]
     for node, name in pairs:
         roles[name] = roles.get(name, set()) | stack.roles_on(node)
@@ -99,7 +97,7 @@ def _role(stack: Stack, node: Node, contents: Contents) -> tuple[str, str]:
     """Return the role of a whole device, and the evidence for it."""
     signature, mount = contents.signatures.get(node.name), contents.mounts.get(node.name)
     kind, uuid = (signature.kind, signature.uuid) if signature else ("", None)
-    above = [one for one in stack.above.get(node.name, ()) if one.kind != "loop"]
+    above = stack.held_by(node)
     is_swap, owner = node.name in contents.swaps, contents.logs_of.get(node.name)
     used = "in use" if is_swap else "not in use"
     part = contents.pools.get(node.name)
@@ -148,9 +146,15 @@ def _inner(node: Node, contents: Contents, whole: Use) -> list[Use]:
         for first, sectors in signature.journal_extents:
             found.append(Use("journal", evidence, first, sectors, f"{name} {word}", kind))
     for path, runs in contents.swap_files.get(node.name, {}).items():
-        evidence = f"{SWAP_FILE} {path} in use, where FIEMAP has it on {name}"
+        evidence = swap_file_evidence(path, name)
         found += [
-            Use("swap", evidence, first, sectors, f"{name}:{path}", "swap")
+            Use("swap", evidence, first, sectors, f"{name}:{path}", "swap", swap_file=path)
             for first, sectors in runs
         ]
     return found
+
+
+def swap_file_evidence(path: str, title: str, *, is_off: bool = False) -> str:
+    """Return the evidence of the pieces of a swap file, which may be switched off by now."""
+    used = "in use until it was switched off" if is_off else "in use"
+    return f"swap file {path} {used}, where FIEMAP has it on {title}"

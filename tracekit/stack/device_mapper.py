@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tracekit.stack.devices import UNORDERED, Node, Piece
+from tracekit.stack.devices import Beside, Node, Piece
 
 _LINE = re.compile(r"^(?P<name>\S+): (?P<start>\d+) (?P<sectors>\d+) (?P<kind>\S+) ?(?P<rest>.*)$")
 _NUMBERS = re.compile(r"\d+:\d+")
@@ -56,15 +56,15 @@ _IN_PLACE = {
     "log-writes": (0, None),
 }
 _BESIDE = {
-    "thin-pool": ((0, "metadata"),),
-    "cache": ((0, "metadata"), (1, UNORDERED)),
-    "writecache": ((2, UNORDERED),),
-    "era": ((0, "metadata"),),
-    "clone": ((0, "metadata"), (2, UNORDERED)),
-    "verity": ((2, "hashes"),),
-    "log-writes": ((1, "log of writes"),),
-    "snapshot": ((1, UNORDERED),),
-    "snapshot-merge": ((1, UNORDERED),),
+    "thin-pool": ((0, Beside.METADATA),),
+    "cache": ((0, Beside.METADATA), (1, Beside.BLOCKS)),
+    "writecache": ((2, Beside.BLOCKS),),
+    "era": ((0, Beside.METADATA),),
+    "clone": ((0, Beside.METADATA), (2, Beside.BLOCKS)),
+    "verity": ((2, Beside.HASHES),),
+    "log-writes": ((1, Beside.LOG),),
+    "snapshot": ((1, Beside.BLOCKS),),
+    "snapshot-merge": ((1, Beside.BLOCKS),),
 }
 
 
@@ -89,7 +89,7 @@ def map_target(
         found = read_thin(words[0], int(words[1])) if read_thin else []
         node.pieces += found
         if not found:
-            node.aside[words[0]] = UNORDERED
+            node.aside[words[0]] = Beside.BLOCKS
     elif target.kind == "mirror":
         legs = 3 + int(words[1])
         pairs = _pairs(words[legs : legs + 2 * int(words[legs - 1])])
@@ -99,7 +99,7 @@ def map_target(
     elif target.kind == "raid":
         _map_raid(node, target, words)
     else:
-        node.aside |= dict.fromkeys(_devices(target, names), UNORDERED)
+        node.aside |= dict.fromkeys(_devices(target, names), Beside.BLOCKS)
     for at, what in _BESIDE.get(target.kind, ()):
         node.aside[words[at]] = what
 
@@ -166,8 +166,8 @@ def _map_raid(node: Node, target: Target, words: Sequence[str]) -> None:
         all_of = {"chunk": chunk, "copies": near, "count": len(legs) // 2}
         node.pieces += raid_pieces(target.sectors, members, level=number, **all_of)
     else:
-        node.aside |= {one: UNORDERED for one, _ in members}
-    node.aside |= dict.fromkeys((one for one in legs[0::2] if one != "-"), "metadata")
+        node.aside |= {one: Beside.BLOCKS for one, _ in members}
+    node.aside |= dict.fromkeys((one for one in legs[0::2] if one != "-"), Beside.METADATA)
 
 
 _SUPER = struct.Struct("<32xQ")

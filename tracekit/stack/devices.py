@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
@@ -54,6 +55,15 @@ class Piece:
         return sector // stripe * chunk + inside
 
 
+class Beside(StrEnum):
+    """What a device below one holds, other than its sectors in a known order."""
+
+    BLOCKS = "blocks in an order that is not known"
+    METADATA = "metadata"
+    HASHES = "hashes"
+    LOG = "log of writes"
+
+
 @dataclass(frozen=True)
 class Use:
     """What some sectors of a device are for."""
@@ -67,6 +77,10 @@ class Use:
     mount: str | None = None
     uuid: str | None = None
     journal_uuid: str | None = None
+    swap_file: str | None = None
+    """The path, where it is a piece of one."""
+    is_unordered: bool = False
+    """Blocks of others may lie among these."""
 
 
 @dataclass
@@ -83,7 +97,7 @@ class Node:
     label: str = ""
     """Such as vg-root of a dm-0."""
     pieces: list[Piece] = field(default_factory=list)
-    aside: dict[str, str] = field(default_factory=dict)
+    aside: dict[str, Beside] = field(default_factory=dict)
     """Devices below that hold something else than its sectors in a known order, and what."""
     uses: list[Use] = field(default_factory=list)
     """The first one is of the whole device."""
@@ -112,11 +126,6 @@ class Node:
             found = piece.image(first, end)
             if found is not None:
                 yield piece.below, *found
-
-
-SAME_PLACE = "same place"
-UNORDERED = "blocks in an order that is not known"
-"""In `aside`: the device has blocks of the one above."""
 
 
 class Stack:
@@ -158,9 +167,13 @@ class Stack:
         """Return the name that people know of a device."""
         return self.nodes[name].title if name in self.nodes else name
 
+    def held_by(self, node: Node) -> list[Node]:
+        """Return the devices that lie on one, those in its files left out."""
+        return [one for one in self.above.get(node.name, []) if one.kind != "loop"]
+
     def roles_on(self, node: Node) -> set[str]:
         """Return the roles of the highest devices on one."""
-        above = [one for one in self.above.get(node.name, []) if one.kind != "loop"]
+        above = self.held_by(node)
         if not above:
             return {use.role for use in node.uses}
         return {role for one in above for role in self.roles_on(one)}
@@ -248,6 +261,8 @@ def _entry(node: Node, use: Use, disk: str, extent: Extent) -> dict[str, Any]:
         "uuid": use.uuid,
         "journal_uuid": use.journal_uuid,
         **({"node": node.name} if node.label else {}),
+        **({"swap_file": use.swap_file} if use.swap_file else {}),
+        **({"is_unordered": True} if use.is_unordered else {}),
     }
 
 
@@ -276,13 +291,15 @@ def _unordered(stack: Stack, node: Node, disks: Sequence[str]) -> list[dict[str,
     found = []
     for name, what in node.aside.items():
         roles = stack.roles_on(node)
-        if what != UNORDERED:
+        if what != Beside.BLOCKS:
             role, evidence = "other", f"{what} of {node.title}"
         else:
             role = roles.pop() if len(roles) == 1 else "unknown"
             evidence = f"{what}, of {node.title} ({node.kind})"
         sectors = stack.nodes[name].sectors if name in stack.nodes else 0
-        use = Use(role, evidence, 0, sectors, f"{node.title} {what.split(' ')[0]}")
+        title = f"{node.title} {what.name.lower()}"
+        is_unordered = what == Beside.BLOCKS
+        use = Use(role, evidence, 0, sectors, title, is_unordered=is_unordered)
         for disk, extents in _places(stack, name, use).items():
             if disk in disks:
                 found += [_entry(node, use, disk, extent) for extent in extents]
@@ -311,7 +328,7 @@ def _draw(stack: Stack, node: Node, first: str, rest: str, drawn: set[str]) -> I
         return
     drawn.add(node.name)
     # What a device holds are its branches.
-    why = "" if whole.evidence.startswith("holds") else whole.evidence
+    why = "" if stack.held_by(node) and whole.mount is None else whole.evidence
     yield _line(name, node.sectors, whole.role, why)
     above = sorted(stack.above.get(node.name, ()), key=lambda one: (_start(one, node), one.name))
     parts = _by_name(inner)

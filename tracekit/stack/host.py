@@ -21,7 +21,7 @@ from tracekit.stack.device_mapper import (
     read_tables,
     thin_blocks,
 )
-from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
+from tracekit.stack.devices import Beside, Node, Piece, Stack
 from tracekit.stack.md import array_of, map_array
 from tracekit.stack.mounts import Mount, by_device, read_mounts, read_swaps
 from tracekit.stack.signatures import Signature, read_signature
@@ -73,9 +73,9 @@ def read_nodes(mounts: Sequence[Mount] = ()) -> list[Node]:
         slaves = [one.name for one in (CLASS / node.name / "slaves").glob("*")]
         if node.kind == "loop":
             below = _unless_gone(partial(_backing_devices, node.name, names, mounts))
-            node.aside = dict.fromkeys(below or (), UNORDERED)
+            node.aside = dict.fromkeys(below or (), Beside.BLOCKS)
         elif node.kind != "part" and not node.pieces and not node.aside:
-            node.aside = dict.fromkeys(sorted(slaves), UNORDERED)
+            node.aside = dict.fromkeys(sorted(slaves), Beside.BLOCKS)
     return nodes
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracekit.stack.device_mapper import raid_pieces, striped
-from tracekit.stack.devices import UNORDERED, Node, Piece
+from tracekit.stack.devices import Beside, Node, Piece
 from tracekit.units import SECTOR_BYTES
 
 
@@ -58,7 +58,7 @@ def map_array(node: Node, array: Array) -> bool:
     """
     node.kind, size = array.level, node.sectors
     members = sorted(array.members, key=lambda one: one.slot)
-    node.aside = {one.name: UNORDERED for one in members}
+    node.aside = {one.name: Beside.BLOCKS for one in members}
     placed = [(one.name, one.offset) for one in members if one.offset is not None]
     number, chunk = array.number, array.chunk_sectors
     if len(placed) < len(members):

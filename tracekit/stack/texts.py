@@ -13,7 +13,7 @@ from typing import Any
 from tracekit.errors import InputError
 from tracekit.stack.contents import Contents, add_pools, give_uses
 from tracekit.stack.device_mapper import Target, map_target, read_tables, striped
-from tracekit.stack.devices import UNORDERED, Node, Piece, Stack
+from tracekit.stack.devices import Beside, Node, Piece, Stack
 from tracekit.stack.md import Arrays, map_array
 from tracekit.stack.mounts import Mount, Swap, read_swaps
 from tracekit.stack.signatures import ZFS, Signature
@@ -451,7 +451,7 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
                 hint="print it with lsblk -J -b -O, or add sfdisk -J DISK",
             )
         if not node.pieces and not node.aside:
-            node.aside = dict.fromkeys(below, UNORDERED)
+            node.aside = dict.fromkeys(below, Beside.BLOCKS)
             if below:
                 _doubt_places(found, node, below, "add `dmsetup table`")
 
@@ -466,7 +466,7 @@ def _map_array(found: Gathered, node: Node, below: Sequence[str]) -> None:
     array = found.arrays.array(f"/dev/{node.name}", {name: f"/dev/{name}" for name in below})
     if array is not None and map_array(node, array):
         return
-    node.aside = node.aside or dict.fromkeys(below, UNORDERED)
+    node.aside = node.aside or dict.fromkeys(below, Beside.BLOCKS)
     names = " ".join(f"/dev/{name}" for name in below)
     has_all = {*names.split()} <= found.arrays.members.keys()
     remedy = "run `tracekit layout` there" if has_all else f"add `mdadm --examine {names}`"
