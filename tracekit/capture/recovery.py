@@ -29,6 +29,7 @@ from tracekit.capture.tracefs import mounted_folder
 from tracekit.capture.unfinished import (
     MANIFEST,
     SUFFIX,
+    InUseError,
     Manifest,
     Unfinished,
     Written,
@@ -249,9 +250,8 @@ def recover(
     why some could not be finished, which keep what they have.
     """
     notes, folder = give_back_settings()
-    if folder is not None and not folders:
-        folders = [folder, *(path for path, _ in left_over() if path != folder)]
-    chosen = list(folders) or [path for path, _ in left_over()]
+    left = [] if folders else [path for path, _ in left_over() if path != folder]
+    chosen = [*folders] or [*([folder] if folder is not None else []), *left]
     if output is not None and len(chosen) != 1:
         raise UsageError(f"--output is for one capture, not {len(chosen)}", hint="name the folder")
     found: list[Recovered] = []
@@ -262,6 +262,11 @@ def recover(
             notes += found[-1].notes
         except NothingRecordedError as error:
             notes.append(f"{folder}: {error}")
+        except InUseError as error:
+            if folder in left:
+                notes.append(f"{folder}: another process finishes it")
+            else:
+                failures.append(error)
         except OSError as error:
             failures.append(foreign_error(error) or TracekitError(str(error)))
         except TracekitError as error:

@@ -92,6 +92,10 @@ def manifest_in(folder: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
+class InUseError(UsageError):
+    """Another process works on the folder."""
+
+
 class Written(Protocol):
     """What a source recorded."""
 
@@ -261,7 +265,7 @@ def _locked(path: Path) -> Unfinished:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(number)
-        raise UsageError(f"{path} is in use", hint="wait until its capture has ended") from None
+        raise InUseError(f"{path} is in use", hint="wait until its capture has ended") from None
     except OSError:
         pass  # a file system without locks
     return Unfinished(path, number)
