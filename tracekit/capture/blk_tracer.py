@@ -77,6 +77,8 @@ class BlkTracer:
     ) -> None:
         """Prepare to trace `disks`, folders in /sys/block, into files in the folder `spool`."""
         self._disks, self._settings, self._buffer_kib = disks, settings, buffer_kib
+        self.followed: Sequence[Path] = ()
+        """Devices above the disks that are traced for their remaps."""
         self.seen: Seen | None = None
         """Gets a copy of each CPU's records as they come."""
         self.has_space: Callable[[int], None] = lambda _allocated_bytes: None
@@ -104,7 +106,8 @@ class BlkTracer:
         self._settings.change({root / "current_tracer": "blk"})
         self._before = self.counters()
         self._open(online_cpus())
-        self._settings.change({disk / "trace/enable": "1" for disk in self._disks})
+        traced = (*self.followed, *self._disks)
+        self._settings.change({disk / "trace/enable": "1" for disk in traced})
         self.facts = {"before": self._before, "clock_to_wall_ns": _clock_to_wall_ns()}
         return self.facts
 
@@ -195,7 +198,7 @@ class BlkTracer:
 
     def stop(self) -> Recording:
         """Stop recording, move the rest, and say what was lost."""
-        for disk in self._disks:
+        for disk in (*self.followed, *self._disks):
             with suppress(OSError):  # it went away, and what is recorded is kept
                 (disk / "trace/enable").write_text("0")
         self._take_rest()

@@ -15,7 +15,7 @@ from typing import Any
 from tracekit.capture.tracefs import read_setting
 from tracekit.errors import UsageError
 from tracekit.stack.contents import Contents, swap_file_evidence
-from tracekit.stack.devices import Node, Stack, draw, entries_of
+from tracekit.stack.devices import Beside, Node, Stack, draw, entries_of
 from tracekit.stack.host import devices_of, logs_of, read_host, read_nodes
 from tracekit.stack.mounts import Mount, read_mounts, read_swaps
 from tracekit.stack.texts import read_texts
@@ -39,6 +39,8 @@ def disks_below(path: Path, mounts: list[Mount]) -> set[str]:
 LAYOUT_VERSION = 1
 SWAPS = Path("/proc/swaps")
 BLOCK_FOLDER = Path("/sys/block")
+MAPPED = "dm-"
+"""How the kernel's names of devices of the device mapper begin."""
 NUMBERS = Path("/sys/dev/block")
 
 
@@ -111,7 +113,30 @@ def _read(
     found = {disk: _unread(contents, own) for disk, own in parts.items()}
     unread = {disk: lines for disk, lines in found.items() if lines}
     rest = contents.unread.keys() - set[str]().union(*parts.values())
+    if above := _above(stack, names):
+        layout["above"] = above
     return layout | _left_open([*contents.doubts, *_unread(contents, rest)], unread), {*unread}
+
+
+def _above(stack: Stack, disks: Sequence[str]) -> dict[str, Any]:
+    """Return what leads from devices whose blocks have no known order on disks to these.
+
+    Those devices and what is on them, and the ones between, of which the kernel records remaps.
+    """
+    tops, between = list[str](), dict[str, None]()
+    for node in stack.nodes.values():
+        unordered = [name for name, what in node.aside.items() if what == Beside.BLOCKS]
+        reached = [one for name in unordered for one in stack.reach(name)]
+        if node.name.startswith(MAPPED) and node.name not in disks and {*disks} & {*reached}:
+            tops.append(node.name)
+            between |= dict.fromkeys(one for one in reached if one.startswith(MAPPED))
+    if not tops:
+        return {}
+    return {
+        "devices": [_numbered(stack.nodes[name]) for name in tops],
+        "between": [_numbered(stack.nodes[name]) for name in between if name not in disks],
+        "partitions": entries_of(stack, tops),
+    }
 
 
 def _left_open(doubts: list[str], unread: dict[str, list[str]]) -> dict[str, Any]:
@@ -185,9 +210,13 @@ def _with_doubts(layout: dict[str, Any], tree: list[str], doubts: list[str]) -> 
 
 
 def _described(node: Node) -> dict[str, Any]:
+    return {**_numbered(node), "size_sectors": node.sectors, **node.facts}
+
+
+def _numbered(node: Node) -> dict[str, Any]:
     major, _, minor = node.numbers.partition(",")
     numbers = {"major": int(major), "minor": int(minor)} if minor else {}
-    return {"device": node.name, **numbers, "size_sectors": node.sectors, **node.facts}
+    return {"device": node.name, **numbers}
 
 
 def read_again(
@@ -221,6 +250,8 @@ def read_again(
         now[key] += [entry for entry in before[key] if entry["device"] in gone]
     ended, told = _ended(_swap_files(before, now))
     now["partitions"] += ended
+    if "above" in before:  # what was traced has to be known
+        now["above"] = now.get("above", before["above"]) | {"between": before["above"]["between"]}
     doubts: list[str] = [*now.pop("doubts", ()), *told]
     lasting = {disk: before.get("unread", {}).get(disk, []) for disk in gone}
     unread = now.pop("unread", {}) | lasting

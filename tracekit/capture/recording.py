@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as copied
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -28,6 +29,7 @@ from tracekit.capture.cgroups import (
     paths_of_cgroups,
     with_messages,
 )
+from tracekit.capture.remaps import REMAP, Remaps, followed
 from tracekit.errors import InputError
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
@@ -61,6 +63,8 @@ _RELAYED = re.compile(r"(?P<device>.+)\.blktrace\.(?P<cpu>\d+)")
 _ACTION_MASK = 0xFF
 _QUEUED = 1
 _COMPLETED = 8
+_REMAPPED = 15
+_REMAP_FIELDS = np.dtype([("source", ">u4"), ("target", ">u4"), ("source_sector", ">u8")])
 NOTIFY = 0x400 << 16
 NOTIFY_PROCESS = NOTIFY
 NOTIFY_TIMESTAMP = NOTIFY | 1
@@ -162,6 +166,25 @@ def _headers(block: Block) -> tuple[Any, Any, Any]:
     raw = np.frombuffer(block.data, dtype=np.uint8)
     places = np.asarray(block.starts, dtype=np.int64)[:, None] + np.arange(block.header.itemsize)
     return raw, places, raw[places].view(block.header)[:, 0]
+
+
+def remaps_in(spools: Iterable[Path]) -> Remaps:
+    """Return the remaps of all devices in spools."""
+    found = [np.empty(0, REMAP)]
+    for block in (one for one in read_blocks(*spools) if one.starts):
+        raw, places, headers = _headers(block)
+        action, skipped = headers["action"], ID_BYTES * (headers["action"] & MARK != 0)
+        is_remap = (action & _ACTION_MASK == _REMAPPED) & (action & NOTIFY != NOTIFY)
+        is_remap &= headers["pdu_len"] >= _REMAP_FIELDS.itemsize + skipped
+        begins = places[is_remap, -1] + 1 + skipped[is_remap]
+        fields = raw[begins[:, None] + np.arange(_REMAP_FIELDS.itemsize)].view(_REMAP_FIELDS)[:, 0]
+        some = np.empty(len(begins), REMAP)
+        for name in ("time", "device", "bytes", "sector"):
+            some[name] = headers[name][is_remap]
+        for name in ("source", "target", "source_sector"):
+            some[name] = fields[name]
+        found.append(some)
+    return np.concatenate(found)
 
 
 def survey(spools: Iterable[Path]) -> Survey:
@@ -455,14 +478,15 @@ class Recording:
 
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
-        found = survey(path for paths in self.spools.values() for path in paths)
+        paths = [path for some in self.spools.values() for path in some]
+        folder, found = _followed(folder, paths), survey(paths)
         processes = self._names(found.pids, folder.own_pid)
         disks = folder.layout["devices"]
         files: list[str] = []
         seen: set[int] = set()
         for disk in disks:
             notes = self._notes(found, _number_of(disk), processes)
-            is_ours = _chooser(disk, disks)
+            is_ours = _chooser(disk, disks, between_of(folder.layout))
             # A CPU without records has its file too: blkparse stops at the first that is missing.
             for cpu in range(max(self.spools, default=0) + 1):
                 name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
@@ -514,18 +538,35 @@ class Recording:
         return notify_records(found, device, processes=processes, wall_ns=wall_ns)
 
 
+def _followed(folder: CaptureFolder, spools: Sequence[Path]) -> CaptureFolder:
+    """Return the folder with a layout in which remaps are followed."""
+    if "above" not in folder.layout:
+        return folder
+    return copied(folder, layout=followed(folder.layout, remaps_in(spools)))
+
+
+def between_of(layout: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    """Return the devices that are traced for their remaps alone."""
+    found: Sequence[dict[str, Any]] = layout.get("above", {}).get("between", ())
+    return found
+
+
 def _number_of(disk: dict[str, Any]) -> int:
     return int(disk["major"]) << 20 | int(disk["minor"])
 
 
-def _chooser(disk: dict[str, Any], disks: list[dict[str, Any]]) -> Callable[[Any], Any] | None:
+def _chooser(
+    disk: dict[str, Any], disks: list[dict[str, Any]], between: Sequence[dict[str, Any]]
+) -> Callable[[Any], Any] | None:
     """Return what selects a disk's records by their device numbers; one disk has them all.
 
-    Records of no captured disk go with the first one, so that nothing is left out unnoticed.
+    Records of no captured disk go with the first one, so that nothing is left out unnoticed; but
+    for those of the devices `between`, which are traced for their remaps.
     """
-    if len(disks) == 1:
+    if len(disks) == 1 and not between:
         return None
-    number, others = _number_of(disk), [_number_of(other) for other in disks if other != disk]
+    number = _number_of(disk)
+    others = [_number_of(other) for other in (*disks, *between) if other != disk]
     if disk is not disks[0]:
         return lambda column: column == number
     return lambda column: ~np.isin(column, others)

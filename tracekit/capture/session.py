@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,7 @@ from tracekit.capture.layout import SwapFiles, disks_below, find_disks, read_aga
 from tracekit.capture.live import LiveLine, Watch
 from tracekit.capture.names import look_after, look_before
 from tracekit.capture.pieces import Keeping, Pieces
-from tracekit.capture.recording import CaptureFiles, NothingRecordedError
+from tracekit.capture.recording import CaptureFiles, NothingRecordedError, between_of
 from tracekit.capture.recovery import beside_captures, only_capture, recorded_in
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.capture.unfinished import (
@@ -180,12 +180,12 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         new_unfinished(output) as unfinished,
     ):
         settings.leave(unfinished.path)
-        with settings.holding(*_held(disks, options)):
-            choice = choose(_asked_source(options), tracefs=tracefs, disks=disks)
-        untraced_s = _untraced_s(options)
-        source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
         content, mounts, swaps = options.work is None, read_mounts(), SwapFiles(disks)
         layout = read_layout(disks, mounts, reads_content=content)
+        with settings.holding(*_held(disks, options)):
+            choice = _chosen(tracefs, disks, layout, options=options)
+        untraced_s = _untraced_s(options)
+        source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
         names = look_before([disk.name for disk in disks], mounts, limit_s=options.names_s)
         names.save_in(unfinished.path)
         manifest = _manifest(output, disks, layout, source=source.name, options=options)
@@ -286,6 +286,20 @@ def _asked_source(options: CaptureOptions) -> str | None:
             hint=f"--rotate and --last are of {blk_tracer.BlkTracer.name}",
         )
     return blk_tracer.BlkTracer.name
+
+
+def _between(layout: Mapping[str, Any]) -> list[Path]:
+    return [Path("/sys/block") / one["device"] for one in between_of(layout)]
+
+
+def _chosen(
+    tracefs: Path, disks: Sequence[Path], layout: Mapping[str, Any], *, options: CaptureOptions
+) -> Choice:
+    """Return the source: by default one that records remaps between devices, if there are some."""
+    asked, follower, between = _asked_source(options), blk_tracer.BlkTracer.name, _between(layout)
+    if asked is None and between and KNOWN[follower][0](tracefs, [*disks, *between]) is None:
+        asked = follower
+    return choose(asked, tracefs=tracefs, disks=disks)
 
 
 def _untraced_s(options: CaptureOptions) -> float | None:
@@ -428,7 +442,7 @@ class Run:
         lost = None
         if isinstance(source, blk_tracer.BlkTracer):
             source.seen = watch.see if watch else None
-            source.has_space = self._check_space
+            source.has_space, source.followed = self._check_space, _between(self.manifest.layout)
             lost = source.losses
         elif isinstance(source, bpf.Bpf):
             source.seen = watch.add if watch else None

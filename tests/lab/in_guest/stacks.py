@@ -52,6 +52,8 @@ class Built:
     swap: str = ""
     truth: Callable[[str], list[tuple[int, int, str]]] | None = None
     """Given the top: first sector, sectors and role of what is not fs on it."""
+    untagged: str = "other"
+    """Role of what is not of the top."""
     undo: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     """Commands whose texts describe it on another host."""
@@ -184,9 +186,12 @@ def md_linear() -> Built:
 
 
 def md5() -> Built:
+    """Its parity, which nothing tags, has no role."""
     sh("printf 'label: gpt\nsize=150MiB\nsize=150MiB\n' | sfdisk -q /dev/base")
     options = "--chunk=64 --assume-clean --bitmap=none"
-    return md("5", "/dev/base2", "/dev/nvm", "/dev/base1", options=options)
+    built = md("5", "/dev/base2", "/dev/nvm", "/dev/base1", options=options)
+    built.untagged = "parity"
+    return built
 
 
 def ext4_external() -> Built:
@@ -369,7 +374,8 @@ def tags_on(disk: str) -> Iterator[tuple[int, int]]:
 
 def truth_of(built: Built, special: list[tuple[int, int, str]]) -> dict[str, bytes]:
     """Return a letter of the role for each sector of each disk."""
-    found = {disk: bytearray(b"o" * (DISK_MIB * 2048)) for disk in DISKS}
+    letter = built.untagged[:1].encode()
+    found = {disk: bytearray(letter * (DISK_MIB * 2048)) for disk in DISKS}
     for disk, role in built.whole.items():
         found[disk][:] = role[:1].encode() * len(found[disk])
     if built.top is None:
@@ -431,6 +437,8 @@ def run(name: str) -> None:
     before = read_layout(disks, read_mounts())
     traced(folder, work, above)
     layout, _ = read_again(before, disks, mounts=read_mounts())
+    if built.is_followed:
+        capture_own(folder / "own")
     (folder / "layout.json").write_text(json.dumps(layout))
     for number, command in enumerate(built.texts):
         (folder / f"text{number}").write_text(sh(command))
@@ -445,6 +453,16 @@ def run(name: str) -> None:
         write_truth(folder, built, special)
     for command in built.undo:
         sh(command)
+
+
+def capture_own(output: Path) -> None:
+    """Capture the disks as users do, and see what is traced behind that."""
+    sync = f"dd if=/dev/urandom of={POINT}/own$n bs=8k count=1 conv=fsync status=none"
+    script = f"for n in $(seq 60); do {sync}; done; sync; echo 3 >/proc/sys/vm/drop_caches"
+    words = f"/dev/base /dev/nvm -o {output} --names 0 -- sh -c '{script}; cat {POINT}/own*'"
+    sh(f"PYTHONPATH={SHARE} python3 -m tracekit capture {words} >/dev/null 2>{output}.said")
+    enabled = [one.read_text() for one in Path("/sys/block").glob("*/trace/enable")]
+    (output / "traced").write_text(str(sum(text.strip() != "0" for text in enabled)))
 
 
 def write_truth(folder: Path, built: Built, special: list[tuple[int, int, str]]) -> None:

@@ -1,0 +1,83 @@
+"""Where blocks of a cache lie, by the remaps of each device between it and the disk."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.decode.records import CGROUP, WRITE, Event
+from tracekit.capture.recording import remaps_in
+from tracekit.capture.remaps import followed
+
+TOP, CACHE, DISK, PART = (253 << 20, 253 << 20 | 1, 8 << 20, 8 << 20 | 2)
+FIRST, SECTORS = 2048, 1 << 16
+"""Of the partition, and of the cache in it."""
+JOURNAL = 8192
+
+
+def remap(
+    time_ns: int, *, of: tuple[int, int], to: tuple[int, int], device: int, mark: int
+) -> bytes:
+    group = struct.pack("=Q", 1) if mark else b""
+    payload = group + struct.pack(">IIQ", of[0], to[0], of[1])
+    action = WRITE | 15 | mark
+    return Event(time_ns, action, to[1], 8192, device=device, payload=payload).pack(0)
+
+
+def request(time_ns: int, top: int, *, below: int, mark: int = 0) -> list[bytes]:
+    """Return the remaps of a request: from the top to the cache's device, partition and disk."""
+    there = FIRST + below
+    return [
+        remap(time_ns, of=(TOP, top), to=(CACHE, below), device=CACHE, mark=mark),
+        remap(time_ns + 5, of=(CACHE, below), to=(PART, below), device=DISK, mark=mark),
+        remap(time_ns + 9, of=(PART, below), to=(PART, there), device=DISK, mark=mark),
+    ]
+
+
+def entry(device: str, first: int, sectors: int, role: str, **more: Any) -> dict[str, Any]:
+    where = {"device": device, "start_sector": first, "sectors": sectors}
+    return where | {"name": f"{device} {role}", "role": role, "evidence": ""} | more
+
+
+def device(name: str, number: int) -> dict[str, Any]:
+    return {"device": name, "major": number >> 20, "minor": number & 0xFFFFF}
+
+
+@pytest.mark.parametrize("mark", [0, CGROUP])
+def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, mark: int) -> None:
+    # GIVEN a cache, of which each request says where it is on the next device, of two CPUs
+    requests = [
+        request(1000, JOURNAL + 16, below=800, mark=mark),
+        request(2000, JOURNAL, below=816, mark=mark),
+        request(3000, 64, below=832, mark=mark),
+        # A place that another block had before; and a copy of the cache's own.
+        request(4000, 128, below=896, mark=mark),
+        request(5000, JOURNAL + 32, below=896, mark=mark),
+        request(6000, 256, below=912, mark=mark)[1:],
+        # The same place of the device between, long before anything of the top came to it.
+        request(7000, 512, below=1600, mark=mark),
+        [remap(9, of=(CACHE, 1600), to=(PART, 64), device=DISK, mark=mark)],
+    ]
+    for cpu in (0, 1):
+        some = b"".join(one for many in requests for one in many[cpu::2])
+        (tmp_path / f"cpu{cpu}").write_bytes(some)
+    top = [entry("dm-0", 0, 1 << 20, "fs"), entry("dm-0", JOURNAL, 1024, "journal")]
+    layout = {
+        "devices": [device("sda", DISK)],
+        "partitions": [entry("sda", FIRST, SECTORS, "unknown", is_unordered=True)],
+        "above": {"devices": [device("dm-0", TOP)], "partitions": top},
+    }
+    # WHEN they are followed
+    found = followed(layout, remaps_in(sorted(tmp_path.iterdir())))
+    # THEN what lies together with one role is one entry, and a place of two roles has none
+    assert found["partitions"][:1] == layout["partitions"]
+    pieces = [(one["start_sector"], one["sectors"], one["role"]) for one in found["partitions"][1:]]
+    assert pieces == [
+        (FIRST + 800, 32, "journal"),
+        (FIRST + 832, 16, "fs"),
+        (FIRST + 1600, 16, "fs"),
+    ]
+    assert not any("is_unordered" in one for one in found["partitions"][1:])
+    (doubt,) = found["doubts"]
+    assert doubt.startswith("2 pages of sda unknown had blocks of several roles")

@@ -1,0 +1,156 @@
+"""Where blocks of devices lie that have no order, as in a cache: by the remaps of each device.
+
+Each level of the device mapper says of each I/O which place it is of on the device above. From the
+highest device, whose roles are known, they lead down to the disks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.units import PAGE_BYTES, SECTOR_BYTES
+
+REMAP = np.dtype(
+    [
+        *(("time", "u8"), ("device", "u4"), ("bytes", "u4")),
+        *(("source", "u4"), ("source_sector", "u8"), ("target", "u4"), ("sector", "u8")),
+    ]
+)
+"""A remap: of a place on `source` to one on `target`, recorded for `device`."""
+Remaps = NDArray[np.void]
+MOST_NS = 100_000_000
+"""From a remap to that of the device below."""
+MOST_LEVELS = 16
+MOST_PIECES = 1 << 16
+PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
+
+
+def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
+    """Return the layout with entries for the blocks that requests of the capture went to.
+
+    Roles are those of `above`. A page that had blocks of several roles one after the other has no
+    entry, which `doubts` counts.
+    """
+    entries, doubts = layout["partitions"], [*layout.get("doubts", ())]
+    bases = [one for one in entries if one.get("is_unordered")]
+    found: list[dict[str, Any]] = []
+    rows, roles = _at_disks(layout, remaps)
+    names = [*dict.fromkeys(roles.tolist())]
+    codes = np.array([names.index(role) for role in roles.tolist()], np.int64)
+    for disk in layout["devices"]:
+        own = rows["target"] == _number(disk)
+        pages, page_codes = _pages(rows[own], codes[own])
+        for base in (one for one in bases if one["device"] == disk["device"]):
+            pieces, mixed = _pieces(pages, page_codes, base)
+            found += [_entry(base, first, end, names[code]) for first, end, code in pieces]
+            if mixed:
+                doubts.append(
+                    f"{mixed:,} pages of {base['name']} had blocks of several roles one after the"
+                    " other: what requests there do decides their roles"
+                )
+    if len(found) > MOST_PIECES:
+        return layout
+    more = {"doubts": doubts} if doubts else {}
+    return {**layout, **more, "partitions": [*entries, *found]}
+
+
+def _number(device: Mapping[str, Any]) -> int:
+    return int(device["major"]) << 20 | int(device["minor"])
+
+
+def _at_disks(layout: Mapping[str, Any], remaps: Remaps) -> tuple[Remaps, NDArray[np.object_]]:
+    """Return the remaps to the disks of what came from the highest devices, and its roles."""
+    above = layout["above"]
+    disks = np.array([_number(disk) for disk in layout["devices"]], np.uint32)
+    # The remap of a partition names itself as both.
+    is_own = remaps["source"] == remaps["target"]
+    remaps["target"][is_own] = remaps["device"][is_own]
+    rows, roles = [], []
+    for top in above["devices"]:
+        entries = [one for one in above["partitions"] if one["device"] == top["device"]]
+        now = remaps[remaps["source"] == _number(top)]
+        now_roles = _roles(now["source_sector"], entries)
+        for _ in range(MOST_LEVELS):
+            is_down = np.isin(now["target"], disks)
+            rows.append(now[is_down])
+            roles.append(now_roles[is_down])
+            now, at = _next(now[~is_down], remaps)
+            now_roles = now_roles[~is_down][at]
+    return np.concatenate([remaps[:0], *rows]), np.concatenate([np.empty(0, object), *roles])
+
+
+def _roles(sectors: NDArray[np.uint64], entries: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the role of each sector: of entries that overlap the smaller one counts."""
+    found = np.full(len(sectors), "unknown", object)
+    for one in sorted(entries, key=lambda entry: -entry["sectors"]):
+        first = one["start_sector"]
+        found[(sectors >= first) & (sectors < first + one["sectors"])] = one["role"]
+    return found
+
+
+def _next(now: Remaps, remaps: Remaps) -> tuple[Remaps, NDArray[np.int64]]:
+    """Return the first remap of each place since then, and which of `now` it is of."""
+    devices = np.concatenate([remaps["source"], now["target"]]).astype(np.uint64)
+    sectors = np.concatenate([remaps["source_sector"], now["sector"]])
+    places = np.column_stack([devices, sectors])
+    place = np.unique(places, axis=0, return_inverse=True)[1].ravel()
+    times = np.concatenate([remaps["time"], now["time"]])
+    step = np.unique(times, return_inverse=True)[1].ravel()
+    key = place * (len(times) + 1) + step
+    order = np.argsort(key[: len(remaps)], kind="stable")
+    at = np.searchsorted(key[: len(remaps)][order], key[len(remaps) :])
+    kept = np.flatnonzero(at < len(order))
+    found = order[at[kept]]
+    is_it = place[found] == place[len(remaps) :][kept]
+    is_it &= remaps["time"][found] - now["time"][kept] <= MOST_NS
+    return remaps[found[is_it]], kept[is_it]
+
+
+def _pages(rows: Remaps, codes: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Return each page that was gone to with each role that it had, once, in order."""
+    first = rows["sector"].astype(np.int64) // PAGE_SECTORS
+    sectors = rows["bytes"].astype(np.int64) // SECTOR_BYTES
+    end = -(-(rows["sector"].astype(np.int64) + sectors) // PAGE_SECTORS)
+    counts = end - first
+    begins = np.repeat(np.cumsum(counts) - counts, counts)
+    pages = np.repeat(first, counts) + np.arange(counts.sum()) - begins
+    pairs = np.unique(np.column_stack([pages, np.repeat(codes, counts)]), axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _pieces(
+    pages: NDArray[np.int64], codes: NDArray[np.int64], base: Mapping[str, Any]
+) -> tuple[Iterator[tuple[int, int, int]], int]:
+    """Return first sector, end and role of what lies in a region, and how many pages are mixed.
+
+    A piece goes on over pages that nobody went to.
+    """
+    low, high = base["start_sector"], base["start_sector"] + base["sectors"]
+    inside = (pages * PAGE_SECTORS >= low) & ((pages + 1) * PAGE_SECTORS <= high)
+    pages, codes = pages[inside], codes[inside]
+    _, place, count = np.unique(pages, return_inverse=True, return_counts=True)
+    codes = np.where(count[place] > 1, -1, codes)
+    edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    runs = (
+        (int(pages[a]) * PAGE_SECTORS, int(pages[b - 1] + 1) * PAGE_SECTORS, int(codes[a]))
+        for a, b in pairwise(edges)
+        if a < b and codes[a] >= 0
+    )
+    return runs, int(np.count_nonzero(count > 1))
+
+
+def _entry(base: Mapping[str, Any], first: int, end: int, role: str) -> dict[str, Any]:
+    kept = {key: value for key, value in base.items() if key != "is_unordered"}
+    evidence = f"remaps of requests that were of {role} above"
+    return kept | {
+        "name": f"{base['name']} of {role}",
+        "start_sector": first,
+        "sectors": end - first,
+        "role": role,
+        "evidence": evidence,
+    }
