@@ -66,7 +66,8 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
     layout = {
         "devices": [device("sda", DISK)],
         "partitions": [entry("sda", FIRST, SECTORS, "unknown", is_unordered=True)],
-        "above": {"devices": [device("dm-0", TOP)], "partitions": top},
+        "above": {"devices": [device("dm-0", TOP)], "partitions": top, "doubts": {"a": "b"}},
+        "doubts": ["a", "c"],
     }
     # WHEN they are followed
     found = followed(layout, remaps_in(sorted(tmp_path.iterdir())))
@@ -79,5 +80,6 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
         (FIRST + 1600, 16, "fs"),
     ]
     assert not any("is_unordered" in one for one in found["partitions"][1:])
-    (doubt,) = found["doubts"]
+    *others, doubt = found["doubts"]
+    assert others == ["b", "c"]
     assert doubt.startswith("2 pages of sda unknown had blocks of several roles")

@@ -114,7 +114,7 @@ def _read(
     unread = {disk: lines for disk, lines in found.items() if lines}
     rest = contents.unread.keys() - set[str]().union(*parts.values())
     if above := _above(stack, names):
-        layout["above"] = above
+        layout["above"] = above | {"doubts": contents.followed}
     return layout | _left_open([*contents.doubts, *_unread(contents, rest)], unread), {*unread}
 
 

@@ -36,7 +36,8 @@ def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
     Roles are those of `above`. A page that had blocks of several roles one after the other has no
     entry, which `doubts` counts.
     """
-    entries, doubts = layout["partitions"], [*layout.get("doubts", ())]
+    entries, instead = layout["partitions"], layout["above"].get("doubts", {})
+    doubts = [instead.get(doubt, doubt) for doubt in layout.get("doubts", ())]
     bases = [one for one in entries if one.get("is_unordered")]
     found: list[dict[str, Any]] = []
     rows, roles = _at_disks(layout, remaps)
@@ -53,7 +54,7 @@ def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
                     f"{mixed:,} pages of {base['name']} had blocks of several roles one after the"
                     " other: what requests there do decides their roles"
                 )
-    if len(found) > MOST_PIECES:
+    if not found or len(found) > MOST_PIECES:
         return layout
     more = {"doubts": doubts} if doubts else {}
     return {**layout, **more, "partitions": [*entries, *found]}

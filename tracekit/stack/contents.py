@@ -30,6 +30,10 @@ class Contents:
     """Why the content of a device could not be read."""
     doubts: list[str] = field(default_factory=list)
     """What could not be found out, and what to do about it."""
+    unplaced: set[str] = field(default_factory=set)
+    """Devices of which a doubt says that the places of their blocks are not known."""
+    followed: dict[str, str] = field(default_factory=dict)
+    """What takes the place of a doubt where remaps of the capture are followed."""
     pools: dict[str, PoolPart] = field(default_factory=dict)
     """What devices are of ZFS pools."""
     sources: dict[str, str] = field(default_factory=dict)
@@ -65,12 +69,15 @@ def _doubt_order(stack: Stack, contents: Contents) -> None:
     ]
     for node, name in pairs:
         roles[name] = roles.get(name, set()) | stack.roles_on(node)
-    for above in dict.fromkeys(node.name for node, name in pairs if len(roles[name]) > 1):
+    shared = dict.fromkeys(node.name for node, name in pairs if len(roles[name]) > 1)
+    for above in (name for name in shared if name not in contents.unplaced):
         names = [stack.title(name) for node, name in pairs if node.name == above]
-        said = f"where the blocks of {stack.title(above)} lie on "
-        if not any(said in one for one in contents.doubts):
-            why = "is not known: what requests there do decides their roles"
-            contents.doubts.append(f"{said}{', '.join(names)} {why}")
+        said = f"where the blocks of {stack.title(above)} lie on {', '.join(names)} is"
+        decides = "what requests there do decides"
+        doubt = f"{said} not known: {decides} their roles"
+        contents.doubts.append(doubt)
+        known = "by remaps of those that requests went to"
+        contents.followed[doubt] = f"{said} known {known}: {decides} the others' roles"
 
 
 def _whole(stack: Stack, node: Node, contents: Contents) -> Use:

@@ -68,6 +68,8 @@ class Gathered:
     outside: list[str] = field(default_factory=list)
     """XFS whose log is on another device."""
     doubts: list[str] = field(default_factory=list)
+    unplaced: set[str] = field(default_factory=set)
+    """Devices of which a doubt says that the places of their blocks are not known."""
 
 
 def read_texts(texts: Mapping[str, str]) -> tuple[Stack, Contents]:
@@ -367,7 +369,7 @@ class _Names:
 def _put_together(found: Gathered) -> tuple[Stack, Contents]:
     names = _Names(found)
     _map_nodes(found, names)
-    contents = Contents(doubts=found.doubts)
+    contents = Contents(doubts=found.doubts, unplaced=found.unplaced)
     for path, signature in found.signatures.items():
         name = names[path]
         if name is not None:
@@ -457,6 +459,7 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
 
 
 def _doubt_places(found: Gathered, node: Node, below: Sequence[str], remedy: str) -> None:
+    found.unplaced.add(node.name)
     found.doubts.append(
         f"where the blocks of {node.title} lie on {', '.join(below)} is not known: {remedy}"
     )
