@@ -296,19 +296,19 @@ def test_pieces_of_a_host_are_the_whole(disk: Disk, host: str, output: Path) -> 
 def test_a_host_keeps_the_last_seconds_until_they_are_asked_for(
     disk: Disk, host: str, output: Path
 ) -> None:
-    # GIVEN a capture of the host that keeps the last second
-    mark = output.with_name("mark")
-    command = f"{BURSTS.format(f'{disk.device}p3')}; echo >{mark}; sleep 3"
+    # GIVEN a capture of the host that keeps the last second, and writes long before it
+    mark, bursts = output.with_name("mark"), BURSTS.format(f"{disk.device}p3")
+    command = f"{bursts}; sleep 6; {bursts}; echo >{mark}; sleep 6"
     words = ("--last", "1s", "-o", output, "--", "sh", "-c", command)
     running = start_capture(disk.device, "--remote", host, *words)
     wait_for(mark.exists)
     # WHEN it is asked for that
     running.send_signal(signal.SIGUSR1)
     assert " records in " in running.communicate(timeout=machine.TIMEOUT_S)[1]
-    # THEN the piece has what was before that moment, without a gap, and not all
+    # THEN the piece has what was before that moment, without a gap, and not what was long before
     found = written_to_part(disk, output.with_name("capture-0001"))
     assert found == BURST_PLACES[-len(found) :]
-    assert 100 <= len(found) < 11 * 50
+    assert len(found) >= 100
     # AND the capture has what was before its end
     assert written_to_part(disk, output) == []
 
