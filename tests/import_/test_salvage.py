@@ -20,6 +20,13 @@ LINES = [
     for number in range(PARTS * PART_LINES)
 ]
 SECTORS = [number * 8 for number in range(PARTS * PART_LINES)]
+CHANCE = random.Random(1)  # noqa: S311 - test data
+NOISY = "".join(
+    f"{128166372003061629 + 10_000 * number},usr,0,{CHANCE.choice(('Read', 'Write'))}"
+    f",{CHANCE.randrange(1 << 24) * 4096},4096,{CHANCE.randrange(300, 9000)}\n"
+    for number in range(3 * PARTS * PART_LINES)
+)
+"""Of which compressed data has no long repetitions."""
 Pack = Callable[[bytes], bytes]
 PACKS: dict[str, Pack] = {
     "gzip": gzip.compress,
@@ -72,7 +79,7 @@ def test_a_damaged_member_is_passed_over(read: Importer, kind: str) -> None:
     begin, half = sum(map(len, packed[:5])), len(packed[5]) // 2
     whole = b"".join(packed)
     damaged = whole[: begin + half] + noise(500) + whole[begin + half + 500 :]
-    read.rejects(damaged, "cannot be read", hint="--salvage")
+    read.rejects(damaged, "the compressed file is damaged before byte", hint="--salvage")
     # WHEN it is imported with --salvage
     found, words = sectors(read, damaged)
     # THEN all requests of the other members are there, but for the lines cut by their ends
@@ -83,7 +90,7 @@ def test_a_damaged_member_is_passed_over(read: Importer, kind: str) -> None:
     assert found == sorted(set(found))
     # AND the damage is said to be within that member, of the file's bytes
     place = re.search(r"([0-9,]+) bytes from byte ([0-9,]+) of the compressed file", words)
-    assert place
+    assert place, words
     lost, at = (int(number.replace(",", "")) for number in place.groups())
     assert begin <= at <= begin + half + 500
     assert at + lost == begin + len(packed[5])
@@ -113,7 +120,7 @@ def test_a_damaged_only_member_is_read_to_its_damage(read: Importer) -> None:
     found, words = sectors(read, data)
     assert SECTORS[: len(found)] == found
     place = re.search(r"([0-9,]+) bytes from byte ([0-9,]+) of the compressed file", words)
-    assert place
+    assert place, words
     lost, at = (int(number.replace(",", "")) for number in place.groups())
     assert len(first) - 65_536 <= at <= len(first)
     assert at + lost == len(data)
@@ -122,6 +129,40 @@ def test_a_damaged_only_member_is_read_to_its_damage(read: Importer) -> None:
     nothing = gzip.compress(b"")[:10] + b"\x07" + bytes(100)
     message = "111 damaged bytes passed over, of how many lines is not known: 111 bytes from byte 0"
     read.rejects(nothing, f"{message} .* there is no whole line", hint="copy", salvages=True)
+
+
+@pytest.mark.parametrize("at", [-6, -2], ids=["checksum", "length"])
+def test_a_wrong_checksum_takes_no_line(read: Importer, at: int) -> None:
+    # GIVEN two members in the midst of a line, of which the first has a wrong checksum or length
+    text = "".join(LINES).encode()
+    first = bytearray(gzip.compress(text[: len(text) // 3]))
+    first[at] ^= 4
+    damaged = bytes(first) + gzip.compress(text[len(text) // 3 :])
+    read.rejects(damaged, "the compressed file is damaged before byte", hint="--salvage")
+    # WHEN it is imported with --salvage THEN all lines are there, and may be wrong
+    found, words = sectors(read, damaged)
+    assert found == SECTORS
+    place = re.search(r"the checksum at byte ([0-9,]+) of the compressed file", words)
+    assert place, words
+    assert len(first) - 8 <= int(place[1].replace(",", "")) < len(first)
+    assert words.endswith("none was left out, and some may be wrong")
+
+
+def test_what_damage_makes_of_lines_is_left_out(read: Importer) -> None:
+    # GIVEN a member with zeros in it, behind which other text than there was is unpacked
+    whole = gzip.compress(NOISY.encode())
+    damaged = whole[: len(whole) // 2] + bytes(512) + whole[len(whole) // 2 + 512 :]
+    unpacked = zlib.decompressobj(wbits=31).decompress(damaged[:-8])
+    pairs = enumerate(zip(NOISY.encode(), unpacked, strict=False))
+    good = next(at for at, (one, other) in pairs if one != other)
+    assert unpacked[good:].count(b"\n") > PART_LINES
+    # THEN the lines before are there, and the wrong ones are no reason to stop
+    folder = read(damaged, salvages=True)
+    expected = NOISY.encode()[:good].count(b"\n")
+    assert len(traces.rows(folder)) == pytest.approx(expected, abs=50)
+    said = traces.warnings(folder)
+    assert "lines before it may be wrong" in said["salvaged"]
+    assert "bad_lines" in said
 
 
 def test_events_around_a_damaged_middle(read: Importer) -> None:

@@ -43,7 +43,7 @@ BAD: dict[str, tuple[list[bytes], str]] = {
     **{
         f"damaged {name}": (
             [compress(WRITES)[:-500]],
-            rf"/x: byte \d+: {name} data cannot be read",
+            rf"/x: the compressed file is damaged before byte [0-9,]+: {name}: ",
         )
         for name, compress in COMPRESSORS.items()
     },

@@ -56,6 +56,8 @@ from tracekit.readers.unknown import reject_known
 from tracekit.store import TraceFolder, new_folder, scratch_folder, write_info, write_on
 from tracekit.tables import REQUESTS
 
+MOST_DAMAGED_RATIO = 0.5
+"""Of the lines, wrong ones of a compressed file in which --salvage found damage."""
 BATCHES_AHEAD = 8  # of the requests of a block; a row group is written in one go
 
 
@@ -256,10 +258,12 @@ def _reject(read: Reading, name: str, options: ImportOptions) -> None:
     It is an OutlierError where nearly all numbers agree with the units.
     """
     lines, rows = read.lines, read.assembler.rows
-    if lines.bad > options.most_bad_ratio * (rows + lines.bad):
+    has_doubt = any(feed.salvage and feed.salvage.has_doubt for feed in read.feeds)
+    most = max(options.most_bad_ratio, MOST_DAMAGED_RATIO if has_doubt else 0)
+    if lines.bad > most * (rows + lines.bad):
         beyond = f", {read.beyond:,} of them far from the others" if read.bounds else ""
         passed_over = [text for feed in read.feeds for text in feed.passed_over()]
-        shown = [*map(show_example, lines.examples), *passed_over]
+        shown = [*passed_over, *map(show_example, lines.examples)]
         if other := read.other_part():
             shown.append(other.in_words(read.format.name))
         raise InputError(

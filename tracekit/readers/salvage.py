@@ -9,6 +9,7 @@ empty line, so that numbers of lines stay nearly those of the file.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import lzma
 import os
 import zlib
@@ -52,6 +53,8 @@ class Lost:
     first: int
     end: int
     reason: str
+    is_check: bool = False
+    """All was unpacked, and only a checksum or a length behind it differs."""
 
     @property
     def is_end(self) -> bool:
@@ -76,6 +79,8 @@ class Salvage:
     lost_packed_bytes: int = 0
     is_cut: bool = False
     """The file ends within compressed data."""
+    checks: list[int] = field(default_factory=list)
+    """Bytes of the compressed file up to which its data do not agree with a checksum."""
     _at: int = 0
     """Where in the text the next byte stands."""
 
@@ -83,6 +88,9 @@ class Salvage:
         """Yield the whole lines of a text that comes in pieces, and in the end what has no end."""
         rest, is_cut = b"", False
         for piece in pieces:
+            if isinstance(piece, Lost) and piece.is_check:
+                self.checks.append(piece.first)
+                continue
             if isinstance(piece, Lost):
                 self._lose(piece, len(rest))
                 rest, is_cut = b"", True
@@ -157,6 +165,11 @@ class Salvage:
         if self.count <= MOST_GAPS:
             self.gaps.append(gap)
 
+    @property
+    def has_doubt(self) -> bool:
+        """Whether lines that were unpacked may be wrong."""
+        return bool(self.lost_packed_bytes or self.checks)
+
     def lost_lines(self) -> str:
         """Say about how many lines were passed over, by the size of the others."""
         text_bytes = float(self.lost_bytes)
@@ -182,6 +195,13 @@ class Salvage:
             found.append(f"{lost} passed over, {self.lost_lines()}: {', '.join(shown)}")
         if self.lost_packed_bytes:
             found.append("lines before it may be wrong: compressed data shows damage late")
+        if self.checks:
+            places = ", ".join(f"{at:,}" for at in self.checks[:most])
+            places += f" and {len(self.checks) - most:,} more" if len(self.checks) > most else ""
+            found.append(
+                f"the checksum at byte {places} of the compressed file does not agree with the"
+                " lines before it: none was left out, and some may be wrong"
+            )
         if self.is_cut:
             found.append(
                 f"it ends within compressed data: {counted(self.lines, 'whole line')} up to its"
@@ -210,11 +230,21 @@ def is_text(head: bytes) -> bool:
     return not _has_damage(head)
 
 
+class TrailerError(Exception):
+    """Only what stands behind the data of a member is wrong, a checksum or a length."""
+
+
 class _Gzip:
-    """A member of gzip, with the interface of the other decompressors."""
+    """A member of gzip, with the interface of the other decompressors.
+
+    Of its checksum and its length one agrees with the data, or both are zeros, if only they are
+    wrong: then the data are returned to the last byte before that is raised.
+    """
+
+    failure: TrailerError | None = None
 
     def __init__(self) -> None:
-        self._member, self._tail = zlib.decompressobj(wbits=31), b""
+        self._member, self.left, self._size = zlib.decompressobj(wbits=31), b"", 0
 
     @property
     def eof(self) -> bool:
@@ -222,16 +252,44 @@ class _Gzip:
 
     @property
     def needs_input(self) -> bool:
-        return not self._tail
+        return not self.left and self.failure is None
 
     @property
     def unused_data(self) -> bytes:
         return self._member.unused_data
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        out = self._member.decompress(self._tail + data, most)
-        self._tail = self._member.unconsumed_tail
+        if self.failure is not None:
+            raise self.failure
+        self.left += data
+        before = self._member.copy()
+        try:
+            out = self._member.decompress(self.left, most)
+        except zlib.error as error:
+            if not str(error).endswith(WRONG_CHECKS):
+                raise
+            out = self._whole(before)
+            trailer = self.left[:TRAILER_BYTES]
+            length = (self._size + len(out)).to_bytes(8, "little")[:4]
+            if str(error).endswith(WRONG_CHECK) and any(trailer) and trailer[4:] != length:
+                raise
+            self.failure = TrailerError(str(error))
+            return out
+        self._size += len(out)
+        self.left = self._member.unconsumed_tail
         return out
+
+    def _whole(self, member: Any) -> bytes:
+        """Return what is unpacked up to what is wrong, which is left with the three bytes before.
+
+        A checksum of four bytes is wrong with its last.
+        """
+        out, rest = bytearray(), self.left
+        with contextlib.suppress(zlib.error):
+            for at in range(len(rest)):
+                self.left = rest[max(at - 3, 0) :]
+                out += member.decompress(rest[at : at + 1])
+        return bytes(out)
 
 
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -242,6 +300,9 @@ DECODERS: dict[str, Callable[[], Any]] = {
     "bz2": bz2.BZ2Decompressor,
 }
 DAMAGES = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, pa.ArrowException)
+TRAILER_BYTES = 8
+WRONG_CHECKS = WRONG_CHECK, _ = "incorrect data check", "incorrect length check"
+"""What zlib says of a checksum, and of a length where this is right."""
 CUT = "it ends within compressed data"
 
 
@@ -250,8 +311,8 @@ class Packed:
 
     def __init__(self, fd: int, size: int, kind: str) -> None:
         self._fd, self._size, self._kind = fd, size, kind
-        self.at = 0
-        """How far it is read."""
+        self.at = self._good = 0
+        """How far it is read, and up to where it is unpacked, about."""
 
     def pieces(self) -> Iterator[bytes | Lost]:
         """Yield what it holds, and what cannot be unpacked."""
@@ -260,10 +321,13 @@ class Packed:
             try:
                 begin = yield from self._member(begin)
                 continue
+            except TrailerError:
+                yield Lost(self._good, begin := self._next(self._good), "", is_check=True)
+                continue
             except DAMAGES as error:
                 reason = str(error)
-            damaged = max(begin, min(self.at, self._size) - READ_BYTES)
-            begin = self._next(begin + 1)
+            first, begin = begin, self._next(begin + 1)
+            damaged = self._good if self._good < begin else first
             if begin == self._size and reason == CUT:
                 damaged = begin
             yield Lost(damaged, max(begin, damaged), reason)
@@ -278,20 +342,22 @@ class Packed:
         """Yield what the member that begins here holds; return its end."""
         if self._kind == "zstd":
             return (yield from self._frame(begin))
-        decoder, self.at = DECODERS[self._kind](), begin
+        decoder, self.at, self._good = DECODERS[self._kind](), begin, begin
         while not decoder.eof:
             data = os.pread(self._fd, READ_BYTES, self.at) if decoder.needs_input else b""
             if decoder.needs_input and not data:
                 raise EOFError(CUT)
             self.at += len(data)
             if out := decoder.decompress(data, UNPACKED_BYTES):
+                self._good = self.at - len(getattr(decoder, "left", b""))
                 yield out
         return self.at - len(decoder.unused_data)
 
     def _frame(self, begin: int) -> Generator[bytes, None, int]:
-        end, self.at = self._frame_end(begin), begin
+        end, self.at, self._good = self._frame_end(begin), begin, begin
         with pa.CompressedInputStream(pa.PythonFile(_Slice(self, begin, end), "r"), "zstd") as all_:
-            while out := all_.read(UNPACKED_BYTES):
+            while out := all_.read(READ_BYTES):
+                self._good = self.at
                 yield out
         if end > self._size:
             raise EOFError(CUT)
@@ -335,13 +401,13 @@ class Packed:
         return self._size
 
     def _holds_text(self, begin: int) -> bool:
-        before = self.at
+        before = self.at, self._good
         try:
             return is_text(next(self._member(begin), b""))
         except DAMAGES:
             return False
         finally:
-            self.at = before
+            self.at, self._good = before
 
 
 class _Slice:

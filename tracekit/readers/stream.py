@@ -171,9 +171,12 @@ class Feed:
                 )
         if self.failure is None or isinstance(self.failure, InputError):
             return self.failure
-        kind = f"{self.compression} data" if self.compression else "the file"
+        message = f"{self.name}: byte {self.hashed_bytes:,}: cannot be read: {self.failure}"
+        if self.compression:
+            before = f"{self.name}: the compressed file is damaged before byte"
+            message = f"{before} {self.hashed_bytes:,}: {self.compression}: {self.failure}"
         return InputError(
-            f"{self.name}: byte {self.hashed_bytes}: {kind} cannot be read: {self.failure}",
+            message,
             hint="copy the file again, it is damaged or cut short; or keep the rest: --salvage",
         )
 
