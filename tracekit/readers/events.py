@@ -132,9 +132,11 @@ def import_capture(feeds: Sequence[Feed], head: bytes, *, run: Import) -> TraceI
     if pipes and len(feeds) > 1:
         message = f"{pipes[0].name}: a pipe among several files of blktrace"
         raise InputError(message, hint="run in place of import: tracekit parse")
-    if options.form or options.units or options.columns or options.regex:
+    known = options.units, options.columns, options.regex, options.blkparse_format
+    if options.form or any(known):
         message = f"{run.files[0]}: a capture of blktrace, whose columns and units are known"
-        raise UsageError(message, hint="leave --format, --unit, --columns and --regex out")
+        hint = "leave --format, --unit, --columns, --regex and --blkparse-format out"
+        raise UsageError(message, hint=hint)
     if not pipes:
         stop_feeds(feeds)
     layout = layout_of(run.files, options.layout_file)
