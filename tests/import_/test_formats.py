@@ -191,13 +191,13 @@ def test_the_judgement_is_shown_with_the_other_formats(place: Path) -> None:
     shown = dict(line.split("  ", 1) for line in succeed(*words_).stdout.splitlines()[:5])
     # THEN what fits, and how well, stands before what was concluded of the units
     assert shown["format"].split() == ["mqsim", "(the", "first", "lines", "or", "records)"]
-    assert "disksim, score" in shown["other formats"]
+    assert "disksim, score" in shown["formats"]
     assert "sequential pairs" in shown["unit of lengths"]
     # AND without being asked nothing is compared
     succeed(*words_[:-1], "--force")
     named = [one["what"] for one in json_of(place / "trace/trace.json")["inferences"]]
     assert "format" in named
-    assert "other formats" not in named
+    assert "formats" not in named
 
 
 def test_a_unit_on_the_command_line_is_in_place_of_the_files(place: Path) -> None:

@@ -150,10 +150,10 @@ def test_what_was_judged_is_explained_where_the_import_stops(read: Importer) -> 
     # GIVEN bytes in a format of sectors, a clock that starts again, and a text of no format
     sectors = lines_of("{number} 0 {place} {length} 1\n")
     clock = "".join(f"{n % 200}000000 0 {8 * n} 8 1\n" for n in range(400))
-    explained = "(?s)\n  format: mqsim .*\n  other formats: .*header and units of the first"
+    explained = "(?s)\n  format: mqsim .*\n  formats: .*header and units of the first"
     for text in (sectors, clock):
         read.rejects(text, explained, form="mqsim", explains=True)
-        assert "other formats" not in read.rejects(text, "x", form="mqsim")
+        assert "\n  formats: " not in read.rejects(text, "x", form="mqsim")
     text = "0;a;0;8;put\n" * 20
     read.rejects(text, "known format: .*\n  formats in the first 64 KiB", explains=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -294,8 +295,18 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     """Return the format that the options describe or name, else the one of the file's first bytes.
 
     `whole` are the whole lines of the head. Raise UsageError for columns that cannot be, InputError
-    when no format or several match.
+    when no format or several match; it also says how formats fit if the user asks for it.
     """
+    try:
+        return _found_format(head, whole, name=name, options=options)
+    except InputError as error:
+        if not options.explains:
+            raise
+        fit = f"formats in the first 64 KiB: {formats_in_words(head, None, options=options)}"
+        raise InputError(*str(error).split("\n"), *listed([fit]), hint=error.hint) from None
+
+
+def _found_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions) -> Format:
     words = text.user_words(options.operations)
     if options.columns or options.regex:
         own = _user_format(options, whole).with_words(words)
@@ -340,18 +351,12 @@ def _described(head: bytes, form: str | None, *, name: str) -> Format | None:
 def _choose_of_most(
     head: bytes, name: str, options: ImportOptions, words: Mapping[str, str]
 ) -> Format:
-    """Return the format of most lines; the error says what the columns may be.
-
-    It also says how other formats fit if the user asks for it.
-    """
+    """Return the format of most lines; the error says what the columns may be."""
     try:
         return _choose(head, name, given=options.form, words=words, is_lenient=True)
     except InputError as error:
-        said = likely_columns(head)
-        if options.explains:
-            fit = others_in_words(head, "", options=options)
-            said.append(f"formats in the first 64 KiB: {fit}")
-        raise InputError(*str(error).split("\n"), *listed(said), hint=error.hint) from None
+        said = listed(likely_columns(head))
+        raise InputError(*str(error).split("\n"), *said, hint=error.hint) from None
 
 
 MOST_SHOWN = 3
@@ -365,8 +370,9 @@ def judged_format(head: bytes, form: Format) -> Hypothesis:
     if not isinstance(form, TextFormat):
         return Hypothesis(form.units, is_exchanged=False, findings=[])
     lines = BadLines()
+    form.preamble(head, lines)
     columns = form.decode(head, lines)
-    share = 1 - (columns.rows if columns else 0) / max(lines.lines, 1)
+    share = lines.bad / max(lines.bad + (columns.rows if columns else 0), 1)
     findings = [Finding(LOST_LINES * share, f"{share:.1%} of the lines are no requests")]
     if text.contradicts(head, form) or text.names_others(head, form):
         findings.append(Finding(OTHER_HEADER, "its header names other columns"))
@@ -380,23 +386,42 @@ def judged_format(head: bytes, form: Format) -> Hypothesis:
     return Hypothesis(form.units, is_exchanged=False, findings=[f for f in findings if f.points])
 
 
-def others_in_words(head: bytes, chosen: str, *, options: ImportOptions) -> str:
-    """Return which formats but `chosen` have good lines in the head, each with its score and why.
+def formats_in_words(head: bytes, chosen: Format | None, *, options: ImportOptions) -> str:
+    """Return how the formats with good lines in the head fit: scores, why, and the margin.
 
-    The best come first.
+    The chosen one comes first, and behind it the others, the best first; so does what a header
+    names.
     """
     words, found = text.user_words(options.operations), dict[str, Hypothesis]()
-    for form in _with_words((*TEXTS, *_variants(), *_blanked()), words):
-        if form.name != chosen and isinstance(form, TextFormat) and form.good_ratio(head):
+    forms = _with_words((*TEXTS, *_variants(), *_blanked()), words)
+    with contextlib.suppress(UsageError):
+        headed = text.header_format(head, units=options.units, name="")
+        forms += [replace(headed, name="its header's columns")] if headed else []
+    for form in forms:
+        if not isinstance(form, TextFormat) or _is_same(form, chosen):
+            continue
+        if form.good_ratio(head):
             judged = judged_format(head, form)
             if form.name not in found or judged.score > found[form.name].score:
                 found[form.name] = judged
     ranked = sorted(found.items(), key=lambda one: -one[1].score)[:MOST_SHOWN]
-    return "; ".join(_scored(name, one) for name, one in ranked) or "none has a good line"
+    others = "; ".join(_scored(name, one) for name, one in ranked) or "no other has a good line"
+    if chosen is None:
+        return others
+    mine = judged_format(head, chosen)
+    if ranked:
+        others = f"margin {mine.score - ranked[0][1].score:.1f}; the next: {others}"
+    return f"{_scored(chosen.name, mine)}; {others}"
+
+
+def _is_same(form: TextFormat, chosen: Format | None) -> bool:
+    if not isinstance(chosen, TextFormat):
+        return False
+    return form.name == chosen.name or form.columns == chosen.columns
 
 
 def _scored(name: str, judged: Hypothesis) -> str:
-    against = "; ".join(judged.plain) or "nothing speaks against it"
+    against = ", ".join(judged.plain) or "nothing speaks against it"
     return f"{name}, score {judged.score:.1f}: {against}"
 
 

@@ -104,8 +104,8 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
     found = [
         ("format", read.format.name, read.format.evidence),
         *(
-            [("other formats", read.others, "lines, header and units of the first 64 KiB")]
-            if read.others
+            [("formats", read.fits, "lines, header and units of the first 64 KiB")]
+            if read.fits
             else []
         ),
         ("unit of lengths", units.length, lengths),

@@ -21,7 +21,7 @@ from tracekit.readers.formats import (
     Format,
     RecordFormat,
     find_format,
-    others_in_words,
+    formats_in_words,
 )
 from tracekit.readers.hypotheses import Judgement
 from tracekit.readers.outliers import Bounds, Outliers
@@ -114,7 +114,7 @@ class Reading:
         self.units: Units = replace(
             form.units.overridden(options.units), page_bytes=options.page_bytes
         )
-        self.others = others_in_words(whole, form.name, options=options) if options.explains else ""
+        self.fits = formats_in_words(whole, form, options=options) if options.explains else ""
         self.preamble, self.is_scaled = 0, False
         operations: dict[str, str] = {}
         _reject_words(form, options, name=self.name)

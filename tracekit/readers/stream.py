@@ -173,8 +173,8 @@ class Feed:
             return self.failure
         message = f"{self.name}: byte {self.hashed_bytes:,}: cannot be read: {self.failure}"
         if self.compression:
-            before = f"{self.name}: the compressed file is damaged before byte"
-            message = f"{before} {self.hashed_bytes:,}: {self.compression}: {self.failure}"
+            place = f"{self.name}: the compressed file is damaged before byte"
+            message = f"{place} {self.hashed_bytes:,}: {self.compression}: {self.failure}"
         return InputError(
             message,
             hint="copy the file again, it is damaged or cut short; or keep the rest: --salvage",
