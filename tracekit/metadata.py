@@ -403,6 +403,7 @@ ADVICE = {
     "lone_places": "take these lines out if their places are wrong: they stretch the device",
     "lone_times": "take these lines out if their times are wrong: they stretch the trace",
     "rounded_places": "check the unit of places",
+    "doubtful_commas": "if it groups the digits of a larger number, write them without commas",
     "unused_options": "correct these options, or leave them out: they changed nothing",
     "given_layout": "classify again without --layout for the trace's own",
     "mounted_names": "freeze it first (fsfreeze), or unmount it, and classify again",

@@ -251,7 +251,8 @@ static enum outcome read_text(struct tk_columns *reader, size_t column, struct v
   return outcome;
 }
 
-static bool read_number(const struct tk_columns *reader, const struct tk_column *column,
+/* Reads a number, in which `comma` may stand for the point. */
+static bool read_number(const struct tk_columns *reader, const struct tk_column *column, char comma,
                         const char **at, int64_t *out) {
   *at = skip(reader, *at);
   bool is_good = true, has_point = false;
@@ -262,8 +263,7 @@ static bool read_number(const struct tk_columns *reader, const struct tk_column 
   else if (column->kind == COLUMN_TEXT_DATE)
     is_good = date_read(at, out);
   else
-    is_good = number_decimal(at, reader->limit, (unsigned)column->digits,
-                             reader->delimiter == ',' ? '.' : ',', &has_point, out) &&
+    is_good = number_decimal(at, reader->limit, (unsigned)column->digits, comma, &has_point, out) &&
               (has_point || column->kind != COLUMN_TEXT_POINT);
   if (!reader->is_blank)
     *at = skip(reader, *at);
@@ -285,7 +285,7 @@ static enum outcome read_column(struct tk_columns *reader, size_t column, const 
   case COLUMN_TEXT_NAME:
     return read_text(reader, column, next_name(reader, at, end), out);
   default:
-    return read_number(reader, what, at, out) ? GOOD : WRONG;
+    return read_number(reader, what, reader->delimiter == ',' ? '.' : ',', at, out) ? GOOD : WRONG;
   }
 }
 
@@ -310,7 +310,7 @@ static enum outcome read_quoted(struct tk_columns *reader, size_t column, const 
   if (what->kind >= COLUMN_TEXT_CHOICE && what->kind != COLUMN_TEXT_DATE) {
     outcome = read_text(reader, column, (struct value){begin, close}, out);
   } else if (what->kind != COLUMN_TEXT_PASSED) {
-    bool is_good = read_number(reader, what, &begin, out);
+    bool is_good = read_number(reader, what, ',', &begin, out);
     outcome = is_good && begin == close ? GOOD : WRONG;
   }
   *at = skip(reader, close + 1);

@@ -17,7 +17,7 @@ enum tk_column_kind {
   COLUMN_TEXT_PASSED,  /* anything, not read */
   COLUMN_TEXT_INTEGER, /* 1 to 19 digits below 2^63, or 0x and hexadecimal ones */
   COLUMN_TEXT_DECIMAL, /* such digits, perhaps a point and more, perhaps e and an exponent;
-                          a comma for the point where it is no delimiter */
+                          a comma for the point where it is no delimiter, or in quotes */
   COLUMN_TEXT_POINT,   /* a decimal that has a point or an exponent */
   COLUMN_TEXT_MAYBE,   /* a decimal, or nothing, which is -1 */
   COLUMN_TEXT_CHOICE,  /* one of the reader's choices in any case; its index */

@@ -240,3 +240,18 @@ def test_vscsistats_text_is_known_by_its_columns(read: Importer) -> None:
 
 def test_an_untold_unit_names_the_file(read: Importer) -> None:
     read.rejects("time,op,size,lbn\n5,read,512,8\n", "/x: its header names", error=UsageError)
+
+
+def test_commas_in_quoted_decimals_are_points(read: Importer) -> None:
+    # GIVEN columns between commas, and numbers in quotes with commas for points
+    lines = [f'"{1267408000 + n},5","1,250",R,3,{n * 4096},4096\n' for n in range(100)]
+    made = read("".join(lines) + 'lost,"\r,\n')
+    # THEN times and response times are those with points, which is told
+    assert made.content["source"]["format"] == "systor"
+    assert traces.rows(made)[99] == (99 * 10**9, 100_250_000_000, "3", 99 * 8, 4096, "read")
+    told = {one["what"]: one["evidence"] for one in made.content["inferences"]}
+    assert told["commas in numbers"] == "1267408000,5 in the first 64 KiB"
+    assert "doubtful_commas" not in traces.warnings(made)
+    # AND where all of them may group digits, that is a warning
+    made = read("".join(lines).replace(',5"', '"'))
+    assert traces.warnings(made)["doubtful_commas"].endswith("a decimal point: 1,250")

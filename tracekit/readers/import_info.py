@@ -27,7 +27,7 @@ from tracekit.readers.pieces import Piece, by_name, gaps_in_words, missing_numbe
 from tracekit.readers.reading import Reading
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.stream import Feed
-from tracekit.readers.text import KEPT_EXAMPLES, RESPONSES, TextFormat
+from tracekit.readers.text import KEPT_EXAMPLES, RESPONSES, THOUSANDS, TextFormat
 from tracekit.readers.units import SIZE_BYTES, TIME_NS, ImportOptions, wrong_lines
 from tracekit.readers.unknown import TIMES
 
@@ -130,10 +130,14 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
     return metadata.inferences_of(found)
 
 
+def _comma_of(read: Reading) -> str:
+    """Return a number with a comma that is read as a decimal point, or nothing."""
+    return read.format.with_comma(read.head) if isinstance(read.format, TextFormat) else ""
+
+
 def _commas(read: Reading) -> Iterator[tuple[str, str, str]]:
     """Yield that commas are read as decimal points, where there are some."""
-    form = read.format
-    if isinstance(form, TextFormat) and (number := form.with_comma(read.head)):
+    if number := _comma_of(read):
         yield "commas in numbers", "decimal points", f"{number} in the first 64 KiB"
 
 
@@ -197,7 +201,8 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     absent = missing_numbers([feed.path for feed in read.feeds])
     passed_over = [text for feed in read.feeds for text in feed.passed_over()]
     tick_ns = 1 if read.is_scaled else TIME_NS[read.units.time]
-    unused = unused_options(read, options)
+    unused, comma = unused_options(read, options), _comma_of(read)
+    grouped = comma if THOUSANDS.fullmatch(comma) else ""
     gaps = gaps_in_words(made.gaps, read.pieces, first_ns=made.first_ns, tick_ns=tick_ns)
     found = [
         (
@@ -218,6 +223,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ("lone_places", far, "; ".join(far)),
         ("reordered_records", read.disorder.count, read.disorder.in_words()),
         ("rounded_places", made.rounded, rounded),
+        ("doubtful_commas", grouped, f"a comma is taken for a decimal point: {grouped}"),
         ("unused_options", unused, "; ".join(unused)),
     ]
     return metadata.warnings_of(found)

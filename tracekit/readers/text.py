@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,9 @@ DATE = (
     r"(?:\.[0-9]+)?(?:[Zz]|\s*UTC|\s*[+-][0-9]{2}:?(?:[0-9]{2})?)?\s*"
 )
 COMMENT = re.compile(rb"\s*(?:#|//)")
+DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]+")
+THOUSANDS = re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
+"""What looks like a decimal comma and may group the digits of a larger number."""
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 LARGEST_SUM = (1 << 62) - 1
 """Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
@@ -147,8 +151,9 @@ class TextFormat:
         """Return the regular expression of a column, in quotes or not."""
         kind, is_blank = self._stored(name), self.delimiter == " "
         part = KINDS[kind][1] if kind in KINDS else kind
+        with_comma = part.replace(r"\.[0-9]*", r"(?:\.[0-9]*|,[0-9]+)")
         if kind in DECIMALS and self.delimiter != ",":
-            part = part.replace(r"\.[0-9]*", r"(?:\.[0-9]*|,[0-9]+)")
+            part = with_comma
         if kind == "op":
             part = rf"\s*(?i:{'|'.join(map(re.escape, self.operations))})\s*"
         elif kind in ("word", "name"):
@@ -156,7 +161,8 @@ class TextFormat:
             part += r"(?:[ \t]+[^ \t\0\n]+)*?" if is_blank and kind == "name" else ""
         if is_blank:
             return part
-        quoted = r'[^"\n]*' if name.startswith("_") else part
+        quoted = with_comma if kind in DECIMALS else part
+        quoted = r'[^"\n]*' if name.startswith("_") else quoted
         quoted = r'[^"\0\n]+' if kind in ("word", "name") else quoted
         return rf'(?:{part}|\s*"{quoted}"\s*)'
 
@@ -210,16 +216,23 @@ class TextFormat:
         return [good_line.match(line) is not None for line in lines]
 
     def with_comma(self, head: bytes) -> str:
-        """Return the first number of the head with a decimal comma; empty where there is none."""
-        if self.delimiter == ",":
-            return ""
+        """Return a number of the head with a decimal comma; empty where there is none.
+
+        It is one that groups no thousands, if there is such a one.
+        """
         places = [n for n, name in enumerate(self.columns) if self._stored(name) in DECIMALS]
-        for line in head.decode("latin-1").split("\n"):
-            words = line.split() if self.delimiter == " " else line.split(self.delimiter)
-            for word in (words[place].strip(' \r\t"') for place in places if place < len(words)):
-                if re.fullmatch(r"[0-9]+,[0-9]+", word):
-                    return word
-        return ""
+        found = ""
+        for line in head.decode("latin-1").replace("\r", "").split("\n"):
+            if "," not in line or (self.delimiter == "," and '"' not in line):
+                continue
+            is_blank = self.delimiter == " "
+            words = line.split() if is_blank else next(csv.reader([line], delimiter=self.delimiter))
+            for word in (words[place].strip() for place in places if place < len(words)):
+                if DECIMAL_COMMA.fullmatch(word):
+                    found = found or word
+                    if not THOUSANDS.fullmatch(word):
+                        return word
+        return found
 
     def first_good(self, lines: Sequence[str]) -> int:
         """Return the place of the first good line, 0 if none is."""
