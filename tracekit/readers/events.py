@@ -84,7 +84,8 @@ def _reject_other_part(head: bytes, name: str) -> None:
     lines = head.decode("utf-8", "replace").removesuffix("\n").split("\n")
     kinds = (detect_text(f"{line}\n".encode()) for line in lines)
     first = next((at for at, kind in enumerate(kinds) if kind != Text.NONE), 0)
-    reject_two(lines, first, then=known_format(lines[first:]), name=name)
+    if first:
+        reject_two(lines, first, then=known_format(lines[first:]), name=name)
 
 
 def _cut_first_line(head: bytes) -> str:
