@@ -112,8 +112,8 @@ def vscsi(data: bytes) -> Iterator[Event]:
 
 def vscsi_csv(data: bytes) -> Iterator[Event]:
     for line in data.decode().splitlines()[1:]:
-        _, time_ms, command, size, _ = line.split(",")
-        yield Fraction(int(time_ms) * 10**6), {"28": "R", "2a": "W"}.get(command, "-"), int(size)
+        _, time_s, command, size, _ = line.split(",")
+        yield Fraction(int(time_s) * 10**9), {"28": "R", "2a": "W"}.get(command, "-"), int(size)
 
 
 def blkreplay(data: bytes) -> Iterator[Event]:
@@ -133,7 +133,7 @@ PUBLIC: dict[str, tuple[Callable[[bytes], Iterator[Event]], ImportOptions]] = {
         vscsi_csv,
         ImportOptions(
             columns="-,time,op,length,offset",
-            units=("time=ms", "offset=sectors"),
+            units=("time=s", "offset=sectors"),
             operations=("2a=write", "28=read"),
         ),
     ),
