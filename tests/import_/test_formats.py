@@ -136,6 +136,8 @@ def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
         ('1339518083.107412 [0 127.0.0.1:60866] "get" "x"\n', "redis-cli monitor"),
         ("<32 get user:1\n>32 sending key user:1\n", "calls of memcached"),
         ("READ usertable user62847 [ <all fields>]\n", "YCSB's basic database"),
+        ("     usecs               : count     distribution\n", "a histogram, as biolatency"),
+        (f"@usecs:\n[1K, 2K)   426 |{'@' * 52}|\n", "a histogram, as biolatency"),
     ],
 )
 def test_what_is_no_trace_of_a_disk_is_named(lines: str, message: str, place: Path) -> None:

@@ -79,6 +79,13 @@ REFUSED = (
         "of most of them no request, no place or no end is told",
         BLOCKS,
     ),
+    (
+        r"\s+\w+\s+: count\s+distribution\s*$"
+        r"|\[\w+(?:, \w+\))?\]?\s+[0-9]+ \|@* *\|\s*$",
+        "a histogram, as biolatency, bitesize and bpftrace print them",
+        "it has counts and no requests",
+        "biosnoop of the same tools has each request",
+    ),
 )
 """What a line near the start begins with, what that is, why it is no trace of a disk, and what to
 do. Columns of caches: github.com/cacheMon/cache_dataset, github.com/twitter/cache-trace."""
