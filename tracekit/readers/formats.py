@@ -410,7 +410,7 @@ def formats_in_words(head: bytes, chosen: Format | None, *, options: ImportOptio
         return others
     mine = judged_format(head, chosen)
     if ranked:
-        others = f"margin {mine.score - ranked[0][1].score:.1f}; the next: {others}"
+        others = f"margin {mine.score - ranked[0][1].score:z.1f}; the next: {others}"
     return f"{_scored(chosen.name, mine)}; {others}"
 
 
@@ -422,7 +422,7 @@ def _is_same(form: TextFormat, chosen: Format | None) -> bool:
 
 def _scored(name: str, judged: Hypothesis) -> str:
     against = ", ".join(judged.plain) or "nothing speaks against it"
-    return f"{name}, score {judged.score:.1f}: {against}"
+    return f"{name}, score {judged.score:z.1f}: {against}"
 
 
 def _best(head: bytes, found: Sequence[Format], name: str) -> Format:
@@ -431,7 +431,7 @@ def _best(head: bytes, found: Sequence[Format], name: str) -> Format:
     judged.sort(key=lambda one: -one[0].score)
     first, best = judged[0]
     second, other = next(one for one in judged if one[1].name != best.name)
-    against = f"score {first.score:.1f} against {second.score:.1f} of {other.name}"
+    against = f"score {first.score:z.1f} against {second.score:z.1f} of {other.name}"
     if isinstance(best, TextFormat) and first.score - second.score >= LEAST_MARGIN:
         return replace(best, evidence=f"{best.evidence}, {against}")
     names = ", ".join(dict.fromkeys(form.name for form in found))

@@ -235,7 +235,7 @@ class Hypothesis:
         units = self.units
         against = f": {'; '.join(self.texts)}" if self.texts else ""
         what = f"times {units.time}, places {units.offset}, lengths {units.length}"
-        return f"{what}, score {self.score:.1f}{against}"
+        return f"{what}, score {self.score:z.1f}{against}"
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class Judgement:
                 continue
             how = "likelier" if other.score > taken.score else "as likely"
             against = "; ".join(other.texts) or "nothing speaks against it"
-            score = f"score {other.score:.1f} against {taken.score:.1f}"
+            score = f"score {other.score:z.1f} against {taken.score:z.1f}"
             yield f"{how}: {other.options(taken.units)} ({score}; {against})"
         if best and self.margin > -LEAST_MARGIN:
             said = " ".join(
@@ -313,7 +313,7 @@ class Judgement:
             return f"{said}no other units were considered"
         best = self.others[0]
         next_best = f"the next: {best.options(self.taken.units)}, {best.in_words()}"
-        return f"{said}margin {self.margin:.1f}; {next_best}"
+        return f"{said}margin {self.margin:z.1f}; {next_best}"
 
 
 def judged(seen: Seen, *, common: Sequence[Finding] = ()) -> Judgement:

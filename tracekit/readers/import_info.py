@@ -116,7 +116,7 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
     ]
     if read.assembler.rows:
         judgement = judgement_of(read, options)
-        found.append(("judgement", f"score {judgement.score:.1f}", judgement.in_words()))
+        found.append(("judgement", f"score {judgement.score:z.1f}", judgement.in_words()))
     if read.shifts is not None:
         starts = f"starts again {times_in_words(len(read.shifts.rows) - 1)}"
         found.append(("clock", starts, "--join sequence: no pause between the parts"))

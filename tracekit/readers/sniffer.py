@@ -40,7 +40,7 @@ def likely_columns(head: bytes) -> list[str]:
     best = [one for one in found[:2] if one[0] >= found[0][0] - SHOWN_WITHIN]
     words = ("its columns may be", "or")
     return [
-        f"{what}: {options} (score {score:.1f}{also})"
+        f"{what}: {options} (score {score:z.1f}{also})"
         for what, (score, options, also) in zip(words, best, strict=False)
     ]
 
