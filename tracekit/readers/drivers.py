@@ -33,6 +33,8 @@ class Block:
     size_bytes: int = SECTOR_BYTES
     evidence: str = ""
     """Empty: it is assumed."""
+    is_stated: bool = False
+    """By the user or by the layout: no text speaks against it."""
 
 
 ASSUMED = Block()
@@ -45,7 +47,7 @@ def block_of(kind: Text, head: bytes, *, given: int | None, layout: Layout) -> B
     Linux 5.13: some are no multiples of 8 where they are blocks.
     """
     if given is not None:
-        return Block(given, "given by the user")
+        return Block(given, "given by the user", is_stated=True)
     if kind == Text.UFS:
         places = [int(place) for place in UFS_PLACE.findall(head)]
         if len(places) >= FEWEST_PLACES and not any(place % BLOCKS for place in places):
@@ -53,12 +55,14 @@ def block_of(kind: Text, head: bytes, *, given: int | None, layout: Layout) -> B
         return Block(LARGE_BYTES, f"some places are no multiples of {BLOCKS}")
     named = {name.decode("utf-8", "replace") for name in NVME_DISK.findall(head)}
     sizes = {disk.logical_sector_bytes for disk in layout.devices if disk.device in named} - {None}
-    return Block(sizes.pop() or SECTOR_BYTES, "the layout") if len(sizes) == 1 else ASSUMED
+    if len(sizes) != 1:
+        return ASSUMED
+    return Block(sizes.pop() or SECTOR_BYTES, "the layout", is_stated=True)
 
 
 def reject_block(stats: DecodeStats, block: Block, *, kind: Text, file: str) -> None:
     """Raise InputError where the commands speak against blocks of 512 bytes that nobody gave."""
-    if block.size_bytes != SECTOR_BYTES or block.evidence.startswith(("given", "the layout")):
+    if block.size_bytes != SECTOR_BYTES or block.is_stated:
         return
     if stats.fine_commands > (0 if kind == Text.UFS else MOST_FINE * stats.commands):
         raise InputError(
