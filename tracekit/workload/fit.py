@@ -562,7 +562,7 @@ def fit(
     """Write the profile; keep `fidelity`, `fidelity_curve` and `fidelity.json` in the trace.
 
     `recommend` answers for a trace folder at a capacity, 0 for its own choice; where it raises
-    InputError that is no question. Raise UsageError for a file or folder that is there.
+    InputError, or beyond the limit are more requests, that is no question. Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
     folder.require_known(what="fit")
@@ -585,13 +585,12 @@ def fit(
     )
     if options.compares:
         on_stage("compare")
-        ask = recommend if not left_out.get(BEYOND) else None
+        ask = None if left_out.get(BEYOND) else recommend
         found = _compare(folder, output, options, span=(count, span_ns), recommend=ask)
         result.fidelity, tables, result.questions = found
         result.headline = [*headline(result.fidelity), *unfit_for(result.questions)]
         store.write_results(folder, "fidelity.json", result=result, tables=tables)
-    content: dict[str, Any] = msgspec.to_builtins(result)
-    return content
+    return dict(msgspec.to_builtins(result))
 
 
 def _write_profile(profile: dict[str, Any], output: Path, count: int, options: FitOptions) -> None:
