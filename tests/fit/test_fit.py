@@ -21,7 +21,7 @@ from tracekit.arrow import Floats
 from tracekit.errors import BudgetError, InputError
 from tracekit.store import TraceFolder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE
-from tracekit.workload import fit, fit_arrivals
+from tracekit.workload import fit, fit_arrivals, questions
 from tracekit.workload.fidelity import ROWS, Requests, compared
 from tracekit.workload.fit import find_cyclic_range, fit_kinds, region_of
 from tracekit.workload.model import OPERATIONS, QUANTILES, Distribution, mean
@@ -474,8 +474,8 @@ def test_a_ring_is_one_of_several_kinds() -> None:
     assert (found.kinds, found.first_sector, found.sectors) == ((32, 33), 8, 992)
 
 
-def answer(placement: str, gain: float, best: float = 0.5) -> fit.PlacementAnswer:
-    return fit.PlacementAnswer(
+def answer(placement: str, gain: float, best: float = 0.5) -> questions.PlacementAnswer:
+    return questions.PlacementAnswer(
         placement=placement, capacity_bytes=4096, gain_ratio=gain, best_gain_ratio=best
     )
 
@@ -494,7 +494,7 @@ def answer(placement: str, gain: float, best: float = 0.5) -> fit.PlacementAnswe
 def test_a_profile_that_answers_in_another_way_cannot_stand_for_its_trace(
     fitted: tuple[Path, dict[str, Any]],
     tmp_path: Path,
-    answers: tuple[fit.PlacementAnswer, fit.PlacementAnswer],
+    answers: tuple[questions.PlacementAnswer, questions.PlacementAnswer],
     *,
     is_same: bool,
 ) -> None:
@@ -502,14 +502,14 @@ def test_a_profile_that_answers_in_another_way_cannot_stand_for_its_trace(
     folder, left = TraceFolder(fitted[0] / "trace"), list(answers)
     asked = []
 
-    def recommend(_folder: TraceFolder, capacity_bytes: int) -> fit.PlacementAnswer:
+    def recommend(_folder: TraceFolder, capacity_bytes: int) -> questions.PlacementAnswer:
         asked.append(capacity_bytes)
         return left.pop(0)
 
     options = fit.FitOptions()
     found = fit.fit(folder, tmp_path / "p.toml", options=options, recommend=recommend)
     assert asked == [0, 4096]
-    (question,) = (one for one in found["questions"] if one["about"] == fit.PLACEMENT)
+    (question,) = (one for one in found["questions"] if one["about"] == questions.PLACEMENT)
     assert question["is_same"] == is_same
     told = [line for line in found["headline"] if "choose what goes to NVM" in line]
     assert bool(told) != is_same
@@ -518,7 +518,7 @@ def test_a_profile_that_answers_in_another_way_cannot_stand_for_its_trace(
 def test_the_real_question_is_asked(fitted: tuple[Path, dict[str, Any]]) -> None:
     # GIVEN the trace with the gains that `recommend` finds for it and for the profile's requests
     folder, told = fitted
-    (question,) = (one for one in told["questions"] if one["about"] == fit.PLACEMENT)
+    (question,) = (one for one in told["questions"] if one["about"] == questions.PLACEMENT)
     copy = folder / "copy"
     shutil.copytree(folder / "trace", copy)
     original = tk.open(copy)
@@ -537,9 +537,9 @@ def test_the_real_question_is_asked(fitted: tuple[Path, dict[str, Any]]) -> None
 def test_a_trace_that_recommend_refuses_is_no_question(
     fitted: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    def refuse(_folder: TraceFolder, _capacity_bytes: int) -> fit.PlacementAnswer:
+    def refuse(_folder: TraceFolder, _capacity_bytes: int) -> questions.PlacementAnswer:
         raise InputError("no")
 
     folder, options = TraceFolder(fitted[0] / "trace"), fit.FitOptions()
     found = fit.fit(folder, tmp_path / "p.toml", options=options, recommend=refuse)
-    assert [one["about"] for one in found["questions"]] == [fit.CACHES]
+    assert [one["about"] for one in found["questions"]] == [questions.CACHES]

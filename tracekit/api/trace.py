@@ -32,7 +32,7 @@ from tracekit.units import memory_mib
 if TYPE_CHECKING:
     from tracekit.repeats import Turn
     from tracekit.store import TraceFolder
-    from tracekit.workload.fit import PlacementAnswer
+    from tracekit.workload.questions import PlacementAnswer
 
 LATEST = "latest"
 
@@ -493,7 +493,7 @@ class Trace(Tables):
 def _placement_answer(folder: TraceFolder, capacity_bytes: int) -> PlacementAnswer:
     """Recommend for a copy of a trace, on a disk that is the same for all."""
     from tracekit.store import link, scratch_folder
-    from tracekit.workload.fit import PlacementAnswer
+    from tracekit.workload.questions import PlacementAnswer
 
     with scratch_folder(folder.path / "asked") as scratch:
         copy = scratch / "trace"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,16 @@ import pyarrow as pa
 from tracekit import store
 from tracekit._native.workload import RUN, Territory
 from tracekit.arrow import Integers
-from tracekit.errors import InputError
 from tracekit.metadata import Record
-from tracekit.model.answer import placement_name
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import FIDELITY, FIDELITY_CURVE, ROLES
-from tracekit.units import MIB, SECTOR_BYTES, format_share
+from tracekit.units import MIB, SECTOR_BYTES
 from tracekit.version import __version__
 from tracekit.workload import fidelity, model
 from tracekit.workload.fidelity import BEYOND, Flags, Requests, Rows
 from tracekit.workload.fit_arrivals import fit_arrival
 from tracekit.workload.generate import write_folder
+from tracekit.workload.questions import Question, Recommend, misses, placements, unfit_for
 from tracekit.workload.reader import read_profile
 from tracekit.workload.requests import Extent
 
@@ -488,36 +487,6 @@ touched.
 """
 
 
-MISS_LIMIT, GAIN_LIMIT = 0.04, 0.03
-"""Most difference of miss ratios on average, and of a gain, with which a profile can stand for its
-trace; 0.02 is aimed at for the former."""
-CACHES, PLACEMENT = "to size caches", "to choose what goes to NVM"
-
-
-class PlacementAnswer(Record):
-    """What tracekit recommends for a trace, on devices that are the same for trace and profile."""
-
-    placement: str
-    capacity_bytes: int
-    gain_ratio: float
-    """0 to 1, of the base device's time."""
-    best_gain_ratio: float
-    """Of the best placement of single blocks, whatever their roles."""
-
-
-class Question(Record):
-    """A question of tracekit's own, as trace and profile answer it."""
-
-    about: str
-    trace: str
-    profile: str
-    difference: float
-    """Of miss ratios on average, or of the gain."""
-    limit: float
-    is_same: bool
-    """Whether the profile can stand for the trace there."""
-
-
 class FitResult(Record):
     """The content of fidelity.json; `fidelity` has the rows of the table."""
 
@@ -530,9 +499,6 @@ class FitResult(Record):
     fidelity: list[dict[str, Any]] = msgspec.field(default_factory=list)
     questions: list[Question] = msgspec.field(default_factory=list)
     headline: list[str] = msgspec.field(default_factory=list)
-
-
-Recommend = Callable[[TraceFolder, int], PlacementAnswer]
 
 
 @dataclass(frozen=True)
@@ -561,8 +527,8 @@ def fit(
 ) -> dict[str, Any]:
     """Write the profile; keep `fidelity`, `fidelity_curve` and `fidelity.json` in the trace.
 
-    `recommend` answers for a trace folder at a capacity, 0 for its own choice; where it raises
-    InputError, or beyond the limit are more requests, that is no question. Raise UsageError for a file or folder that is there.
+    `recommend` answers for a trace folder at a capacity, 0 for its own choice, unless it raises
+    InputError. Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
     folder.require_known(what="fit")
@@ -623,62 +589,11 @@ def _compare(
             extent=Extent(requests=count, seed=options.seed),
         )
         synthetic = fidelity.measure(made.table("requests"), limit=limit, window_ns=window_ns)
-        asked = [] if recommend is None else [*_asked(folder, made, recommend)]
+        asked = [] if recommend is None else [*placements(folder, made, recommend=recommend)]
     rows = fidelity.distances(original, synthetic)
     shown = pa.Table.from_pylist(fidelity.curves(original, synthetic), FIDELITY_CURVE)
     tables = {"fidelity": pa.Table.from_pylist(rows, FIDELITY), "fidelity_curve": shown}
-    return rows, tables, [*_misses(rows), *asked]
-
-
-def _misses(rows: list[dict[str, Any]]) -> Iterator[Question]:
-    for row in rows:
-        if (row["role"], row["measure"]) == ("all", "miss_ratio") and row["mean_gap"] is not None:
-            means = (row["original_mean"], row["synthetic_mean"])
-            shown = [f"a miss ratio of {format_share(mean)} on average" for mean in means]
-            gap = row["mean_gap"]
-            yield Question(
-                about=CACHES,
-                trace=shown[0],
-                profile=shown[1],
-                difference=gap,
-                limit=MISS_LIMIT,
-                is_same=gap <= MISS_LIMIT,
-            )
-
-
-def _asked(folder: TraceFolder, made: TraceFolder, recommend: Recommend) -> Iterator[Question]:
-    """Ask where NVM should go; without roles, what the best placement of blocks gains."""
-    try:
-        of_trace = recommend(folder, 0)
-        of_profile = recommend(made, of_trace.capacity_bytes)
-    except InputError:
-        return
-    both = (of_trace, of_profile)
-    has_roles = any(one.gain_ratio > 0 for one in both)
-    gains = [one.gain_ratio if has_roles else one.best_gain_ratio for one in both]
-    names = [placement_name(one.placement) if has_roles else "the best blocks" for one in both]
-    shown = [
-        f"{name}, which saves {format_share(gain)}" for name, gain in zip(names, gains, strict=True)
-    ]
-    gap = abs(gains[0] - gains[1])
-    yield Question(
-        about=PLACEMENT,
-        trace=shown[0],
-        profile=shown[1],
-        difference=gap,
-        limit=GAIN_LIMIT,
-        is_same=gap <= GAIN_LIMIT and names[0] == names[1],
-    )
-
-
-def unfit_for(questions: Sequence[Question]) -> list[str]:
-    """Return a sentence on each question that the profile answers in another way than the trace."""
-    return [
-        f"Do not use it {one.about}: the trace's answer is {one.trace}, the profile's"
-        f" {one.profile}."
-        for one in questions
-        if not one.is_same
-    ]
+    return rows, tables, [*misses(rows), *asked]
 
 
 def headline(rows: list[dict[str, Any]]) -> list[str]:
