@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -240,13 +240,19 @@ def _candidate(name: str, present: Sequence[str]) -> Candidate:
         return Candidate(name, ())
     if name in present:
         return Candidate(name, (name,))
-    found = [one for one in present if (m := _REPEAT.fullmatch(one)) and m["name"] == name]
+    found = repeats(name, among=present)
     if not found:
         raise UsageError(
             f"there is no replay '{name}'",
             hint=f"there are: {', '.join([TRACE, *present])}",
         )
-    return Candidate(name, tuple(sorted(found, key=lambda one: int(one.rpartition(".")[2]))))
+    return Candidate(name, tuple(found))
+
+
+def repeats(name: str, *, among: Iterable[str]) -> list[str]:
+    """Return NAME.1, NAME.2 and so on among names, in their order."""
+    found = [one for one in among if (match := _REPEAT.fullmatch(one)) and match["name"] == name]
+    return sorted(found, key=lambda one: int(one.rpartition(".")[2]))
 
 
 class _Timing(Record):
@@ -344,8 +350,8 @@ def _work(groups: Sequence[Group]) -> list[list[int]]:
     What is counted of the trace is that of the first replay: in the trace some were merged, so that
     its own number is another one.
     """
-    first = next((group.done() for group in groups if group.runs), [])
-    return [group.done() if group.runs else first[:1] for group in groups]
+    first = next((group.done() for group in groups if group.runs), None)
+    return [group.done() if group.runs or first is None else first[:1] for group in groups]
 
 
 def table_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
@@ -401,7 +407,7 @@ def _times(group: Group, key: Key) -> dict[str, Any]:
         "name": group.name,
         **dict(zip(("measure", "role", "operation"), key, strict=True)),
         "repeats": len(cells),
-        "request_count": cells[0][1],
+        "request_count": min(count for _, count in cells),
         "time_ns": mean.mean,
         "time_low_ns": mean.low,
         "time_high_ns": mean.high,

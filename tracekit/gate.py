@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,24 +12,25 @@ from typing import NamedTuple
 import msgspec
 
 from tracekit import query
-from tracekit.compare import CANNOT_TELL, ELAPSED, Group, Key, Row, Values, table_rows
+from tracekit.compare import CANNOT_TELL, ELAPSED, Group, Key, Row, Values, repeats, table_rows
 from tracekit.errors import InputError, UsageError
 from tracekit.escapes import escape
 from tracekit.metadata import Record
 from tracekit.model.answer import read_recommendation
-from tracekit.store import TraceFolder
+from tracekit.repeats import LEAST_REPEATS
+from tracekit.store import INFO_NAME, TraceFolder
 from tracekit.units import SECTOR_BYTES, format_duration, format_share, format_size
 
 BETTER, WORSE, SAME, TOO_FEW = "better", "worse", "same", "too few requests"
-MARGIN = 0.05
-"""Share by which a measure may differ and still be the same, where the gate names none."""
+MARGIN, GAIN_MARGIN = 0.05, 0.03
+"""Share by which a measure may differ and still be the same, where the gate names none; of a gain,
+which is a share itself, the difference."""
 LEAST_REQUESTS = {"avg": 100, "p50": 100, "p99": 1000}
 """Of fewer a mean or a percentile says nothing: ten requests are beyond a p99 of so many."""
 KEY = ("measure", "role", "operation")
 RESPONSE = "q2c"
 """The step whose times are compared: from the queue to the completion."""
 _ENTRY = re.compile(r"(?P<measure>[a-z0-9]+)(?:=(?P<percent>\d{1,3}(?:\.\d{1,3})?) ?%)?")
-_REPEAT = re.compile(r"(?P<name>.+)\.(?P<number>[1-9]\d*)")
 
 
 class Measure(NamedTuple):
@@ -40,7 +42,7 @@ class Measure(NamedTuple):
 
 
 MEASURES: Mapping[str, Measure] = {
-    "gain": Measure("share"),
+    "gain": Measure("share", more_is_better=True),
     "elapsed": Measure("ns", is_of_replays=True),
     "iops": Measure("rate", more_is_better=True),
     "avg": Measure("ns", is_of_replays=True),
@@ -52,12 +54,12 @@ MEASURES: Mapping[str, Measure] = {
 }
 """Of a trace: response times (queue to completion) by role and operation, the rest of the whole.
 
-`gain` is kept as the time with the recommended NVM, as a share of the base's time.
+Of `gain` the time that is left is compared: with the recommended NVM, as a share of the base's.
 """
 
 
 class GateRow(Record):
-    """One measure before and after the change; ratio and interval are of after to before."""
+    """One measure before and after the change."""
 
     measure: str
     role: str
@@ -69,11 +71,13 @@ class GateRow(Record):
     """Of the group with fewer."""
     requests: int
     """Of the run with the fewest, that the measure is of."""
-    ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
+    change: float | None
+    """Of after to before, as a share of before; of a gain its difference. None: not comparable."""
+    change_low: float | None
+    change_high: float | None
+    """Ends of the 95 % confidence interval; None where nothing was repeated."""
     margin: float
-    """Share by which it may differ and still be the same."""
+    """By which it may differ and still be the same."""
     verdict: str
 
     @property
@@ -122,36 +126,37 @@ def parse_gate(text: str, *, known: Sequence[str] = tuple(MEASURES)) -> dict[str
 
 def repeats_of(place: Path) -> list[Path]:
     """Return the trace folder of this name, or its repeats NAME.1, NAME.2 and so on; or none."""
-    if (place / "trace.json").is_file():
+    if _is_trace(place):
         return [place]
     try:
-        beside = [one for one in place.parent.iterdir() if (one / "trace.json").is_file()]
+        names = os.listdir(place.parent)
     except OSError:
         return []
-    found = [
-        (int(match["number"]), one)
-        for one in beside
-        if (match := _REPEAT.fullmatch(one.name)) and match["name"] == place.name
+    return [
+        one for name in repeats(place.name, among=names) if _is_trace(one := place.parent / name)
     ]
-    return [one for _, one in sorted(found)]
 
 
-def traces(before: Path, after: Path, *, gate: str = "") -> Gate:
+def _is_trace(place: Path) -> bool:
+    return os.path.isfile(place / INFO_NAME)
+
+
+def traces(before: Path, after: Path, *, gate: str | None = None) -> Gate:
     """Compare traces before and after a change; each may be several, as NAME.1, NAME.2 and so on.
 
     Without a gate all measures are compared that both have; one of the gate that one side lacks is
     an InputError.
     """
-    places = before.absolute(), after.absolute()
-    if places[0] == places[1]:
-        raise UsageError(f"{before} would be compared with itself: name two trace folders")
+    places = [Path(os.path.abspath(place)) for place in (before, after)]
     folders = [_folders(place) for place in places]
-    wanted = parse_gate(gate) if gate else dict.fromkeys(MEASURES)
-    needed = {*wanted} if gate else set()
+    if twice := {one.path for one in folders[0]} & {one.path for one in folders[1]}:
+        raise UsageError(f"{min(twice)} would be compared with itself: name two trace folders")
+    wanted = dict.fromkeys(MEASURES) if gate is None else parse_gate(gate)
+    needed = set() if gate is None else {*wanted}
     both = [one for side in folders for one in side]
     left = _times_left(both, is_needed="gain" in needed) if "gain" in wanted else {}
-    is_clear = before.name != after.name
-    names = (before.name, after.name) if is_clear else (str(before), str(after))
+    is_clear = places[0].name != places[1].name
+    names = tuple(place.name if is_clear else str(place) for place in places)
     groups = []
     for name, side in zip(names, folders, strict=True):
         values: Values = defaultdict(dict)
@@ -160,7 +165,7 @@ def traces(before: Path, after: Path, *, gate: str = "") -> Gate:
                 if key[0] in wanted:
                     values[key][folder.path.name] = cell
         groups.append(Group(name, values))
-    found = judge(table_rows(groups), wanted, names=names, is_gated=bool(gate))
+    found = judge(table_rows(groups), wanted, names=names, is_gated=gate is not None)
     found.warnings = [*_doubts(both)]
     return found
 
@@ -171,7 +176,7 @@ def parse_replay_gate(text: str) -> dict[str, float | None]:
 
 
 def replays(
-    rows: Sequence[Row], *, names: tuple[str, str], wanted: Mapping[str, float | None]
+    rows: Sequence[Row], *, names: Sequence[str], wanted: Mapping[str, float | None]
 ) -> Gate:
     """Judge rows of a comparison of replays; their times are service times."""
     timed = [{**row, "measure": row["measure"].removeprefix("service_")} for row in rows]
@@ -182,74 +187,102 @@ def judge(
     rows: Sequence[Row],
     wanted: Mapping[str, float | None],
     *,
-    names: tuple[str, str],
+    names: Sequence[str],
     is_gated: bool = True,
 ) -> Gate:
     """Return the verdict on each row of the second name, and the worst of them all."""
     before, after = (
-        {tuple(row[part] for part in KEY): row for row in rows if row["name"] == name}
+        {
+            tuple(row[part] for part in KEY): row
+            for row in rows
+            if row["name"] == name and row["measure"] in wanted
+        }
         for name in names
     )
     found = [
-        _row(after[key], before[key], margin=margin)
-        for measure, margin in wanted.items()
-        for key in after
-        if key[0] == measure and key in before
+        _row(after[key], before[key], margin=wanted[key[0]])
+        for key in sorted(after, key=lambda key: [*wanted].index(key[0]))
+        if key in before
     ]
-    verdicts = [row.verdict for row in found]
-    only = [_what(*key) for key in {**before, **after} if (key in before) != (key in after)]
-    missing = [one for one in wanted if not any(row.measure == one for row in found)]
+    only = [
+        (key, row)
+        for key, row in {**before, **after}.items()
+        if (key in before) != (key in after) and row["request_count"] >= _least(key[0])
+    ]
+    judged = {row.measure for row in found if row.verdict != TOO_FEW}
+    missing = [one for one in wanted if one not in judged]
+    is_whole = not (is_gated and (missing or only))
+    verdict = _worst([row.verdict for row in found] + ([] if is_whole else [CANNOT_TELL]))
+    absent = [*missing, *(_what(*key) for key, _ in only if key[0] not in missing)]
     return Gate(
         before=names[0],
         after=names[1],
         is_gated=is_gated,
-        verdict=CANNOT_TELL if is_gated and missing else _worst(verdicts),
-        headline=[*_verdicts(found, names), *_absent(missing, only), *_advice(found)],
+        verdict=verdict,
+        headline=[*_verdicts(found, names), *_absent(absent), *_advice(found)],
         rows=found,
     )
 
 
+def _least(measure: str) -> int:
+    """Return of how many requests at least a measure says something."""
+    return LEAST_REQUESTS.get(measure, 0)
+
+
 def _row(after: Row, before: Row, *, margin: float | None) -> GateRow:
     measure = str(after["measure"])
+    unit, repeats = MEASURES[measure].unit, min(after["repeats"], before["repeats"])
+    values = [before["time_ns"], after["time_ns"]]
+    is_share = unit == "share"
+    scale = before["time_ns"] if is_share else 1.0
+    changes = [
+        None if (ratio := after[end]) is None else (ratio - 1) * scale * (-1 if is_share else 1)
+        for end in ("ratio", "ratio_low", "ratio_high")
+    ]
+    change, *ends = changes
+    low, high = ends[::-1] if is_share else ends
+    given = margin if margin is not None else GAIN_MARGIN if is_share else MARGIN
     requests = min(after["request_count"], before["request_count"])
-    ratio, low, high = (after[end] for end in ("ratio", "ratio_low", "ratio_high"))
-    if requests < LEAST_REQUESTS.get(measure, 0):
-        verdict = TOO_FEW
-    elif before["time_ns"] == after["time_ns"] == 0:
-        verdict = SAME
-    elif low is None and margin is not None:
-        verdict = _verdict(ratio, ratio, measure, margin=margin)
-    else:
-        verdict = _verdict(low, high, measure, margin=MARGIN if margin is None else margin)
-    return GateRow(
+    row = GateRow(
         measure=measure,
         role=after["role"],
         operation=after["operation"],
-        unit=MEASURES[measure].unit,
-        before=before["time_ns"],
-        after=after["time_ns"],
-        repeats=min(after["repeats"], before["repeats"]),
+        unit=unit,
+        before=1 - values[0] if is_share else values[0],
+        after=1 - values[1] if is_share else values[1],
+        repeats=repeats,
         requests=requests,
-        ratio=ratio,
-        ratio_low=low,
-        ratio_high=high,
-        margin=MARGIN if margin is None else margin,
-        verdict=verdict,
+        change=change,
+        change_low=low,
+        change_high=high,
+        margin=given,
+        verdict=TOO_FEW,
     )
+    if requests >= _least(measure):
+        row.verdict = _verdict(row, is_margin_given=margin is not None)
+    return row
 
 
-def _verdict(low: float | None, high: float | None, measure: str, *, margin: float) -> str:
-    """Return what an interval of the ratio says: the whole of it must be on one side."""
+def _verdict(row: GateRow, *, is_margin_given: bool) -> str:
+    """Return what the interval of the change says: the whole of it must be on one side.
+
+    What was not repeated is judged by a margin that was given, which then says what chance does.
+    """
+    if row.before == row.after:
+        return SAME
+    low, high = row.change_low, row.change_high
+    if is_margin_given and low is None:
+        low = high = row.change
+    elif row.repeats < LEAST_REPEATS:
+        return CANNOT_TELL
     if low is None or high is None:
         return CANNOT_TELL
-    if MEASURES[measure].more_is_better:
-        low, high = 1 / high, 1 / low
-    most = 1 + margin
-    if low > most:
-        return WORSE
-    if high < 1 / most:
-        return BETTER
-    return SAME if low >= 1 / most and high <= most else CANNOT_TELL
+    # Half as long is as much better as twice as long is worse.
+    less = -row.margin if row.unit == "share" else 1 / (1 + row.margin) - 1
+    is_more, is_less = low > row.margin, high < less
+    if is_more or is_less:
+        return BETTER if is_more == MEASURES[row.measure].more_is_better else WORSE
+    return SAME if low >= less and high <= row.margin else CANNOT_TELL
 
 
 def _worst(verdicts: Sequence[str]) -> str:
@@ -257,29 +290,33 @@ def _worst(verdicts: Sequence[str]) -> str:
     return next((one for one in order if one in verdicts), CANNOT_TELL)
 
 
-def _verdicts(rows: Sequence[GateRow], names: tuple[str, str]) -> Iterator[str]:
+def _verdicts(rows: Sequence[GateRow], names: Sequence[str]) -> Iterator[str]:
     for verdict in (WORSE, BETTER, SAME, CANNOT_TELL, TOO_FEW):
         if named := [row.what for row in rows if row.verdict == verdict]:
             yield f"{names[1]} against {names[0]}, {verdict}: {', '.join(named)}."
 
 
-def _absent(missing: Sequence[str], only: Sequence[str]) -> Iterator[str]:
-    rest = [one for one in only if one.partition(" ")[0] not in missing]
-    if missing or rest:
-        yield f"Not in both, and not compared: {', '.join([*missing, *rest])}."
+def _absent(absent: Sequence[str]) -> Iterator[str]:
+    if absent:
+        yield f"Not in both with requests enough, and not judged: {', '.join(absent)}."
 
 
 def _advice(rows: Sequence[GateRow]) -> Iterator[str]:
     unsure = [row for row in rows if row.verdict == CANNOT_TELL]
-    if any(row.ratio_low is None for row in unsure):
+    if incomparable := [row.what for row in unsure if row.change is None]:
         yield (
-            "What was not repeated cannot be told from chance: measure each several times, as"
-            " NAME.1, NAME.2 and so on, or give a margin, such as"
-            f" --gate {unsure[0].measure}=10%."
+            f"Not comparable, as what was done differs or was nothing: {', '.join(incomparable)}."
         )
-    elif unsure:
+    few = [row for row in unsure if row.change is not None and row.repeats < LEAST_REPEATS]
+    if few:
+        yield (
+            f"With fewer than {LEAST_REPEATS} repeats nobody can tell a difference from chance:"
+            " measure each several times, as NAME.1, NAME.2 and so on, or give a margin, such as"
+            f" --gate {few[0].measure}=10%."
+        )
+    elif len(unsure) > len(incomparable):
         yield "Where nobody can tell, more repeats or a wider margin can."
-    if any(row.ratio_low is None and row.verdict in (WORSE, BETTER, SAME) for row in rows):
+    if any(row.change_low is None and row.verdict in (WORSE, BETTER, SAME) for row in rows):
         yield "What ran once is judged by its margin alone, whatever its own spread is."
 
 
@@ -403,11 +440,15 @@ def _head(gate: Gate) -> list[str]:
 
 
 def _cells(row: GateRow) -> list[str]:
-    change = "" if row.ratio is None else f"{row.ratio - 1:+.1%}"
-    ends = [one for one in (row.ratio_low, row.ratio_high) if one is not None]
-    band = " to ".join(f"{one - 1:+.1%}" for one in ends)
+    points = " points" if row.unit == "share" else "%"
+    change, *ends = (
+        "" if one is None else f"{one * 100:+.1f}{points}"
+        for one in (row.change, row.change_low, row.change_high)
+    )
+    band = " to ".join(filter(None, ends))
+    margin = f"{row.margin * 100:.3g}{points.replace('%', ' %')}"
     shown = (_text(value, row.unit) for value in (row.before, row.after))
-    return [row.what, *shown, change, band, f"{row.margin * 100:.3g} %", row.verdict]
+    return [row.what, *shown, change, band, margin, row.verdict]
 
 
 def _text(value: float, unit: str) -> str:
@@ -415,4 +456,4 @@ def _text(value: float, unit: str) -> str:
         return format_duration(value)
     if unit == "bytes":
         return format_size(value)
-    return format_share(1 - value) if unit == "share" else f"{value:,.0f}"
+    return format_share(value) if unit == "share" else f"{value:,.0f}"

@@ -65,6 +65,8 @@ FOLDER = "proof"
 PROFILES = "profiles.toml"
 BASE = "base"
 SIDES = (BASE, NVM)
+LEAST_STEP_S = 0.05
+"""A measurement that took less was there already."""
 ADVISE = "recommend"
 """The step in which nothing is timed."""
 HASHED = {"requests": "parse", "blocks": "classify"}
@@ -329,14 +331,19 @@ class _Run:
         self._save()
 
     def _left_s(self) -> float | None:
-        """Return about how long the rest takes at most; None until each side was measured once.
+        """Return about how long the rest takes; None until each side was measured once, or late.
 
         A target's measurements after the first, which fills it, take no longer than that one; each
-        replay takes about `seconds`, or less as placed.
+        replay takes about `seconds`, or less as placed. Steps that an earlier run ended in part
+        have no time of their own.
         """
         lasted: dict[str, list[float]] = {side: [] for side in SIDES}
+        done = dict.fromkeys(SIDES, 0)
         for step in self.proof.steps:
-            lasted.get(step.name.split()[0], []).append(step.lasted_s)
+            side = step.name.split()[0]
+            if side in lasted:
+                done[side] += 1
+                lasted[side] += [step.lasted_s] if step.lasted_s >= LEAST_STEP_S else []
         if not all(lasted.values()):
             return None
         sides = 3 if self.options.placement == ANSWER else 2  # that is beside the runner-up
@@ -344,8 +351,9 @@ class _Run:
         verify_s = replays * seconds
         if not self.options.is_emulated(self.options.base):
             verify_s += (replays + 1) * len(SIDES) * seconds / SLICES
-        rest_s = sum((self.options.rounds - len(one)) * min(one) for one in lasted.values())
-        return max(rest_s + verify_s - (time.monotonic() - self.began_s), 0.0)
+        rest_s = sum((self.options.rounds - done[side]) * lasted[side][-1] for side in SIDES)
+        left_s = rest_s + verify_s - (time.monotonic() - self.began_s)
+        return left_s if left_s > 0 else None
 
     def _save(self) -> None:
         write_json(self.folder.file(PROOF), to_builtins(self.proof))
@@ -358,7 +366,7 @@ class _Run:
             watch.look()
             left_s = self._left_s()
             if left_s is not None:
-                text = f"{text} (all: at most about {format_duration(left_s * 1e9)} more)"
+                text = f"{text} (all: about {format_duration(left_s * 1e9)} more)"
             self.on_step(f"{name}: {text}", number, total)
 
         return _tell

@@ -1,6 +1,7 @@
 #include "workload/follow.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define FRESH_TRIES 32
 
@@ -57,8 +58,10 @@ static uint64_t drawn_back(const struct place *place, struct rng *rng) {
  * records. WORKING_SET_NOWHERE where there is none. */
 static uint64_t again(const struct working_set *working_set, const struct place *place,
                       struct rng *rng, struct follow_request *request) {
-  const struct working_set_query query = {
-      .back = drawn_back(place, rng), .sectors = request->sectors, .ahead = request->ahead};
+  const struct working_set_query query = {.back = drawn_back(place, rng),
+                                          .sectors = request->sectors,
+                                          .most_sectors = request->most_sectors,
+                                          .ahead = request->ahead};
   struct working_set_run found = working_set_find_again(working_set, &query);
   if (found.sectors == 0)
     return WORKING_SET_NOWHERE;
@@ -110,13 +113,20 @@ static int will_use(const struct follower *follower, const struct follow_setup *
 /* Says where the request goes on or resumes; WORKING_SET_NOWHERE if it does neither, or if the
  * pages there are not of its sort. What would pass the end begins again at the start. */
 static uint64_t behind(const struct follower *follower, const struct follow_setup *setup,
-                       uint64_t region_sectors, uint64_t sectors) {
+                       const struct place *place, uint64_t sectors) {
   uint64_t start = setup->mode == FOLLOW_ON        ? follower->end_sector
                    : setup->mode == FOLLOW_RESUMED ? follower->left_sector
                                                    : WORKING_SET_NOWHERE;
   if (start == WORKING_SET_NOWHERE)
     return start;
-  if (start > region_sectors - sectors)
+  /* New pages begin where a page does, unless the request begins one behind a part of another. */
+  uint64_t rest = start % WORKING_SET_PAGE_SECTORS == 0
+                      ? 0
+                      : WORKING_SET_PAGE_SECTORS - start % WORKING_SET_PAGE_SECTORS;
+  bool is_whole = place->setup.align_sectors >= WORKING_SET_PAGE_SECTORS;
+  if (!will_use(follower, setup) && (is_whole || rest >= sectors))
+    start += rest;
+  if (start > place->setup.sectors - sectors)
     start = 0;
   int is_right = will_use(follower, setup)
                      ? working_set_is_used(follower->working_set, start, sectors)
@@ -135,9 +145,8 @@ int follow_next(struct follower *follower, const struct follow_setup *setup,
   }
   if (setup->mode == FOLLOW_RESUMED)
     follower->debt = 0;
-  uint64_t start = setup->mode == FOLLOW_AGAIN
-                       ? again(follower->working_set, place, rng, request)
-                       : behind(follower, setup, place->setup.sectors, request->sectors);
+  uint64_t start = setup->mode == FOLLOW_AGAIN ? again(follower->working_set, place, rng, request)
+                                               : behind(follower, setup, place, request->sectors);
   if (setup->mode == FOLLOW_AGAIN)
     follower->debt = 0;
   if (start == WORKING_SET_NOWHERE)

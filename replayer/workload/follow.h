@@ -47,6 +47,7 @@ struct follower {
 /* A request, and how its run goes on behind it. */
 struct follow_request {
   uint64_t sectors;
+  uint64_t most_sectors; /* of its kind */
   struct working_set_ahead ahead;
 };
 

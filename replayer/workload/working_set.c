@@ -152,7 +152,7 @@ static uint64_t place_near(const struct recency *places, uint64_t back, uint64_t
   if (step % 2 == 0 && off >= back)
     return WORKING_SET_NOWHERE;
   uint64_t found = step % 2 == 0 ? back - off : back + off;
-  if (found == 0 || found > recency_count(places))
+  if (found > recency_count(places))
     return WORKING_SET_NOWHERE;
   return recency_at(places, found - 1);
 }
@@ -179,6 +179,8 @@ uint64_t working_set_find_used(const struct working_set *set, const struct worki
   return start + query->sectors <= set->sectors ? start : 0;
 }
 
+static bool is_of_one_page(uint64_t sectors) { return sectors <= WORKING_SET_PAGE_SECTORS; }
+
 /* Says whether lengths are of about as many pages: one is less than twice the other. */
 static bool are_alike(uint64_t sectors, uint64_t wanted) {
   uint64_t pages = page_of(sectors + WORKING_SET_PAGE_SECTORS - 1);
@@ -191,19 +193,21 @@ struct working_set_run working_set_find_again(const struct working_set *set,
   uint64_t count = recency_count(set->requests);
   uint64_t back = query->back < count ? query->back : count;
   struct working_set_run found = {0};
-  for (uint64_t step = 0; step < QUERY_STEPS; step++) {
+  unsigned most = 0;
+  for (uint64_t step = 0; step < QUERY_STEPS && most < 3; step++) {
     uint64_t first = place_near(set->requests, back, step);
     if (first == WORKING_SET_NOWHERE)
       continue;
     uint64_t sectors = recency_note(set->requests, first);
-    bool is_page = sectors <= WORKING_SET_PAGE_SECTORS;
-    if (is_page != (query->sectors <= WORKING_SET_PAGE_SECTORS) ||
-        (back > NEAR && !are_alike(sectors, query->sectors)))
+    if (is_of_one_page(sectors) != is_of_one_page(query->sectors) || sectors > query->most_sectors)
       continue;
-    if (goes_on(set, first + sectors, &query->ahead))
-      return (struct working_set_run){first, sectors};
-    if (found.sectors == 0)
+    unsigned fits = 1;
+    if (back <= NEAR || are_alike(sectors, query->sectors))
+      fits += 1 + (unsigned)goes_on(set, first + sectors, &query->ahead);
+    if (fits > most) {
+      most = fits;
       found = (struct working_set_run){first, sectors};
+    }
   }
   return found;
 }

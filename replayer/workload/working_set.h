@@ -38,6 +38,7 @@ struct working_set_ahead {
 struct working_set_query {
   uint64_t back; /* how many pages back by their last use, at least 1 */
   uint64_t sectors;
+  uint64_t most_sectors; /* of an earlier request */
   uint64_t align_sectors;
   struct working_set_ahead ahead;
 };
@@ -79,8 +80,10 @@ int working_set_is_back(const struct working_set *set, uint64_t sector, uint64_t
 /* Returns how many pages are used. */
 uint64_t working_set_count(const struct working_set *set);
 
-/* Returns an earlier request of about this length as far back as asked, or as there are some; one
- * near it that goes on as asked if there is one. Without any its sectors are 0. */
+/* Returns an earlier request of about this length, as far back as asked or as there are some: one
+ * that goes on as asked if there is one nearby. Of the last few any length will do that is not
+ * above the most, and where none is alike; requests of one page are none of several. Without any
+ * its sectors are 0. */
 struct working_set_run working_set_find_again(const struct working_set *set,
                                               const struct working_set_query *query);
 

@@ -256,7 +256,8 @@ static struct working_set_ahead ahead_of(struct stream *stream) {
 
 static int follow(struct stream *stream, struct class_state *state,
                   struct workload_record *record) {
-  struct follow_request request = {.sectors = record->length_sectors};
+  struct follow_request request = {.sectors = record->length_sectors,
+                                   .most_sectors = state->setup.size_most};
   uint32_t mode = state->setup.follow.mode;
   if (mode == FOLLOW_RESUMED || mode == FOLLOW_ELSEWHERE || mode == FOLLOW_AGAIN)
     request.ahead = ahead_of(stream);

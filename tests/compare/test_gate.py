@@ -1,7 +1,9 @@
 """`tracekit compare --gate`: better, worse or the same, against intervals of scipy."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from tests.compare.test_compare import add_replay
 from tests.replay.trace import trace
 from tests.traces import rows_of
 from tracekit.errors import InputError
-from tracekit.gate import judge
+from tracekit.gate import judge, repeats_of
 from tracekit.units import SECTOR_BYTES
 
 REQUESTS = 3000
@@ -77,7 +79,7 @@ def test_the_interval_of_the_repeats_decides(
         groups = [np.log(p99s(place, name, row["operation"])) for name in (after, "before")]
         expected = np.exp([*ttest_ind(*groups, equal_var=False).confidence_interval(0.95)])
         # Percentiles are those of a bucket, less than 1 % too large.
-        assert [row["ratio_low"], row["ratio_high"]] == pytest.approx(expected, rel=0.02)
+        assert [row["change_low"] + 1, row["change_high"] + 1] == pytest.approx(expected, rel=0.02)
     # AND a faster one is better
     turned = tk.compare(place / after, place / "before", gate="p99=20%")
     assert turned.verdict == {"worse": "better", "same": "same"}[verdict]
@@ -96,7 +98,7 @@ def test_measures_of_the_whole_are_those_of_the_table(place: Path) -> None:
 def test_what_ran_once_is_told_by_a_margin_only(place: Path) -> None:
     pair = place / "before.1", place / "alike.1"
     done = invoke("compare", *pair, "--gate", "p99")
-    assert (code(done), "cannot be told from chance" in done.stdout) == (5, True)
+    assert (code(done), "nobody can tell a difference from chance" in done.stdout) == (5, True)
     done = invoke("compare", *pair, "--gate", "p99=50%")
     assert (code(done), "by its margin alone" in done.stdout) == (0, True)
     assert code(invoke("compare", place / "before.1", place / "slow.1", "--gate", "p99=20%")) == 4
@@ -110,6 +112,8 @@ def test_a_gate_asks_for_what_both_have(place: Path, tmp_path: Path) -> None:
     refused(invoke("compare", *pair, "--gate", "p98"), "--gate p98: not MEASURE")
     refused(invoke("compare", *pair, "--gate", "p99,p99=1%"), "named twice")
     refused(invoke("compare", pair[0], pair[0]), "compared with itself")
+    refused(invoke("compare", pair[0], f"{pair[0]}.1"), "compared with itself")
+    refused(invoke("compare", *pair, "--gate", ""), "no measure is named")
     refused(invoke("compare", pair[0], str(tmp_path / "none")), "no trace folder of this name")
     # AND recommendations of other capacities cannot be compared
     for name, size in (("before.1", "512KiB"), ("alike.1", "1MiB")):
@@ -122,12 +126,16 @@ def test_a_gate_asks_for_what_both_have(place: Path, tmp_path: Path) -> None:
 
 
 def row(
-    name: str, measure: str, ratio: float | None, band: tuple[float, float] | None
-) -> dict[str, object]:
+    name: str,
+    measure: str,
+    ratio: float = 1.0,
+    band: tuple[float, float] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
     low, high = band or (None, None)
     return {"name": name, "measure": measure, "role": "all", "operation": "all", "repeats": 3,
-            "request_count": 10**4, "time_ns": 100 * (ratio or 1), "ratio": ratio,
-            "ratio_low": low, "ratio_high": high}  # fmt: skip
+            "request_count": 10**4, "time_ns": 0.5 * ratio, "ratio": ratio,
+            "ratio_low": low, "ratio_high": high, **more}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -140,14 +148,56 @@ def row(
         ("iops", (0.7, 0.95), "worse"),
         ("iops", (1.06, 1.2), "better"),
         ("iops", (0.9, 1.2), "cannot tell"),
+        # Half of the time is left: a tenth more of it is five points of gain less.
+        ("gain", (1.101, 1.2), "worse"),
+        ("gain", (1.09, 1.2), "cannot tell"),
+        ("gain", (0.8, 0.89), "better"),
+        ("gain", (0.91, 1.09), "same"),
     ],
 )
 def test_the_whole_interval_is_on_one_side(
     measure: str, band: tuple[float, float], verdict: str
 ) -> None:
-    rows = [row("a", measure, 1.0, None), row("b", measure, sum(band) / 2, band)]
+    rows = [row("a", measure), row("b", measure, sum(band) / 2, band)]
     found = judge(rows, {measure: 0.05}, names=("a", "b"))
     assert (found.verdict, [one.verdict for one in found.rows]) == (verdict, [verdict])
+
+
+def test_a_gain_is_told_in_points() -> None:
+    rows = [row("a", "gain"), row("b", "gain", 1.2, (1.1, 1.3))]
+    (found,) = judge(rows, {"gain": None}, names=("a", "b")).rows
+    assert (found.before, found.after, found.margin) == pytest.approx((0.5, 0.4, 0.03))
+    changes = (found.change, found.change_low, found.change_high)
+    assert changes == pytest.approx((-0.1, -0.15, -0.05))
+    assert found.verdict == "worse"
+
+
+SAME = row("b", "elapsed", 1.0, (0.99, 1.01))
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        # A measure of too few requests, one that one side lacks, and a role that one side lacks.
+        ([row("a", "p99", request_count=500), row("b", "p99", request_count=500)], "too few"),
+        ([row("a", "p99")], "not judged: p99."),
+        ([row("a", "p99"), row("b", "p99", 1.0, (0.99, 1.01)),
+          row("b", "p99", role="swap", operation="read")], "not judged: p99 swap read."),
+    ],
+)  # fmt: skip
+def test_what_is_not_judged_does_not_pass(more: list[dict[str, Any]], told: str) -> None:
+    found = judge([row("a", "elapsed"), SAME, *more], {"elapsed": None, "p99": None},
+                  names=("a", "b"))  # fmt: skip
+    assert found.verdict == "cannot tell"
+    assert told in " ".join(found.headline)
+
+
+def test_two_repeats_decide_nothing_and_other_work_is_told() -> None:
+    few = [row("a", "elapsed", repeats=2), row("b", "elapsed", 2.0, (1.9, 2.1), repeats=2)]
+    assert judge(few, {"elapsed": None}, names=("a", "b")).verdict == "cannot tell"
+    other = [row("a", "elapsed"), {**row("b", "elapsed"), "ratio": None, "time_ns": 3.0}]
+    found = judge(other, {"elapsed": None}, names=("a", "b"))
+    assert (found.verdict, "Not comparable" in found.headline[1]) == ("cannot tell", True)
 
 
 def test_replays_are_gated_and_few_requests_say_nothing(tmp_path: Path) -> None:
@@ -167,3 +217,30 @@ def test_replays_are_gated_and_few_requests_say_nothing(tmp_path: Path) -> None:
     assert verdicts["| p99 fs read"] == "too few requests |"
     refused(invoke("compare", folder.path, "a", "b", "--gate", "gain"), "--gate gain: not MEASURE")
     refused(invoke("compare", folder.path, "a", "b", "--markdown"), "name its --gate")
+
+
+def test_the_worst_of_several_names_is_the_exit_code(tmp_path: Path) -> None:
+    # GIVEN a name that ran once, and behind it one that is worse
+    rows = [{"queue_ns": 10 * n, "role": "fs", "operation": "read"} for n in range(150)]
+    folder = trace(tmp_path / "trace", rows)
+    for name, factor in (("a.1", 1), ("a.2", 1), ("a.3", 1), ("once", 1), ("b.1", 2), ("b.2", 2),
+                         ("b.3", 2)):  # fmt: skip
+        add_replay(folder, name, dict.fromkeys(range(150), 100 * factor), factor * 10_000)
+    assert code(invoke("compare", folder.path, "a", "once", "b", "--gate", "elapsed")) == 4
+
+
+def test_an_unreadable_folder_beside_hides_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a folder of somebody else beside the traces
+    isfile = os.path.isfile
+
+    def look(path: Path) -> bool:
+        assert "private" not in str(path)  # it would be refused
+        return isfile(path)
+
+    monkeypatch.setattr(os.path, "isfile", look)
+    (place / "private").mkdir(exist_ok=True)
+    assert [one.name for one in repeats_of(place / "before")] == [
+        f"before.{number}" for number in (1, 2, 3, 4)
+    ]

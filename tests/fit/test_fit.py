@@ -77,6 +77,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     (folder / "known.toml").write_text(SAMPLE)
     made = invoke("generate", folder / "known.toml", "--requests", "30000", "-o", folder / "trace")
     assert made.exit_code == 0, made.output
+    succeed("classify", folder / "trace")
     result = made_profile("fit", folder / "trace", "-o", folder / "found.toml", "--json")
     return folder, json.loads(result.output)
 
@@ -474,6 +475,27 @@ def test_a_ring_is_one_of_several_kinds() -> None:
     assert (found.kinds, found.first_sector, found.sectors) == ((32, 33), 8, 992)
 
 
+@pytest.mark.parametrize("size_bytes", [512, 1024])
+def test_runs_of_less_than_a_page_take_as_many_pages(tmp_path: Path, size_bytes: int) -> None:
+    # GIVEN runs of small writes at random places, of which only the first in a page finds it new
+    random, sectors = np.random.default_rng(5), size_bytes // 512
+    starts = random.permutation(4000)[:200] * 64
+    rows = [
+        {"queue_ns": 1000 * number + int(random.integers(900)), "length_bytes": size_bytes,
+         "sector": 2048 + int(start) + step * sectors, "role": "fs"}
+        for number, (start, step) in enumerate((a, b) for a in starts for b in range(40))
+    ]  # fmt: skip
+    trace(tmp_path / "trace", rows)
+    told = json.loads(
+        made_profile("fit", tmp_path / "trace", "-o", tmp_path / "p.toml", "--json").stdout
+    )
+    (misses,) = (
+        row for row in told["fidelity"] if row["measure"] == "miss_ratio" and row["role"] == "all"
+    )
+    # THEN the profile's requests touch as many pages
+    assert misses["synthetic_mean"] == pytest.approx(misses["original_mean"], rel=0.1)
+
+
 def answer(placement: str, gain: float, best: float = 0.5) -> questions.PlacementAnswer:
     return questions.PlacementAnswer(
         placement=placement, capacity_bytes=4096, gain_ratio=gain, best_gain_ratio=best
@@ -543,3 +565,7 @@ def test_a_trace_that_recommend_refuses_is_no_question(
     folder, options = TraceFolder(fitted[0] / "trace"), fit.FitOptions()
     found = fit.fit(folder, tmp_path / "p.toml", options=options, recommend=refuse)
     assert [one["about"] for one in found["questions"]] == [questions.CACHES]
+    # AND neither is one whose roles are not known yet: its copy would have others than the profile
+    shutil.copytree(folder.path, tmp_path / "parsed", ignore=lambda *_: {"blocks.parquet"})
+    done = made_profile("fit", tmp_path / "parsed", "-o", tmp_path / "q.toml", "--json")
+    assert [one["about"] for one in json.loads(done.stdout)["questions"]] == [questions.CACHES]

@@ -37,7 +37,7 @@ def is_personality(definition: str) -> bool:
     return has_flow(definition)
 
 
-def compare(before: PathLike, after: PathLike, *, gate: str = "") -> results.Change:
+def compare(before: PathLike, after: PathLike, *, gate: str | None = None) -> results.Change:
     """Compare traces before and after a change; Trace.compare compares replays of one trace.
 
     Each is a trace folder, or a name whose repeats are NAME.1, NAME.2 and so on: only repeats tell

@@ -504,8 +504,8 @@ class Comparison(Result):
         return "\n\n".join(change.markdown for change in self.changes)
 
     def check(self) -> None:
-        """Raise BudgetError or UnclearError for what the gate says."""
-        for change in self.changes:
+        """Raise BudgetError or UnclearError for what the gate says, of the worst of all names."""
+        for change in sorted(self.changes, key=lambda one: one.verdict != "worse"):
             change.check()
 
     rows = Table(

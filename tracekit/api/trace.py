@@ -388,7 +388,7 @@ class Trace(Tables):
         return results.Proof(open(place), summary)
 
     @writes
-    def compare(self, *names: str | Replay, gate: str = "") -> results.Comparison:
+    def compare(self, *names: str | Replay, gate: str | None = None) -> results.Comparison:
         """Compare latency by role and operation and elapsed time of replays with the first one.
 
         A name is that of a replay, or one whose repeats are NAME.1, NAME.2 and so on, or `trace`.
@@ -400,7 +400,7 @@ class Trace(Tables):
         from tracekit.gate import parse_replay_gate, replays
 
         chosen = [one.name if isinstance(one, Replay) else one for one in names]
-        wanted = parse_replay_gate(gate) if gate else None
+        wanted = None if gate is None else parse_replay_gate(gate)
         summary = compare(self.folder, chosen)
         rows = read_rows(self.folder)
         if wanted is None:

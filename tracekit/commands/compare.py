@@ -11,6 +11,7 @@ import tracekit as tk
 from tracekit.commands import options
 from tracekit.commands.replay import runs_of
 from tracekit.errors import UsageError
+from tracekit.gate import parse_replay_gate
 
 
 def compare(
@@ -31,34 +32,39 @@ def compare(
     run: Annotated[list[str] | None, options.RUNS] = None,
     repeat: Annotated[int, typer.Option(help="With --run: how often each runs.", min=1)] = 6,
     gate: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Measures that must not be worse, such as p99=10%,gain,footprint, each with the"
-            " share by which it may differ and still be the same, 5% unless given. Exit code 4:"
-            " worse; 5: nobody can tell.",
+            " share by which it may differ and still be the same: 5%, of gain 3 points, unless"
+            " given. Exit code 4: worse; 5: nobody can tell.",
             metavar="MEASURE[=N%],...",
             show_default="none",
         ),
-    ] = "",
+    ] = None,
     markdown: Annotated[
         bool, typer.Option(help="Print the verdicts as Markdown, for the page of a change.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare replays, or traces before and after a change, with their confidence."""
+    if markdown and as_json:
+        raise UsageError("--markdown and --json are two forms of one answer: choose one")
     chosen = names or ()
     result: tk.Change | tk.Comparison
     if len(chosen) == 1 and not run:
         result = tk.compare(trace, chosen[0], gate=gate)
     else:
         opened, runs = tk.open(trace), runs_of(run or ())
-        if markdown and not gate:
+        if markdown and gate is None:
             raise UsageError("--markdown shows what a gate says of replays: name its --gate")
+        if gate is not None:
+            parse_replay_gate(gate)  # before hours of replays
         for made in opened.replays(repeat=repeat, run=runs) if runs else ():
             made.check()
         result = opened.compare(*chosen, *runs, gate=gate)
-    if markdown:
-        typer.echo(result.markdown)
-        result.check()
-    else:
+    if not markdown:
         options.show(result, as_json=as_json)
+        return
+    typer.echo(result.markdown)
+    options.say(*(f"warning: {one}" for one in result.warnings), err=True)
+    result.check()

@@ -527,7 +527,7 @@ def fit(
 ) -> dict[str, Any]:
     """Write the profile; keep `fidelity`, `fidelity_curve` and `fidelity.json` in the trace.
 
-    `recommend` answers for a trace folder at a capacity, 0 for its own choice, unless it raises
+    `recommend` answers for a classified trace at a capacity, 0 for its own choice, unless it raises
     InputError. Raise UsageError for a file or folder that is there.
     """
     table = folder.require("requests", made_by="parse")
@@ -551,7 +551,7 @@ def fit(
     )
     if options.compares:
         on_stage("compare")
-        ask = None if left_out.get(BEYOND) else recommend
+        ask = recommend if folder.has("blocks") and not left_out.get(BEYOND) else None
         found = _compare(folder, output, options, span=(count, span_ns), recommend=ask)
         result.fidelity, tables, result.questions = found
         result.headline = [*headline(result.fidelity), *unfit_for(result.questions)]

@@ -84,7 +84,7 @@ def placements(
         profile=shown[1],
         difference=gap,
         limit=GAIN_LIMIT,
-        is_same=gap <= GAIN_LIMIT and names[0] == names[1],
+        is_same=gap <= GAIN_LIMIT and (names[0] == names[1] or max(gains) <= GAIN_LIMIT),
     )
 
 
