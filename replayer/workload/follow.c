@@ -50,15 +50,11 @@ static uint64_t used_place(const struct working_set *working_set, const struct p
   return working_set_find_used(working_set, &query, rng);
 }
 
-static uint64_t drawn_back(const struct place *place, struct rng *rng) {
-  return (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
-}
-
-/* Finds an earlier request as far back as is drawn, and takes its length: loads come back to whole
- * records. WORKING_SET_NOWHERE where there is none. */
-static uint64_t again(const struct working_set *working_set, const struct place *place,
-                      struct rng *rng, struct follow_request *request) {
-  const struct working_set_query query = {.back = drawn_back(place, rng),
+/* Finds an earlier request so far back, and takes its length: loads come back to whole records.
+ * WORKING_SET_NOWHERE where there is none. */
+static uint64_t again(const struct working_set *working_set, uint64_t back,
+                      struct follow_request *request) {
+  const struct working_set_query query = {.back = back,
                                           .sectors = request->sectors,
                                           .most_sectors = request->most_sectors,
                                           .ahead = request->ahead};
@@ -87,7 +83,13 @@ static uint64_t elsewhere(struct follower *follower, const struct follow_setup *
     follower->debt = -1;
     return used_place(working_set, place, rng, is_even ? request : &turned, due);
   }
-  uint64_t back = drawn_back(place, rng);
+  uint64_t back = (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
+  if (setup->mode == FOLLOW_AGAIN) {
+    uint64_t start = again(working_set, back, request);
+    if (start != WORKING_SET_NOWHERE)
+      return start;
+    back *= (request->sectors + WORKING_SET_PAGE_SECTORS - 1) / WORKING_SET_PAGE_SECTORS;
+  }
   if (back <= working_set_count(working_set))
     return used_place(working_set, place, rng, request, back);
   working_set_owe(working_set, back);
@@ -145,10 +147,7 @@ int follow_next(struct follower *follower, const struct follow_setup *setup,
   }
   if (setup->mode == FOLLOW_RESUMED)
     follower->debt = 0;
-  uint64_t start = setup->mode == FOLLOW_AGAIN ? again(follower->working_set, place, rng, request)
-                                               : behind(follower, setup, place, request->sectors);
-  if (setup->mode == FOLLOW_AGAIN)
-    follower->debt = 0;
+  uint64_t start = behind(follower, setup, place, request->sectors);
   if (start == WORKING_SET_NOWHERE)
     start = elsewhere(follower, setup, place, rng, request);
   if (follower->debt != 0 && (follower->debt > 0) == (setup->is_used != 0))

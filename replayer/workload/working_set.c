@@ -190,9 +190,10 @@ static bool are_alike(uint64_t sectors, uint64_t wanted) {
 
 struct working_set_run working_set_find_again(const struct working_set *set,
                                               const struct working_set_query *query) {
-  uint64_t count = recency_count(set->requests);
-  uint64_t back = query->back < count ? query->back : count;
+  uint64_t back = query->back;
   struct working_set_run found = {0};
+  if (back > recency_count(set->requests))
+    return found;
   unsigned most = 0;
   for (uint64_t step = 0; step < QUERY_STEPS && most < 3; step++) {
     uint64_t first = place_near(set->requests, back, step);

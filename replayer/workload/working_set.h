@@ -80,10 +80,10 @@ int working_set_is_back(const struct working_set *set, uint64_t sector, uint64_t
 /* Returns how many pages are used. */
 uint64_t working_set_count(const struct working_set *set);
 
-/* Returns an earlier request of about this length, as far back as asked or as there are some: one
- * that goes on as asked if there is one nearby. Of the last few any length will do that is not
- * above the most, and where none is alike; requests of one page are none of several. Without any
- * its sectors are 0. */
+/* Returns an earlier request of about this length, as far back as asked or nearly: one that goes on
+ * as asked if there is one. Of the last few any length will do that is not above the most, and
+ * where none is alike; requests of one page are none of several. Its sectors are 0 where there is
+ * none, or none so far back. */
 struct working_set_run working_set_find_again(const struct working_set *set,
                                               const struct working_set_query *query);
 

@@ -19,6 +19,7 @@ from tests.fuzz.hostile import MARK, OUTSIDE, files_of, write_completions
 from tests.replay_files import captured
 from tests.simulate.memory_models import some_accesses, with_accesses
 from tests.traces import Row, disk, partition, write_folder
+from tracekit.errors import BudgetError
 from tracekit.store import TraceFolder, write_json
 
 NAME = "folders"
@@ -90,7 +91,7 @@ def make(place: Path) -> None:
     for words in STAGES:
         command = [sys.executable, "-m", "tracekit", *words]
         ran = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-        if ran.returncode:
+        if ran.returncode not in (0, BudgetError.exit_code):  # of the profile of so few requests
             raise RuntimeError(f"{' '.join(words)}: {ran.stderr}")
 
 
