@@ -409,6 +409,12 @@ class Trace(Tables):
         gates = [replays(rows, names=(first, one), wanted=wanted) for one in others]
         return results.Comparison(self, {**summary, "rows": rows, "gates": to_builtins(gates)})
 
+    def check_gate(self, gate: str) -> None:
+        """Raise UsageError for a gate that `compare` would refuse."""
+        from tracekit.gate import parse_replay_gate
+
+        parse_replay_gate(gate)
+
     @reads
     def export(
         self,

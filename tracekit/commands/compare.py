@@ -11,7 +11,6 @@ import tracekit as tk
 from tracekit.commands import options
 from tracekit.commands.replay import runs_of
 from tracekit.errors import UsageError
-from tracekit.gate import parse_replay_gate
 
 
 def compare(
@@ -58,7 +57,7 @@ def compare(
         if markdown and gate is None:
             raise UsageError("--markdown shows what a gate says of replays: name its --gate")
         if gate is not None:
-            parse_replay_gate(gate)  # before hours of replays
+            opened.check_gate(gate)  # before hours of replays
         for made in opened.replays(repeat=repeat, run=runs) if runs else ():
             made.check()
         result = opened.compare(*chosen, *runs, gate=gate)
