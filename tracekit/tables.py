@@ -266,8 +266,9 @@ PLACEMENT = _stored("""
 
 UNITS = _stored("""
     simulations/units of recommend: one row per unit of --unit; none without it
-    unit string: role, file, directory or extent
-    name string: role, path, or device and number of the extent; of a directory with / at the end
+    unit string: role, file, directory, log or extent
+    name string: role, path, log and where it lies, or device and number of the extent; of a
+        directory with / at the end
     device string: device of its first touched block
     first_block int64: its first 4 KiB block; of files and roles the first that was touched
     blocks int64: touched 4 KiB blocks

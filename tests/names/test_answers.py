@@ -1,20 +1,23 @@
 """What the map of files is used for: units of an answer, its script, and anonymous traces."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import tracekit as tk
-from tests.command_line import succeed
-from tests.recommend.test_units import WORDS
+from tests.command_line import invoke, refused, succeed
+from tests.recommend.test_units import WORDS, time_ns
 from tests.recommend.traces import BLOCK
 from tests.simulate.placement_models import Request, write_trace
 from tests.traces import disk, partition, rows_of
+from tracekit.errors import UsageError
 from tracekit.model.database_logs import load_rules, with_logs
 from tracekit.stack.file_map import given_table
 from tracekit.store import write_table
 
 SECTORS = 64 << 11
+LOG = "log of postgresql in /srv/pg/pg_wal"
 WAL, TABLE, COLD = "/srv/pg/pg_wal/0001", "/srv/pg/base/1", "/srv/pg/base/2"
 PIECES = [
     ("sda", 0, 32, WAL, 0),
@@ -73,13 +76,53 @@ def test_units_are_of_the_map(trace: Path) -> None:
 
 def test_the_log_is_a_role_that_can_be_placed(trace: Path) -> None:
     found = units(trace, "role")
-    assert found["log of postgresql"]["is_placed"]
+    assert found[LOG]["is_placed"]
     assert not found["fs"]["is_placed"]
-    assert (found["log of postgresql"]["blocks"], found["fs"]["blocks"]) == (4, 4)
+    assert (found[LOG]["blocks"], found["fs"]["blocks"]) == (4, 4)
     # THEN the script moves the directory that holds nothing else
     script = trace.parent / "carry.sh"
     units(trace, "role", "--script", str(script), "--force")
     assert "apply_move /srv/pg/pg_wal pg_wal" in script.read_text()
+    # AND alone it is placed and moved in the same way
+    found = units(trace, "log", "--script", str(script), "--force")
+    assert [(name, row["unit"]) for name, row in found.items()] == [(LOG, "log")]
+    assert "apply_move /srv/pg/pg_wal pg_wal" in script.read_text()
+
+
+def test_logs_alone_take_what_the_model_says(tmp_path: Path) -> None:
+    # GIVEN two logs with a part of the journal each, and the rest of the journal for a table
+    places = {WAL: (0, 1, 2, 3), "/srv/etcd/member/wal/0.wal": (16, 17), TABLE: (8, 9)}
+    pieces = [("sda", 8 * one[0], 8 * len(one), path, 0) for path, one in places.items()]
+    commits = dict(zip(places, (4001, 4002, 4003), strict=True))
+    requests = []
+    for number in range(30):
+        for path in (WAL, TABLE) if number % 2 else places:
+            requests.append(Request("fs", 8 * places[path][number % len(places[path])]))
+            requests.append(Request("journal", 8 * commits[path]))
+    folder = write_trace(tmp_path / "trace", requests)
+    write_table(folder / "file_extents.parquet", with_logs(given_table(pieces), load_rules()))
+    # WHEN only one of the logs fits
+    words = ("--unit", "log", "--capacity", str((8 << 20) + 6 * BLOCK), "--json")
+    found = json.loads(succeed("recommend", folder, *WORDS, *words).stdout)["units"]
+    # THEN the best one is placed, as an independent model has it, with its own commits
+    times = {
+        path: time_ns(requests, {("sda", block) for block in (*blocks, commits[path])})
+        for path, blocks in places.items()
+        if path != TABLE
+    }
+    assert [one["name"] for one in found["placed"]] == [LOG]
+    assert times[WAL] == min(times.values()) < found["base_elapsed_ns"] == time_ns(requests, set())
+    assert found["elapsed_ns"] == times[WAL]
+    assert (found["unit_count"], found["along_bytes"]) == (2, BLOCK)
+
+
+def test_logs_are_refused_where_no_file_is_one(trace: Path) -> None:
+    words = ("recommend", trace, *WORDS, "--unit", "log")
+    write_table(trace / "file_extents.parquet", given_table(PIECES))
+    refused(invoke(*words), "no file of the trace's map is a log", error=UsageError)
+    (trace / "file_extents.parquet").unlink()
+    refused(invoke(*words), "classify --names", error=UsageError)
+    refused(invoke(*words, "--files", "x"), "--files is for", error=UsageError)
 
 
 def test_a_log_among_other_files_is_by_hand(trace: Path) -> None:

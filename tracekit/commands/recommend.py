@@ -22,7 +22,7 @@ from tracekit.commands import options
     unit=options.option(
         "Place only whole units: extent alone is extent=4MiB, or smaller for a small capacity."
         " Default: extents where most requests have no role, else blocks.",
-        metavar="role|file|directory|extent=SIZE|block",
+        metavar="role|file|directory|log|extent=SIZE|block",
     ),
     files=options.option(
         "Table of where files lie (CSV or JSON: path, device, first_sector, sectors), for --unit"

@@ -24,13 +24,14 @@ from tracekit.model.commands_by_hand import (
     xfs_log,
 )
 from tracekit.model.database_logs import load_rules
-from tracekit.model.file_extents import LOG_OF, log_directories
+from tracekit.model.file_extents import log_directories, log_of
 from tracekit.model.placement_units import (
     DIRECTORY,
     EXTENT,
     FILE,
     FS,
     JOURNAL,
+    LOG,
     region_bytes,
 )
 from tracekit.model.rival_kinds import IN_MEMORY, CacheTimes
@@ -136,13 +137,14 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
         rows = [row for row in table.to_pylist() if row["is_placed"]]
         roles = {row["name"]: row["bytes"] for row in rows if row["unit"] == "role"}
         files = [(row["unit"], row["name"]) for row in rows if row["unit"] in (FILE, DIRECTORY)]
-        moved = [row for row in rows if row["unit"] != "role" or row["name"].startswith(LOG_OF)]
+        logs = [log_of(row["name"]) for row in rows if row["unit"] == LOG]
+        moved = [row for row in rows if row["unit"] != "role"]
         total = FILES_BYTES + sum(row["taken_bytes"] for row in moved)
         extents = [row for row in rows if row["unit"] == EXTENT]
         parts = [
             *_role_parts(layout, roles, advice.caches),
             *_move_parts(files, total),
-            *_log_parts(folder, roles, total),
+            *_log_parts(folder, logs, total),
             *_extent_parts(extents, layout),
         ]
     return list(_named([*parts, *_rival_parts(layout, advice)]))
@@ -411,10 +413,10 @@ def _move_parts(rows: Sequence[tuple[str, str]], total: int) -> Iterator[Part]:
         )
 
 
-def _log_parts(folder: TraceFolder, roles: Mapping[str, int], total: int) -> Iterator[Part]:
+def _log_parts(folder: TraceFolder, logs: Sequence[str], total: int) -> Iterator[Part]:
     """Yield the placed logs of databases: directories of their own move, others are by hand."""
     moved: list[tuple[str, str]] = []
-    for name in (role.removeprefix(LOG_OF) for role in roles if role.startswith(LOG_OF)):
+    for name in logs:
         table = folder.require(FILE_MAP, made_by="parse")
         mounts = {one.mount for one in folder.info.layout if one.mount}
         folders, files = log_directories(table, name, mounts=mounts)

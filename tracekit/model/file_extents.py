@@ -199,17 +199,26 @@ def read_file_map(
     ], set(folder_of)
 
 
-LOG_OF = "log of "
+LOG_OF, LIES_IN = "log of ", " in "
 
 
 def read_logs(file: Path) -> list[FileExtent]:
-    """Return the extents of the logs of databases in the trace's map, by `log of` their name."""
+    """Return the extents of the logs of databases in the trace's map, by name and place of each."""
     table = read_whole(file)
     table = table.filter(table.column("log").is_valid())
-    logs, devices = (table.column(key).to_pylist() for key in ("log", "device"))
+    logs, devices, paths = (table.column(key).to_pylist() for key in ("log", "device", "path"))
+    folders: dict[str, set[str]] = {}
+    for log, path in zip(logs, paths, strict=True):
+        folders.setdefault(log, set()).add(posixpath.dirname(path))
+    names = {log: f"{LOG_OF}{log}{LIES_IN}{posixpath.commonpath(folders[log])}" for log in folders}
     first, sectors = (table.column(key).to_pylist() for key in FILE_COLUMNS[2:])
     rows = zip(logs, devices, first, sectors, range(len(logs)), strict=True)
-    return [FileExtent(f"{LOG_OF}{log}", *row) for log, *row in rows]
+    return [FileExtent(names[log], *row) for log, *row in rows]
+
+
+def log_of(unit: str) -> str:
+    """Return the rule by which a unit is a log."""
+    return unit.removeprefix(LOG_OF).partition(LIES_IN)[0]
 
 
 def log_directories(file: Path, name: str, *, mounts: Set[str]) -> tuple[list[str], list[str]]:

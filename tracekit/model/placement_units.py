@@ -1,4 +1,4 @@
-"""The units of a trace: roles, files, directories, or extents such as those of LVM.
+"""The units of a trace: roles, files, directories, logs, or extents such as those of LVM.
 
 A single block cannot be moved by hand, a unit can: whole, with what the trace did not touch, and
 with what goes along.
@@ -32,9 +32,10 @@ from tracekit.model.taken_along import find_taken_along, is_in_file_system
 from tracekit.tables import ROLES
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES, parse_size
 
-ROLE, FILE, DIRECTORY, EXTENT, BLOCK = "role", "file", "directory", "extent", "block"
+ROLE, FILE, DIRECTORY, LOG = "role", "file", "directory", "log"
+EXTENT, BLOCK = "extent", "block"
 FS, JOURNAL = "fs", "journal"
-WORDS = f"{ROLE}, {FILE}, {DIRECTORY}, {EXTENT}=SIZE"
+WORDS = f"{ROLE}, {FILE}, {DIRECTORY}, {LOG}, {EXTENT}=SIZE"
 CARRIED_ROLES = (JOURNAL, "swap")
 """Roles that are units beside files, because they can be moved as a whole."""
 LARGEST_EXTENT, LEAST_EXTENTS = 4 << 20, 16
@@ -110,11 +111,7 @@ def choose_unit(
 ) -> UnitChoice | None:
     """Return what `--unit` asks for; without it extents where roles are not known, else None."""
     kind, has_size, size = text.partition("=")
-    if kind in (FILE, DIRECTORY) and files is None and file_map is None:
-        raise UsageError(
-            f"--unit {kind}: the trace has no map of files; give their extents with --files",
-            hint=FILES_HINT,
-        )
+    _refuse_unnamed(kind, files, file_map)
     if files is not None and kind not in (FILE, DIRECTORY):
         raise UsageError("--files is for --unit file or directory", hint="leave one of them out")
     if not text and unknown_ratio <= UNKNOWN_RATIO:
@@ -129,9 +126,24 @@ def choose_unit(
         return UnitChoice(EXTENT, extent, is_default=not text)
     if kind == BLOCK and not has_size:
         return None
-    if kind not in (ROLE, FILE, DIRECTORY) or has_size:
+    if kind not in (ROLE, FILE, DIRECTORY, LOG) or has_size:
         raise UsageError(f"--unit {text}: not one of {WORDS}, {BLOCK}")
     return UnitChoice(kind, files=files, file_map=file_map)
+
+
+def _refuse_unnamed(kind: str, files: Path | None, file_map: Path | None) -> None:
+    """Refuse units that have names where nothing names the blocks."""
+    if kind in (FILE, DIRECTORY, LOG) and files is None and file_map is None:
+        how = "tracekit classify --names" if kind == LOG else "--files"
+        raise UsageError(
+            f"--unit {kind}: the trace has no map of files; give their extents with {how}",
+            hint=FILES_HINT,
+        )
+    if kind == LOG and file_map is not None and not read_logs(file_map):
+        raise UsageError(
+            "--unit log: no file of the trace's map is a log of a database that a rule knows",
+            hint="give rules of your own with tracekit classify --logs",
+        )
 
 
 def default_extent(capacity_bytes: int) -> int:
@@ -152,7 +164,8 @@ def find_units(trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Reg
         return _with_contents(found, is_in_file_system(touched.device_names, regions, where=where))
     extents, left_out = _extents_of(choice, touched, regions, device=device, block=block)
     found = _files(touched, extents, choice.kind, device=device, block=block)
-    roles = _roles(touched, CARRIED_ROLES, regions, device=device, block=block)
+    carried = CARRIED_ROLES if choice.kind != LOG else ()
+    roles = _roles(touched, carried, regions, device=device, block=block)
     in_role = (found.unit_of < 0) & (roles.unit_of >= 0)
     return Units(
         found.names + roles.names,
@@ -182,10 +195,12 @@ def _extents_of(
     device: Integers,
     block: Integers,
 ) -> tuple[list[FileExtent], tuple[int, int]]:
-    """Return the extents of files or directories.
+    """Return the extents of files, directories or logs.
 
     Also how many rows are on other devices, and how many files have names elsewhere.
     """
+    if choice.kind == LOG and choice.file_map is not None:
+        return read_logs(choice.file_map), (0, 0)
     folders: set[str] = set()
     skipped, linked = 0, 0
     if choice.files is None and choice.file_map is not None:
@@ -212,7 +227,7 @@ def _with_logs(
 ) -> Units:
     """Return the roles without the logs of databases, which are units of their own."""
     extents = read_logs(file_map) if file_map is not None else []
-    logs = _files(touched, extents, ROLE, device=device, block=block)
+    logs = _files(touched, extents, LOG, device=device, block=block)
     fs = roles.names.index(FS) if FS in roles.names else -1
     in_log = (logs.unit_of >= 0) & (roles.unit_of == fs)
     if fs < 0 or not in_log.any():
@@ -222,7 +237,7 @@ def _with_logs(
     number[kept] = np.arange(len(kept)) + len(roles)
     return Units(
         roles.names + [logs.names[one] for one in kept.tolist()],
-        roles.kinds + [ROLE] * len(kept),
+        roles.kinds + [LOG] * len(kept),
         roles.devices + [logs.devices[one] for one in kept.tolist()],
         np.append(roles.first_blocks, logs.first_blocks[kept]),
         np.append(roles.bytes, logs.bytes[kept]),

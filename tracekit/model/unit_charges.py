@@ -15,7 +15,6 @@ from msgspec import structs
 
 from tracekit.arrow import Integers
 from tracekit.metadata import Region
-from tracekit.model.file_extents import LOG_OF
 from tracekit.model.placement_units import EXTENT, FS, JOURNAL, ROLE, Units
 from tracekit.model.taken_along import has_journal
 from tracekit.units import MIB, SECTOR_BYTES
@@ -160,7 +159,4 @@ def _groups(units: Units) -> list[str]:
     if EXTENT in units.kinds[:1]:  # all are
         volumes = {one for one in set(units.devices) if is_volume(one)}
         return [one if one in volumes else "" for one in units.devices]
-    return [
-        MOVED if kind != ROLE or name.startswith(LOG_OF) else ""
-        for kind, name in zip(units.kinds, units.names, strict=True)
-    ]
+    return [MOVED if kind != ROLE else "" for kind in units.kinds]
