@@ -133,7 +133,7 @@ def compare(
     touched = read_blocks(folder / "blocks.parquet")
     block = pq.read_table(folder / "blocks.parquet", columns=["block"])["block"].to_numpy()
     rank = np.full(starts(requests)[-1] + 9, len(block))
-    by_heat = np.argsort(np.uint32(0xFFFFFFFF) - touched.accesses, kind="stable")
+    by_heat = np.lexsort((touched.turn, np.uint32(0xFFFFFFFF) - touched.accesses))
     rank[block[by_heat]] = np.arange(len(block))
     costs = (device_cost(devices[0]), device_cost(devices[1]))
     seconds = []

@@ -151,7 +151,7 @@ def every_best(requests: list[Request], trace: ChargedTrace) -> Iterator[int]:
 def rivals_of(search: Search, requests: list[Request], capacity: int) -> list[Rival]:
     trace = search.trace
     orders = {
-        "most accessed first": hottest_first(trace.touched.accesses),
+        "most accessed first": hottest_first(trace.touched),
         "start": np.arange(len(trace.touched.keys)),
     }
     found = []

@@ -10,11 +10,19 @@ import typer
 import tracekit as tk
 from tracekit.commands import options
 
+SAME = (
+    "recommend answers by role as before; single blocks, caches, extents, --coverage start and"
+    " disks whose head moves depend on places, which are others."
+)
+
 
 @options.of(tk.Trace.anonymize, output="New trace folder.", force=options.FORCE_TRACE)
 def anonymize(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Give the requests of a trace other places and names, with the same sequences and roles."""
+    """Give the requests of a trace other places and names, with the same sequences and roles.
+
+    The answer of recommend by role stays the same; docs/profiles.md says how far others differ.
+    """
     made = tk.open(trace).anonymize(**chosen)
     summary = {"output": str(made.path), "requests": made.info.counts["requests"]}
-    text = f"{made.path}: {summary['requests']:,} requests; classify it anew"
+    text = f"{made.path}: {summary['requests']:,} requests; classify it anew. {SAME}"
     typer.echo(json.dumps(summary, indent=2)) if as_json else options.say(text)

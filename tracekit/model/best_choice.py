@@ -86,7 +86,7 @@ class Rivals:
         if key not in self._orders:
             touched = self.trace.touched
             self._orders[key] = (
-                hottest_first(touched.accesses)
+                hottest_first(touched)
                 if coverage == MOST_ACCESSED
                 else blocks_in_order(touched, role, coverage=coverage)
             )

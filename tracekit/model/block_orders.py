@@ -14,7 +14,7 @@ from tracekit.arrow import Integers, name_codes, numbers, read_columns, row_coun
 from tracekit.errors import InputError
 from tracekit.tables import ROLES, role_codes
 
-COLUMNS = ["device", "block", "role", "reads", "writes"]
+COLUMNS = ["device", "block", "role", "reads", "writes", "first_ns"]
 MAX_BLOCK = 1 << 54
 
 
@@ -27,6 +27,7 @@ class TouchedBlocks:
     keys: Integers  # strictly ascending; adjacent blocks have adjacent keys
     role: NDArray[np.uint8]  # index in ROLES
     accesses: NDArray[np.uint32]  # read and write requests that touched it
+    turn: NDArray[np.uint32]  # its place among equally hot ones
 
     def role_blocks(self) -> Integers:
         """Return how many blocks each role touched."""
@@ -59,6 +60,7 @@ def read_blocks(file: Path) -> TouchedBlocks:
     block = np.empty(count, np.int64)
     role = np.empty(count, np.uint8)
     accesses = np.empty(count, np.uint32)
+    first_ns = np.empty(count, np.int64)
     filled = 0
     for column in read_columns(file, COLUMNS):
         part = slice(filled, filled + len(column["block"]))
@@ -67,27 +69,29 @@ def read_blocks(file: Path) -> TouchedBlocks:
         role[part] = role_codes(column["role"])
         touches = numbers(column["reads"]) + numbers(column["writes"])
         accesses[part] = np.minimum(touches, np.iinfo(np.uint32).max)
+        first_ns[part] = numbers(column["first_ns"])
         filled = part.stop
     if count and not (block.min() >= 0 and block.max() < MAX_BLOCK):
         raise InputError(f"{file}: a block number is negative or beyond 2^54")
     order = _address_order(device, block)
     if order is not None:
         device, block, role, accesses = device[order], block[order], role[order], accesses[order]
+        first_ns = first_ns[order]
     devices = _number_keys(file, device, block, len(names))
-    return TouchedBlocks(names, devices, block, role, accesses)
+    return TouchedBlocks(names, devices, block, role, accesses, _turns(block, first_ns))
 
 
 def order_blocks(touched: TouchedBlocks, points: Integers) -> OrderedBlocks:
     """Give each block its capacity point in each order.
 
     The block of rank r (from 0) is on NVM at capacities of r + 1 blocks and more. Hotter blocks
-    have more accesses; of equally hot ones the lower address is first, so that neighbours of one
-    request stay together.
+    have more accesses. Of equally hot ones neighbours stay together, by address: pieces of touched
+    neighbours come by their first access, so that the order is the same wherever they lie.
     """
     blocks = np.zeros(len(touched.keys), np.dtype(BLOCK))
     blocks["role"] = touched.role
     blocks["point"] = len(points)
-    by_heat = hottest_first(touched.accesses).astype(np.uint32)
+    by_heat = hottest_first(touched).astype(np.uint32)
     point_of_rank = _point_of_rank(points, len(by_heat))
     blocks["point"][by_heat, OPTIMAL] = point_of_rank
     for role in range(PLACED_ROLES):
@@ -105,12 +109,26 @@ def order_blocks(touched: TouchedBlocks, points: Integers) -> OrderedBlocks:
 def blocks_in_order(touched: TouchedBlocks, role: str, *, coverage: str) -> Integers:
     """Return the positions of a role's blocks in the order in which they move to NVM."""
     of_role = np.flatnonzero(touched.role == ROLES.index(role))
-    return of_role if coverage == "start" else of_role[hottest_first(touched.accesses[of_role])]
+    return of_role if coverage == "start" else of_role[hottest_first(touched, of_role)]
 
 
-def hottest_first(accesses: NDArray[np.uint32]) -> Integers:
-    """Return positions by falling accesses; of equal ones the first comes first."""
-    return np.argsort(np.uint32(0xFFFFFFFF) - accesses, kind="stable")
+def hottest_first(touched: TouchedBlocks, chosen: Integers | None = None) -> Integers:
+    """Return positions, of those chosen, by falling accesses, and then by turn."""
+    part = slice(None) if chosen is None else chosen
+    key = (np.uint32(0xFFFFFFFF) - touched.accesses[part]).astype(np.uint64) << np.uint64(32)
+    key |= touched.turn[part]
+    return np.argsort(key)
+
+
+def _turns(keys: Integers, first_ns: Integers) -> NDArray[np.uint32]:
+    """Return the place of each block in the order of pieces of neighbours by first access."""
+    begins = np.flatnonzero(np.append(True, np.diff(keys) > 1)[: len(keys)])
+    sizes = np.diff(begins, append=len(keys))
+    first = np.minimum.reduceat(first_ns, begins) if len(begins) else first_ns
+    order = np.argsort(first, kind="stable")
+    moved = np.empty(len(begins), np.int64)
+    moved[order] = sizes[order].cumsum() - sizes[order] - begins[order]
+    return (np.arange(len(keys)) + np.repeat(moved, sizes)).astype(np.uint32)
 
 
 def _point_of_rank(points: Integers, count: int) -> NDArray[np.uint16]:

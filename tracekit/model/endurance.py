@@ -395,7 +395,7 @@ def _placements(folder: TraceFolder, capacity_bytes: int, coverage: str) -> list
 def _placed(touched: TouchedBlocks, row: Mapping[str, Any]) -> Integers:
     """Return the positions of the blocks that a placement has on NVM."""
     if row["placement"] == MOST_ACCESSED:
-        return hottest_first(touched.accesses)[: row["capacity_bytes"] // BLOCK_BYTES]
+        return hottest_first(touched)[: row["capacity_bytes"] // BLOCK_BYTES]
     parts = [
         blocks_in_order(touched, role, coverage=row["coverage"])[: row[key] // BLOCK_BYTES]
         for role, key in PLACED_BYTES.items()

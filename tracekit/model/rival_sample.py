@@ -93,7 +93,9 @@ def _parts_of_blocks(touched: TouchedBlocks, parts: int) -> NDArray[np.int32]:
 
 
 def _only(touched: TouchedBlocks, chosen: NDArray[np.bool_]) -> TouchedBlocks:
-    columns = {name: getattr(touched, name)[chosen] for name in ("keys", "role", "accesses")}
+    columns = {
+        name: getattr(touched, name)[chosen] for name in ("keys", "role", "accesses", "turn")
+    }
     return replace(touched, **columns)
 
 

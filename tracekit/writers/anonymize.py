@@ -2,7 +2,8 @@
 
 Each piece of a device that was touched as a whole is moved as a whole, by multiples of 4 KiB and
 within its region of the layout; so what followed still follows, what was used again still is, and
-each block has the role that it had. Only distances between the pieces are others.
+each block has the role that it had. Only distances between the pieces are others, and the order of
+their addresses, by which `recommend` does not tell equally hot blocks apart.
 """
 
 from __future__ import annotations
