@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import lzma
 import random
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from tests import parsed as traces
 from tests.import_.importer import Importer
+from tracekit.readers.salvage import READ_BYTES, Packed
 
 PARTS, PART_LINES = 10, 2000
 LINES = [
@@ -131,21 +133,69 @@ def test_a_damaged_only_member_is_read_to_its_damage(read: Importer) -> None:
     read.rejects(nothing, f"{message} .* there is no whole line", hint="copy", salvages=True)
 
 
+def in_thirds(text: bytes) -> list[bytearray]:
+    """Return a text in three members of gzip, whose ends are within lines."""
+    ends = [0, len(text) // 3, 2 * len(text) // 3, len(text)]
+    return [bytearray(gzip.compress(text[a:b])) for a, b in itertools.pairwise(ends)]
+
+
+def with_header(member: bytes, size: int) -> bytearray:
+    """Return a member of gzip whose header has a name, so that all of it has so many bytes."""
+    name = b"x" * (size - len(member) - 1) + b"\0"
+    return bytearray(member[:3] + b"\x08" + member[4:10] + name + member[10:])
+
+
 @pytest.mark.parametrize("at", [-6, -2], ids=["checksum", "length"])
-def test_a_wrong_checksum_takes_no_line(read: Importer, at: int) -> None:
-    # GIVEN two members in the midst of a line, of which the first has a wrong checksum or length
-    text = "".join(LINES).encode()
-    first = bytearray(gzip.compress(text[: len(text) // 3]))
+@pytest.mark.parametrize("behind", range(9))
+def test_a_wrong_checksum_takes_no_line(read: Importer, at: int, behind: int) -> None:
+    # GIVEN a member with a wrong checksum or length, of which so many bytes lie behind a boundary
+    # of reads, and an empty one with such a checksum behind it, both in the midst of a line
+    first, *others = in_thirds("".join(LINES).encode())
+    first = with_header(bytes(first), 2 * READ_BYTES + behind)
+    empty = bytearray(gzip.compress(b""))
     first[at] ^= 4
-    damaged = bytes(first) + gzip.compress(text[len(text) // 3 :])
+    empty[-6] ^= 4
+    damaged = b"".join([first, empty, *others])
     read.rejects(damaged, "the compressed file is damaged before byte", hint="--salvage")
     # WHEN it is imported with --salvage THEN all lines are there, and may be wrong
     found, words = sectors(read, damaged)
     assert found == SECTORS
-    place = re.search(r"the checksum at byte ([0-9,]+) of the compressed file", words)
-    assert place, words
-    assert len(first) - 8 <= int(place[1].replace(",", "")) < len(first)
-    assert words.endswith("none was left out, and some may be wrong")
+    places = f"{len(first) - 8:,}, {len(first) + len(empty) - 8:,}"
+    assert f"x: the checksum at byte {places} of the compressed file" in words
+    assert words.endswith("none of them was left out, and some may be wrong")
+
+
+@pytest.mark.parametrize("is_zero", [False, True], ids=["header", "zeros"])
+def test_damage_behind_a_wrong_checksum_is_passed_over(read: Importer, is_zero: bool) -> None:
+    # GIVEN a member with a wrong checksum, and one with a damaged header behind it
+    text = "".join(LINES).encode()
+    first, second, third = in_thirds(text)
+    if is_zero:
+        first[-8:], second[:10] = bytes(8), bytes(10)
+    else:
+        first[-6] ^= 4
+        second[1] ^= 4
+    # WHEN it is imported with --salvage THEN only lines that are in the second are missing
+    found, words = sectors(read, bytes(first + second + third))
+    cut = [text[: len(text) // 3].count(b"\n"), text[: 2 * len(text) // 3].count(b"\n")]
+    assert found == SECTORS[: cut[0]] + SECTORS[cut[1] + 1 :]
+    # AND its bytes are said, beside the checksum
+    begin = len(first) + 10 * is_zero
+    lost = len(first) + len(second) - begin
+    assert f"{lost:,} bytes from byte {begin:,} of the compressed file" in words
+    assert f"the checksum at byte {len(first) - 8:,} of the compressed file" in words
+
+
+def test_an_empty_member_is_no_end(read: Importer) -> None:
+    # GIVEN a damaged member, behind it an empty one with a wrong checksum, and a whole one
+    first, second, third = in_thirds("".join(LINES).encode())
+    empty = bytearray(gzip.compress(b""))
+    second[len(second) // 2 :] = bytes(len(second) // 2)
+    empty[-6] ^= 4
+    # THEN the whole one is read
+    found, _ = sectors(read, bytes(first + second + empty + third))
+    assert found[-1] == SECTORS[-1]
+    assert found == sorted(set(found))
 
 
 def test_what_damage_makes_of_lines_is_left_out(read: Importer) -> None:
@@ -183,6 +233,18 @@ def test_events_around_a_damaged_middle(read: Importer) -> None:
 def test_nothing_is_said_of_a_whole_text(read: Importer) -> None:
     found, words = sectors(read, "".join(LINES).encode())
     assert (found, words) == (SECTORS, "")
+
+
+def test_an_unexpected_failure_ends_the_import(
+    read: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(Packed, "_next", fails)
+    first, second, _ = in_thirds("".join(LINES).encode())
+    damaged = bytes(first) + bytes(second[1:])
+    read.rejects(damaged, "damaged before byte .*: no memory", hint="copy", salvages=True)
 
 
 def test_what_is_no_text_is_not_salvaged(read: Importer) -> None:

@@ -9,7 +9,6 @@ empty line, so that numbers of lines stay nearly those of the file.
 from __future__ import annotations
 
 import bz2
-import contextlib
 import lzma
 import os
 import zlib
@@ -54,7 +53,7 @@ class Lost:
     end: int
     reason: str
     is_check: bool = False
-    """All was unpacked, and only a checksum or a length behind it differs."""
+    """These are a checksum and a length that differ; all before them was unpacked."""
 
     @property
     def is_end(self) -> bool:
@@ -200,7 +199,7 @@ class Salvage:
             places += f" and {len(self.checks) - most:,} more" if len(self.checks) > most else ""
             found.append(
                 f"the checksum at byte {places} of the compressed file does not agree with the"
-                " lines before it: none was left out, and some may be wrong"
+                " lines before it: none of them was left out, and some may be wrong"
             )
         if self.is_cut:
             found.append(
@@ -230,66 +229,67 @@ def is_text(head: bytes) -> bool:
     return not _has_damage(head)
 
 
-class TrailerError(Exception):
-    """Only what stands behind the data of a member is wrong, a checksum or a length."""
-
-
 class _Gzip:
-    """A member of gzip, with the interface of the other decompressors.
+    """A member of gzip (RFC 1952), with the interface of the other decompressors.
 
-    Of its checksum and its length one agrees with the data, or both are zeros, if only they are
-    wrong: then the data are returned to the last byte before that is raised.
+    If its checksum or its length agrees with the data and the other does not, or both are zeros,
+    only these are wrong, and all data are returned.
     """
 
-    failure: TrailerError | None = None
-
     def __init__(self) -> None:
-        self._member, self.left, self._size = zlib.decompressobj(wbits=31), b"", 0
-
-    @property
-    def eof(self) -> bool:
-        return self._member.eof
+        self._body = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        self.left, self.eof, self._has_header = b"", False, False
+        self._checksum = self._size = 0
+        self.has_wrong_check = False
 
     @property
     def needs_input(self) -> bool:
-        return not self.left and self.failure is None
+        fewest = TRAILER_BYTES if self._body.eof else 1
+        return not self._has_header or len(self.left) < fewest
 
     @property
     def unused_data(self) -> bytes:
-        return self._member.unused_data
+        return self.left
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        if self.failure is not None:
-            raise self.failure
         self.left += data
-        before = self._member.copy()
-        try:
-            out = self._member.decompress(self.left, most)
-        except zlib.error as error:
-            if not str(error).endswith(WRONG_CHECKS):
-                raise
-            out = self._whole(before)
-            trailer = self.left[:TRAILER_BYTES]
-            length = (self._size + len(out)).to_bytes(8, "little")[:4]
-            if str(error).endswith(WRONG_CHECK) and any(trailer) and trailer[4:] != length:
-                raise
-            self.failure = TrailerError(str(error))
-            return out
-        self._size += len(out)
-        self.left = self._member.unconsumed_tail
+        out = b""
+        if not self._has_header:
+            size = _header_bytes(self.left)
+            self._has_header, self.left = size > 0, self.left[size:]
+        elif not self._body.eof:
+            out = self._body.decompress(self.left, most)
+            self.left = self._body.unused_data or self._body.unconsumed_tail
+            self._checksum, self._size = zlib.crc32(out, self._checksum), self._size + len(out)
+        if self._body.eof and len(self.left) >= TRAILER_BYTES:
+            self._end()
         return out
 
-    def _whole(self, member: Any) -> bytes:
-        """Return what is unpacked up to what is wrong, which is left with the three bytes before.
+    def _end(self) -> None:
+        trailer, self.left, self.eof = self.left[:TRAILER_BYTES], self.left[TRAILER_BYTES:], True
+        given = [int.from_bytes(trailer[at : at + 4], "little") for at in (0, 4)]
+        agrees = [given[0] == self._checksum, given[1] == self._size % (1 << 32)]
+        self.has_wrong_check = not all(agrees)
+        if not any(agrees) and any(given):
+            raise zlib.error("neither checksum nor length agrees with the data")
 
-        A checksum of four bytes is wrong with its last.
-        """
-        out, rest = bytearray(), self.left
-        with contextlib.suppress(zlib.error):
-            for at in range(len(rest)):
-                self.left = rest[max(at - 3, 0) :]
-                out += member.decompress(rest[at : at + 1])
-        return bytes(out)
+
+def _header_bytes(data: bytes) -> int:
+    """Return the size of the header of a gzip member; 0 where more of it is needed."""
+    if not data.startswith(MAGICS["gzip"][: len(data)]):
+        raise zlib.error("no member of gzip begins here")
+    if len(data) < HEADER_BYTES + 2:
+        return 0
+    flags, at = data[3], HEADER_BYTES
+    if flags & 4:  # more fields
+        at += 2 + int.from_bytes(data[at : at + 2], "little")
+    for text in (8, 16):  # a name, a comment
+        if flags & text:
+            at = data.find(0, at) + 1
+            if not at:
+                return 0
+    at += flags & 2  # a checksum of it, two bytes
+    return at if at <= len(data) else 0
 
 
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -299,10 +299,8 @@ DECODERS: dict[str, Callable[[], Any]] = {
     "xz": lzma.LZMADecompressor,
     "bz2": bz2.BZ2Decompressor,
 }
+HEADER_BYTES, TRAILER_BYTES = 10, 8
 DAMAGES = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, pa.ArrowException)
-TRAILER_BYTES = 8
-WRONG_CHECKS = WRONG_CHECK, _ = "incorrect data check", "incorrect length check"
-"""What zlib says of a checksum, and of a length where this is right."""
 CUT = "it ends within compressed data"
 
 
@@ -321,9 +319,6 @@ class Packed:
             try:
                 begin = yield from self._member(begin)
                 continue
-            except TrailerError:
-                yield Lost(self._good, begin := self._next(self._good), "", is_check=True)
-                continue
             except DAMAGES as error:
                 reason = str(error)
             first, begin = begin, self._next(begin + 1)
@@ -338,7 +333,7 @@ class Packed:
             at += len(data)
         return at + len(data) - len(data.lstrip(b"\0"))
 
-    def _member(self, begin: int) -> Generator[bytes, None, int]:
+    def _member(self, begin: int) -> Generator[bytes | Lost, None, int]:
         """Yield what the member that begins here holds; return its end."""
         if self._kind == "zstd":
             return (yield from self._frame(begin))
@@ -351,7 +346,10 @@ class Packed:
             if out := decoder.decompress(data, UNPACKED_BYTES):
                 self._good = self.at - len(getattr(decoder, "left", b""))
                 yield out
-        return self.at - len(decoder.unused_data)
+        end = self.at - len(decoder.unused_data)
+        if getattr(decoder, "has_wrong_check", False):
+            yield Lost(end - TRAILER_BYTES, end, "", is_check=True)
+        return end
 
     def _frame(self, begin: int) -> Generator[bytes, None, int]:
         end, self.at, self._good = self._frame_end(begin), begin, begin
@@ -403,7 +401,8 @@ class Packed:
     def _holds_text(self, begin: int) -> bool:
         before = self.at, self._good
         try:
-            return is_text(next(self._member(begin), b""))
+            first = next(self._member(begin), b"")
+            return isinstance(first, bytes) and is_text(first)
         except DAMAGES:
             return False
         finally:

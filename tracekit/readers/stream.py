@@ -479,7 +479,7 @@ def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:
                 _write(sink, data)
     except BrokenPipeError:
         return
-    except OSError as error:
+    except Exception as error:
         feed.failure = error
         return
     if not found.lines and (said := found.in_words(feed.name)):
