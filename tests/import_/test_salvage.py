@@ -8,6 +8,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -233,6 +234,29 @@ def test_events_around_a_damaged_middle(read: Importer) -> None:
 def test_nothing_is_said_of_a_whole_text(read: Importer) -> None:
     found, words = sectors(read, "".join(LINES).encode())
     assert (found, words) == (SECTORS, "")
+
+
+def test_wrong_lines_of_damaged_files_only_are_due_to_damage(
+    read: Importer, tmp_path: Path
+) -> None:
+    def stored(name: str, numbers: range, step: int) -> Path:
+        """Write a member with a wrong checksum, or a text; each of so many lines is wrong."""
+        lines = [LINES[one].replace("Read", "?" if one % step == 2 else "Read") for one in numbers]
+        packed = bytearray(gzip.compress("".join(lines).encode()))
+        packed[-6] ^= 4
+        (tmp_path / name).write_bytes(packed if name.endswith(".gz") else "".join(lines).encode())
+        return tmp_path / name
+
+    # GIVEN a damaged file of which every third line is wrong, and whole ones
+    damaged = stored("t.1.gz", range(3000), 3)
+    whole, other = stored("t.2", range(3000, 6000), 300), stored("t.3", range(3000, 6000), 30)
+    # THEN it is read, and the wrong ones are counted
+    assert read([damaged, whole], salvages=True).content["counts"]["bad_lines"] == 1010
+    # BUT too many wrong lines of a whole file stop it, as more than the user allows of all do
+    read.rejects([damaged, other], "1,100 of 6,000 lines are wrong", hint="", salvages=True)
+    message = "1,010 of 6,000 lines are wrong"
+    read.rejects([damaged, whole], message, salvages=True, most_bad_ratio=0.1)
+    assert read([damaged, other], salvages=True, most_bad_ratio=0.2).content["counts"]["requests"]
 
 
 def test_an_unexpected_failure_ends_the_import(

@@ -149,7 +149,7 @@ def read(
     op: Texts | None = None,
     rate: float | None = None,
     page: Size = "",
-    max_bad: float = 1.0,
+    max_bad: float | None = None,
     explain: bool = False,
     salvage: bool = False,
     resume: bool = False,
@@ -158,12 +158,12 @@ def read(
     """Read a trace of another tool, known by its content, as `tracekit import` does.
 
     Without `output` the trace is in a temporary folder that lives as long as it. `format` is one of
-    `formats()` or a format file; `max_bad` is the percent of wrong lines that stops it. Times,
-    operations and the size of pages that the format does not say are unknown, but where `rate`
-    (requests a second), `op` or `page` gives them. With
-    `explain` the inferences of the summary also say how other formats fit. `salvage` passes over
-    what is damaged in a text, also a compressed one, and says where that is; `resume` goes on with
-    a killed import of the same file to the same output.
+    `formats()` or a format file; more than `max_bad` percent of wrong lines stop it (1, and 50 of
+    the lines of compressed files in which `salvage` found damage). Times, operations and the size
+    of pages that the format does not say are unknown, but where `rate` (requests a second), `op` or
+    `page` gives them. With `explain` the inferences of the summary also say how other formats fit.
+    `salvage` passes over what is damaged in a text, also a compressed one, and says where that is;
+    `resume` goes on with a killed import of the same file to the same output.
     """
     from tracekit.readers.importing import import_trace
     from tracekit.readers.units import ImportOptions
@@ -179,7 +179,7 @@ def read(
         explains=explain,
         salvages=salvage,
         resumes=resume,
-        most_bad_ratio=max_bad / 100,
+        most_bad_ratio=None if max_bad is None else max_bad / 100,
         overwrite=force,
         layout_file=values.maybe_path(layout),
     )

@@ -56,7 +56,12 @@ def completed(incomplete: str) -> list[str]:
     ),
     rate=option("Requests a second, of a format without times.", metavar="NUMBER"),
     page=option("Size of a page, of a format that counts pages: 512, 4KiB.", metavar="SIZE"),
-    max_bad=option("Percent of wrong lines that stop the import.", min=0, max=100),
+    max_bad=option(
+        "More percent of wrong lines stop the import. [default: 1; 50 of the lines of compressed"
+        " files in which --salvage found damage]",
+        min=0,
+        max=100,
+    ),
     explain="Print how the format and its units were judged, and how other formats fit.",
     salvage="Pass over what is damaged in a text, also in the midst of a compressed one.",
     resume="Go on with an import of the same files to this output that was killed.",

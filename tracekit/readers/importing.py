@@ -252,15 +252,24 @@ def _reject_restarts(read: Reading, name: str, options: ImportOptions) -> None:
     raise InputError(message, *listed(shown), hint=hint)
 
 
+def _has_too_many(read: Reading, options: ImportOptions) -> bool:
+    """Say whether too many lines are wrong: of all, or of those of damaged files or of others."""
+    bad, lines = read.lines.bad, read.assembler.rows + read.lines.bad
+    if options.most_bad_ratio is not None:
+        return bad > options.most_bad_ratio * lines
+    damaged_bad, rows = read.of_damaged()
+    damaged = rows + damaged_bad
+    is_damaged = damaged_bad > MOST_DAMAGED_RATIO * damaged
+    return is_damaged or bad - damaged_bad > options.bad_ratio * (lines - damaged)
+
+
 def _reject(read: Reading, name: str, options: ImportOptions) -> None:
     """Raise InputError for too many wrong lines, no requests, or units that cannot be.
 
     It is an OutlierError where nearly all numbers agree with the units.
     """
     lines, rows = read.lines, read.assembler.rows
-    has_doubt = any(feed.salvage and feed.salvage.has_doubt for feed in read.feeds)
-    most = max(options.most_bad_ratio, MOST_DAMAGED_RATIO if has_doubt else 0)
-    if lines.bad > most * (rows + lines.bad):
+    if _has_too_many(read, options):
         beyond = f", {read.beyond:,} of them far from the others" if read.bounds else ""
         passed_over = [text for feed in read.feeds for text in feed.passed_over()]
         shown = [*passed_over, *map(show_example, lines.examples)]

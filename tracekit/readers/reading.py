@@ -90,7 +90,7 @@ CHECKPOINT_BYTES = 1 << 30
 """Of text: a killed import is gone on with from the last multiple, about."""
 KNOWN = (
     *("lines", "damages", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
-    *("words", "_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
+    *("of_files", "words", "_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
 )
 """What a reading knows of the text before a mark."""
 
@@ -101,6 +101,9 @@ class Reading:
     judgement: Judgement | None = None
     words: Counter[str] | None
     """How often each word of operations stands in it, if the user says what some mean."""
+    of_files: list[tuple[int, int]]
+    """Wrong lines and requests of each file that was read."""
+    pieces: list[Piece]
 
     def __init__(self, feeds: Sequence[Feed], run: Import, *, start: bytes, again: Again) -> None:
         """Take what is known of a trace that is read once more."""
@@ -128,7 +131,7 @@ class Reading:
             self._bytes = form.header_bytes
         self._at, self._begin, self._times, self._before = 0, 0, list[int](), b""
         """Which file is read, bytes of those before, times of it, and the end of the last block."""
-        self.damages, self.last_line, self.pieces = list[Damage](), "", list[Piece]()
+        self.damages, self.last_line, self.pieces, self.of_files = list[Damage](), "", [], []
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
         reject_known(options, self.lacks, name=self.name, form=form.name, has_units=True)
         self.assembler = Assembler(
@@ -153,6 +156,12 @@ class Reading:
         """Return the part that is of another format, if one is."""
         bad, rows = self.lines.bad, self.assembler.rows
         return other_part(self.lines.examples, bad=bad, records=rows)
+
+    def of_damaged(self) -> tuple[int, int]:
+        """Return wrong lines and requests of the files whose salvaged lines may be wrong."""
+        each = zip(self.feeds, self.of_files, strict=True)
+        damaged = [found for feed, found in each if feed.has_doubt]
+        return sum(bad for bad, _ in damaged), sum(rows for _, rows in damaged)
 
     def _mark(self) -> checkpoint.Mark | None:
         """Return a mark behind the block that was read, if it is time for one."""
@@ -216,6 +225,8 @@ class Reading:
                 yield mark
         if self._times:
             self.pieces.append(Piece(feed.path.name, min(self._times), max(self._times)))
+        bad, rows = (sum(counts) for counts in zip((0, 0), *self.of_files, strict=True))
+        self.of_files.append((self.lines.bad - bad, self._rows - rows))
 
     def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
         """Decode lines, of which the last of the file may have no newline."""

@@ -119,6 +119,11 @@ class Feed:
         return "standard input" if self.path == STANDARD_INPUT else str(self.path)
 
     @property
+    def has_doubt(self) -> bool:
+        """Whether lines that were salvaged may be wrong; known when it was read to its end."""
+        return self.salvage is not None and self.salvage.has_doubt
+
+    @property
     def done_bytes(self) -> int:
         """How much of the stored file has been decoded, about."""
         is_open = self.is_direct and self.fd >= 0

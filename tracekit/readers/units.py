@@ -166,6 +166,9 @@ def scaled(values: Any, factor: int) -> Any:
     return values if factor == 1 else values * factor
 
 
+MOST_BAD_RATIO = 0.01
+
+
 @dataclass(frozen=True)
 class ImportOptions:
     """How to import; the defaults are those of the command."""
@@ -175,7 +178,8 @@ class ImportOptions:
     delimiter: str = ","
     units: tuple[str, ...] = ()
     forces_units: bool = False
-    most_bad_ratio: float = 0.01
+    most_bad_ratio: float | None = None
+    """Of the lines, wrong ones that are still read, if the user says it."""
     overwrite: bool = False
     regex: str | None = None
     """A line of the user's own text, with named groups; in place of `columns`."""
@@ -203,6 +207,11 @@ class ImportOptions:
     """Pass over what is damaged in a text."""
     resumes: bool = False
     """Go on with an import that was killed."""
+
+    @property
+    def bad_ratio(self) -> float:
+        """Of the lines, wrong ones that are still read where nothing is damaged."""
+        return MOST_BAD_RATIO if self.most_bad_ratio is None else self.most_bad_ratio
 
 
 DEFAULTS = ImportOptions()
