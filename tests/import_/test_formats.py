@@ -250,7 +250,7 @@ def test_what_is_wrong_in_a_file_is_named(
         (("--format", "nothing"), "--format nothing: there is no such format"),
         (("--format", "gone.toml"), "gone.toml: cannot be read"),
         (("--format", "own.toml", "--columns", "time,op,offset,length"), "give one of them"),
-        (("--format", "own.toml", "--delimiter", "|"), "2 of 2 lines are wrong"),
+        (("--format", "own.toml", "--delimiter", ","), "2 of 2 lines are wrong"),
     ],
 )
 def test_a_wrong_choice_is_one_line(words_: tuple[str, ...], message: str, place: Path) -> None:

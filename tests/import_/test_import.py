@@ -354,7 +354,7 @@ REGEX = r"^at (?P<time>[0-9]+): +(?P<op>\w+) (?P<length>[0-9]+)@(?P<offset>[0-9]
         ({"regex": REGEX + "(?=x)"}, "invalid perl operator"),
         ({"form": "spc", **OWN}, "--format spc names the columns, as --columns"),
         ({"delimiter": ";"}, "--delimiter ';': it belongs to --columns"),
-        ({"delimiter": ";", "regex": REGEX}, "--delimiter ';': it belongs to --columns"),
+        ({"delimiter": ",", "regex": REGEX}, "--delimiter ',': it belongs to --columns"),
     ],
 )
 def test_wrong_choices_are_rejected(read: Importer, options: dict[str, Any], message: str) -> None:

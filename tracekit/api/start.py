@@ -142,7 +142,7 @@ def read(
     regex: str | None = None,
     blkparse_format: str | None = None,
     layout: PathLike | None = None,
-    delimiter: str = ",",
+    delimiter: str | None = None,
     unit: Texts | None = None,
     force_units: bool = False,
     join: choices.Join = "refuse",

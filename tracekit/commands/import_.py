@@ -40,7 +40,7 @@ def completed(incomplete: str) -> list[str]:
         "What was given to blkparse -f, for a text made with it.", metavar="FORMAT"
     ),
     layout="layout.json or an sfdisk dump, of a text of events. [default: layout.json beside it]",
-    delimiter="Between the columns of your own text.",
+    delimiter="Between the columns of your own text. [default: a comma, or the format file's]",
     unit=option(
         "Unit of time (ns, us, filetime, ms, s, date) or response (those but date), offset or"
         " length (bytes, sectors, pages), in place of the format's; may be repeated.",

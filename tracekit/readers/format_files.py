@@ -20,7 +20,7 @@ from tracekit.choices import ImportFormat, words
 from tracekit.errors import InputError, UsageError
 from tracekit.escapes import joined
 from tracekit.readers import text
-from tracekit.readers.units import DEFAULTS, ImportOptions
+from tracekit.readers.units import ImportOptions
 from tracekit.readers.unknown import with_one_operation
 from tracekit.toml_files import Place, load_toml
 
@@ -112,8 +112,7 @@ def with_format_file(options: ImportOptions) -> ImportOptions:
             hint="give one of them",
         )
     found = load_format(file)
-    is_given = options.delimiter != DEFAULTS.delimiter
-    if is_given and found.regex:
+    if options.delimiter is not None and found.regex:
         message = f"--delimiter {options.delimiter!r}: {file} has a regular expression"
         raise UsageError(message, hint="leave --delimiter out")
     return replace(
@@ -121,7 +120,7 @@ def with_format_file(options: ImportOptions) -> ImportOptions:
         form=None,
         columns=found.columns,
         regex=found.regex,
-        delimiter=options.delimiter if is_given else found.delimiter,
+        delimiter=found.delimiter if options.delimiter is None else options.delimiter,
         units=(*found.units, *options.units),
         operations=(*found.operations, *options.operations),
         described=len(found.operations),
@@ -134,7 +133,7 @@ def _reject_unused(options: ImportOptions) -> None:
     if options.form and (options.columns or options.regex):
         message = f"--format {options.form} names the columns, as --columns and --regex do"
         raise UsageError(message, hint="give one of them")
-    if options.delimiter != DEFAULTS.delimiter and not options.columns:
+    if options.delimiter is not None and not options.columns:
         raise UsageError(
             f"--delimiter {options.delimiter!r}: it belongs to --columns",
             hint="leave it out: known formats are read with any; or name the columns: --columns",

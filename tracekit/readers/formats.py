@@ -475,7 +475,8 @@ def _user_format(options: ImportOptions, head: bytes) -> TextFormat:
         pattern = text.user_pattern(options.regex, units=options.units)
         is_dated = text.has_dates(head, options.regex)
         return text.dated(pattern, options.units) if is_dated else pattern
-    own = text.user_format(options.columns or "", options.delimiter, units=options.units)
+    delimiter = "," if options.delimiter is None else options.delimiter
+    own = text.user_format(options.columns or "", delimiter, units=options.units)
     other = text.dated(own, options.units)
     return other if not own.matches(head) and other.matches(head) else own
 

@@ -175,7 +175,8 @@ class ImportOptions:
 
     form: str | None = None
     columns: str | None = None
-    delimiter: str = ","
+    delimiter: str | None = None
+    """Between `columns`; None: a comma, or what a format file says."""
     units: tuple[str, ...] = ()
     forces_units: bool = False
     most_bad_ratio: float | None = None
