@@ -389,8 +389,8 @@ def judged_format(head: bytes, form: Format) -> Hypothesis:
 def formats_in_words(head: bytes, chosen: Format | None, *, options: ImportOptions) -> str:
     """Return how the formats with good lines in the head fit: scores, why, and the margin.
 
-    The chosen one comes first, and behind it the others, the best first; so does what a header
-    names.
+    The chosen one comes first, and behind it the others, the best first; the columns that a header
+    names are one of these.
     """
     words, found = text.user_words(options.operations), dict[str, Hypothesis]()
     forms = _with_words((*TEXTS, *_variants(), *_blanked()), words)
