@@ -199,7 +199,7 @@ class Salvage:
             places += f" and {len(self.checks) - most:,} more" if len(self.checks) > most else ""
             found.append(
                 f"the checksum at byte {places} of the compressed file does not agree with the"
-                " lines before it: none of them was left out, and some may be wrong"
+                " lines before it: all that were unpacked are kept, and some may be wrong"
             )
         if self.is_cut:
             found.append(
