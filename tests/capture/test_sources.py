@@ -21,10 +21,11 @@ from msgspec.structs import replace
 from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import Disk
+from tests.replay.disk import image, loop
 from tracekit._native import program_path
-from tracekit.capture import blktrace, bpf, kernel_state
+from tracekit.capture import blktrace, bpf, kernel_state, session
 from tracekit.capture.bpf import Bpf
-from tracekit.capture.layout import LAYOUT_VERSION, find_disk
+from tracekit.capture.layout import LAYOUT_VERSION, find_disk, read_layout
 from tracekit.capture.programs import Perf, Program, probe_perf
 from tracekit.capture.recording import CaptureFolder
 from tracekit.capture.session import CaptureOptions, capture
@@ -32,6 +33,7 @@ from tracekit.errors import TracekitError
 from tracekit.layout import CaptureSummary
 from tracekit.readers.blktrace import parse
 from tracekit.readers.importing import import_trace
+from tracekit.stack.mounts import read_mounts
 from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.root
@@ -344,3 +346,29 @@ def test_a_program_that_was_killed_is_not_said_to_have_failed(tmp_path: Path) ->
     with pytest.raises(TracekitError, match=r"^sleeper ended by itself: by SIGKILL$"):
         program.check()
     program.close()
+
+
+def test_devices_above_that_somebody_traces_are_left_to_them(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN two devices that lead to the disk, of which somebody traces one
+    with loop(image(tmp_path / "theirs")) as theirs, loop(image(tmp_path / "free")) as free:
+        layout = read_layout([find_disk(disk.device)], read_mounts())
+        enables = [find_disk(str(one)) / "trace/enable" for one in (theirs, free)]
+        above = [
+            {"device": one.name, "major": 7, "minor": int(one.name.removeprefix("loop"))}
+            for one in (theirs, free)
+        ]
+        layout["above"] = {"devices": [], "partitions": [], "between": above}
+        monkeypatch.setattr(session, "read_layout", lambda *_, **__: layout)
+        monkeypatch.setattr(session, "read_again", lambda *_, **__: (layout, []))
+        # WHEN the disk is captured
+        words = ("sh", "-c", f"cat {enables[0]} {enables[1]} >{tmp_path}/during")
+        options = CaptureOptions(command=words, source="tracefs-blk")
+        with machine.setting(enables[0], "1", "0"):
+            done = capture([disk.device], tmp_path / "trace", options=options)
+            # THEN theirs goes on, which is said, and the free one was traced meanwhile
+            assert [one.read_text() for one in enables] == ["1\n", "0\n"]
+    assert (tmp_path / "during").read_text() == "1\n1\n"
+    (note,) = done.notes
+    assert note.startswith(f"{theirs.name} is being traced already; remaps of its blocks")

@@ -79,13 +79,21 @@ class Choice:
     name: str
     refused: dict[str, str]
     """Reason by name."""
+    followed: tuple[Path, ...] = ()
+    """Devices above the disks that are traced for their remaps."""
+    unfollowed: tuple[str, ...] = ()
+    """Why others are not."""
 
     @property
     def notes(self) -> list[str]:
         """Return what there is to say about the choice."""
+        left = "; remaps of its blocks are not followed, so requests decide their roles"
         return [
-            f"captured with {self.name}, because {name} does not work here: {why}"
-            for name, why in self.refused.items()
+            *(
+                f"captured with {self.name}, because {name} does not work here: {why}"
+                for name, why in self.refused.items()
+            ),
+            *(f"{why}{left}" for why in self.unfollowed),
         ]
 
 
@@ -185,7 +193,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
         with settings.holding(*_held(disks, options)):
             choice = _chosen(tracefs, disks, layout, options=options)
         untraced_s = _untraced_s(options)
-        source = _source(choice.name, disks, unfinished.path, settings=settings, options=options)
+        source = _source(choice, disks, unfinished.path, settings=settings, options=options)
         names = look_before([disk.name for disk in disks], mounts, limit_s=options.names_s)
         names.save_in(unfinished.path)
         manifest = _manifest(output, disks, layout, source=source.name, options=options)
@@ -299,7 +307,13 @@ def _chosen(
     asked, follower, between = _asked_source(options), blk_tracer.BlkTracer.name, _between(layout)
     if asked is None and between and KNOWN[follower][0](tracefs, [*disks, *between]) is None:
         asked = follower
-    return choose(asked, tracefs=tracefs, disks=disks)
+    choice = choose(asked, tracefs=tracefs, disks=disks)
+    if choice.name != follower:
+        return choice
+    # A device that somebody else traces is theirs.
+    why_not = {one: blk_tracer.why_not(tracefs, one) for one in between}
+    free = tuple(one for one, why in why_not.items() if why is None)
+    return replace(choice, followed=free, unfollowed=tuple(filter(None, why_not.values())))
 
 
 def _untraced_s(options: CaptureOptions) -> float | None:
@@ -310,16 +324,23 @@ def _untraced_s(options: CaptureOptions) -> float | None:
 
 
 def _source(
-    name: str, disks: Sequence[Path], spool: Path, *, settings: Settings, options: CaptureOptions
+    choice: Choice,
+    disks: Sequence[Path],
+    spool: Path,
+    *,
+    settings: Settings,
+    options: CaptureOptions,
 ) -> Source:
-    size = options.buffer_kib
+    name, size = choice.name, options.buffer_kib
     if name == programs.Perf.name:
         return programs.Perf(disks, spool, buffer_kib=size)
     if name == bpf.Bpf.name:
         return bpf.Bpf(disks, spool, buffer_kib=size)
     if name == blktrace.Blktrace.name:
         return blktrace.Blktrace(disks, spool, settings=settings, buffer_kib=size)
-    return blk_tracer.BlkTracer(disks, spool, settings=settings, buffer_kib=size)
+    tracer = blk_tracer.BlkTracer(disks, spool, settings=settings, buffer_kib=size)
+    tracer.followed = choice.followed
+    return tracer
 
 
 def _overhead(ran: Ran | None, untraced_s: float | None) -> dict[str, Any] | None:
@@ -442,7 +463,7 @@ class Run:
         lost = None
         if isinstance(source, blk_tracer.BlkTracer):
             source.seen = watch.see if watch else None
-            source.has_space, source.followed = self._check_space, _between(self.manifest.layout)
+            source.has_space = self._check_space
             lost = source.losses
         elif isinstance(source, bpf.Bpf):
             source.seen = watch.add if watch else None
