@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.decode.records import CGROUP, WRITE, Event
+from tracekit.capture import recording, remaps
 from tracekit.capture.recording import remaps_in
 from tracekit.capture.remaps import followed
 
@@ -83,3 +84,23 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
     *others, doubt = found["doubts"]
     assert others == ["b", "c"]
     assert doubt.startswith("2 pages of sda unknown had blocks of several roles")
+
+
+def test_more_remaps_than_memory_is_for_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN spools with one remap more than are followed
+    for module in (recording, remaps):
+        monkeypatch.setattr(module, "MOST_REMAPS", 5)
+    for cpu in range(4):
+        (tmp_path / f"cpu{cpu}").write_bytes(b"".join(request(1000 + cpu, 64, below=800)))
+    layout = {
+        "devices": [device("sda", DISK)],
+        "partitions": [entry("sda", FIRST, SECTORS, "unknown", is_unordered=True)],
+        "above": {"devices": [device("dm-0", TOP)], "partitions": [], "doubts": {"a": "b"}},
+        "doubts": ["a"],
+    }
+    # WHEN they are read, which ends with that one, THEN the layout says so and stays
+    found = followed(layout, remaps_in(sorted(tmp_path.iterdir())))
+    too_many = "more than 5 remaps are not followed: requests decide the roles"
+    assert found == layout | {"doubts": ["a", too_many]}

@@ -29,7 +29,7 @@ from tracekit.capture.cgroups import (
     paths_of_cgroups,
     with_messages,
 )
-from tracekit.capture.remaps import REMAP, Remaps, followed
+from tracekit.capture.remaps import MOST_REMAPS, REMAP, Remaps, followed
 from tracekit.errors import InputError
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
@@ -169,8 +169,8 @@ def _headers(block: Block) -> tuple[Any, Any, Any]:
 
 
 def remaps_in(spools: Iterable[Path]) -> Remaps:
-    """Return the remaps of all devices in spools."""
-    found = [np.empty(0, REMAP)]
+    """Return the remaps of all devices in spools; no more than show that there are too many."""
+    found, count = [np.empty(0, REMAP)], 0
     for block in (one for one in read_blocks(*spools) if one.starts):
         raw, places, headers = _headers(block)
         action, skipped = headers["action"], ID_BYTES * (headers["action"] & MARK != 0)
@@ -184,6 +184,9 @@ def remaps_in(spools: Iterable[Path]) -> Remaps:
         for name in ("source", "target", "source_sector"):
             some[name] = fields[name]
         found.append(some)
+        count += len(some)
+        if count > MOST_REMAPS:
+            break
     return np.concatenate(found)
 
 

@@ -27,6 +27,8 @@ MOST_NS = 100_000_000
 """From a remap to that of the device below."""
 MOST_LEVELS = 16
 MOST_PIECES = 1 << 16
+MOST_REMAPS = 1 << 23
+"""They are all in memory, with about 200 bytes each."""
 PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
 
 
@@ -37,12 +39,15 @@ def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
     entry, which `doubts` counts.
     """
     entries, instead = layout["partitions"], layout["above"].get("doubts", {})
-    doubts = [instead.get(doubt, doubt) for doubt in layout.get("doubts", ())]
+    doubts = layout.get("doubts", [])
+    if len(remaps) > MOST_REMAPS:
+        too_many = f"more than {MOST_REMAPS:,} remaps are not followed: requests decide the roles"
+        return {**layout, "doubts": [*doubts, too_many]}
+    doubts = [instead.get(doubt, doubt) for doubt in doubts]
     bases = [one for one in entries if one.get("is_unordered")]
     found: list[dict[str, Any]] = []
-    rows, roles = _at_disks(layout, remaps)
-    names = [*dict.fromkeys(roles.tolist())]
-    codes = np.array([names.index(role) for role in roles.tolist()], np.int64)
+    names = [*dict.fromkeys(["unknown", *(one["role"] for one in layout["above"]["partitions"])])]
+    rows, codes = _at_disks(layout, remaps, names)
     for disk in layout["devices"]:
         own = rows["target"] == _number(disk)
         pages, page_codes = _pages(rows[own], codes[own])
@@ -64,52 +69,85 @@ def _number(device: Mapping[str, Any]) -> int:
     return int(device["major"]) << 20 | int(device["minor"])
 
 
-def _at_disks(layout: Mapping[str, Any], remaps: Remaps) -> tuple[Remaps, NDArray[np.object_]]:
+def _at_disks(
+    layout: Mapping[str, Any], remaps: Remaps, names: Sequence[str]
+) -> tuple[Remaps, NDArray[np.int64]]:
     """Return the remaps to the disks of what came from the highest devices, and its roles."""
     above = layout["above"]
     disks = np.array([_number(disk) for disk in layout["devices"]], np.uint32)
     # The remap of a partition names itself as both.
     is_own = remaps["source"] == remaps["target"]
     remaps["target"][is_own] = remaps["device"][is_own]
-    rows, roles = [], []
+    below = _Below(remaps)
+    rows, codes = [remaps[:0]], [np.empty(0, np.int64)]
     for top in above["devices"]:
         entries = [one for one in above["partitions"] if one["device"] == top["device"]]
         now = remaps[remaps["source"] == _number(top)]
-        now_roles = _roles(now["source_sector"], entries)
+        now_codes = _roles(now["source_sector"], entries, names)
         for _ in range(MOST_LEVELS):
             is_down = np.isin(now["target"], disks)
             rows.append(now[is_down])
-            roles.append(now_roles[is_down])
-            now, at = _next(now[~is_down], remaps)
-            now_roles = now_roles[~is_down][at]
-    return np.concatenate([remaps[:0], *rows]), np.concatenate([np.empty(0, object), *roles])
+            codes.append(now_codes[is_down])
+            now, now_codes = now[~is_down], now_codes[~is_down]
+            if not len(now):
+                break
+            now, at = below.next_of(now)
+            now_codes = now_codes[at]
+    return np.concatenate(rows), np.concatenate(codes)
 
 
-def _roles(sectors: NDArray[np.uint64], entries: Sequence[Mapping[str, Any]]) -> Any:
+def _roles(
+    sectors: NDArray[np.uint64], entries: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> NDArray[np.int64]:
     """Return the role of each sector: of entries that overlap the smaller one counts."""
-    found = np.full(len(sectors), "unknown", object)
+    found = np.full(len(sectors), names.index("unknown"))
     for one in sorted(entries, key=lambda entry: -entry["sectors"]):
         first = one["start_sector"]
-        found[(sectors >= first) & (sectors < first + one["sectors"])] = one["role"]
+        is_inside = (sectors >= first) & (sectors < first + one["sectors"])
+        found[is_inside] = names.index(one["role"])
     return found
 
 
-def _next(now: Remaps, remaps: Remaps) -> tuple[Remaps, NDArray[np.int64]]:
-    """Return the first remap of each place since then, and which of `now` it is of."""
-    devices = np.concatenate([remaps["source"], now["target"]]).astype(np.uint64)
-    sectors = np.concatenate([remaps["source_sector"], now["sector"]])
-    places = np.column_stack([devices, sectors])
-    place = np.unique(places, axis=0, return_inverse=True)[1].ravel()
-    times = np.concatenate([remaps["time"], now["time"]])
-    step = np.unique(times, return_inverse=True)[1].ravel()
-    key = place * (len(times) + 1) + step
-    order = np.argsort(key[: len(remaps)], kind="stable")
-    at = np.searchsorted(key[: len(remaps)][order], key[len(remaps) :])
-    kept = np.flatnonzero(at < len(order))
-    found = order[at[kept]]
-    is_it = place[found] == place[len(remaps) :][kept]
-    is_it &= remaps["time"][found] - now["time"][kept] <= MOST_NS
-    return remaps[found[is_it]], kept[is_it]
+class _Below:
+    """The remaps of each device's places, which are sorted once."""
+
+    def __init__(self, remaps: Remaps) -> None:
+        self._remaps = remaps
+        self._of: dict[int, _Sorted] = {}
+
+    def next_of(self, now: Remaps) -> tuple[Remaps, NDArray[np.int64]]:
+        """Return the first remap of each place since then, and which of `now` it is of."""
+        rows, places = [self._remaps[:0]], [np.empty(0, np.int64)]
+        for device in np.unique(now["target"]).tolist():
+            if device not in self._of:
+                self._of[device] = _Sorted(self._remaps[self._remaps["source"] == device])
+            mine = np.flatnonzero(now["target"] == device)
+            found, at = self._of[device].next_of(now[mine])
+            rows.append(found)
+            places.append(mine[at])
+        return np.concatenate(rows), np.concatenate(places)
+
+
+class _Sorted:
+    """Remaps of one device's places, by place and time."""
+
+    def __init__(self, remaps: Remaps) -> None:
+        self._remaps = remaps[np.lexsort([remaps["time"], remaps["source_sector"]])]
+        self._sectors, place = np.unique(self._remaps["source_sector"], return_inverse=True)
+        self._times = np.unique(self._remaps["time"])
+        self._keys = self._key(place, self._remaps["time"])
+
+    def _key(self, place: NDArray[np.int64], times: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return place * (len(self._times) + 1) + np.searchsorted(self._times, times)
+
+    def next_of(self, now: Remaps) -> tuple[Remaps, NDArray[np.int64]]:
+        place = np.searchsorted(self._sectors, now["sector"])
+        at = np.searchsorted(self._keys, self._key(place, now["time"]))
+        kept = np.flatnonzero(at < len(self._keys))
+        found = self._remaps[at[kept]]
+        is_it = found["source_sector"] == now["sector"][kept]
+        is_it &= found["time"] - now["time"][kept] <= MOST_NS
+        return found[is_it], kept[is_it]
 
 
 def _pages(rows: Remaps, codes: NDArray[np.int64]) -> tuple[Any, Any]:
@@ -120,8 +158,8 @@ def _pages(rows: Remaps, codes: NDArray[np.int64]) -> tuple[Any, Any]:
     counts = end - first
     begins = np.repeat(np.cumsum(counts) - counts, counts)
     pages = np.repeat(first, counts) + np.arange(counts.sum()) - begins
-    pairs = np.unique(np.column_stack([pages, np.repeat(codes, counts)]), axis=0)
-    return pairs[:, 0], pairs[:, 1]
+    most = int(codes.max(initial=0)) + 1
+    return np.divmod(np.unique(pages * most + np.repeat(codes, counts)), most)
 
 
 def _pieces(
