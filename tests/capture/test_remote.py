@@ -33,7 +33,7 @@ from tests.replay.disk import image, loop
 from tracekit.capture.cgroups import paths_of_cgroups
 from tracekit.capture.kernel_state import opened
 from tracekit.capture.recovery import GAVE_BACK_REMOTE
-from tracekit.capture.remote import Frames
+from tracekit.capture.remote import SCRIPT, Frames
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
 from tracekit.readers.blktrace import parse
@@ -330,6 +330,27 @@ def test_what_a_kill_leaves_of_a_host_s_pieces_is_recovered(
     assert len(pieces) >= 3
     assert [one for piece in pieces for one in written_to_part(disk, piece)] == BURST_PLACES
     parse(pieces, output.with_name("parsed"))
+
+
+def test_a_cut_ends_while_more_comes_than_is_sent(tmp_path: Path) -> None:
+    # GIVEN buffers of 8 MiB that are full again whenever 4 MiB of them are sent
+    functions = SCRIPT.read_text().rpartition("\nfind_tools\n")[0]
+    endless = f"""
+      dir={tmp_path}
+      send_counters() {{ :; }}
+      send_now() {{ :; }}
+      send() {{ echo "sent $1"; }}
+      drain() {{ moved=99999999; echo drained; }}
+      divide
+      : >"$dir/stop"
+      divide
+    """
+    # WHEN the recording is cut, and when it is to end before that
+    command = ["sh", "-c", functions + endless, "tracekit", "8192", "", ""]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    # THEN what was there is before the cut, and nothing is cut behind the end
+    _, *rest = done.stdout.splitlines()
+    assert rest == [*["drained"] * 5, "sent cut", "drained"]
 
 
 def child_of(pid: int) -> str:

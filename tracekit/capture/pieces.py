@@ -235,14 +235,19 @@ class Pieces:
         return cut.end
 
     def need_space(
-        self, has_space: Callable[[int], None], *, current_bytes: int | None = None
+        self,
+        has_space: Callable[[int], None],
+        *,
+        current_bytes: int | None = None,
+        more_bytes: int = 0,
     ) -> None:
         """Raise TracekitError without space; what is kept for a while goes first, oldest first.
 
-        `has_space` raises it for so many bytes; `current_bytes` are those of the current segment.
+        `has_space` raises it for so many bytes; `current_bytes` are those of the current segment,
+        without these `more_bytes` came since the last look.
         """
+        current = self._current_bytes + more_bytes if current_bytes is None else current_bytes
         while True:
-            current = self._current_bytes if current_bytes is None else current_bytes
             try:
                 has_space(current + self.whole_bytes)
             except TracekitError:

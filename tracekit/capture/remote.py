@@ -232,6 +232,8 @@ class RemoteRun:
     """The number of the files that are written to."""
     _process_names: dict[int, str] = field(default_factory=dict)
     _watch: Watch | None = None
+    _line: LiveLine | None = None
+    _has_space: Callable[[int], None] = lambda _recorded_bytes: None
     _cut: Cut | None = None
     """The last, before the counters behind it are there."""
     _looked_bytes: int = 0
@@ -336,15 +338,14 @@ class RemoteRun:
         began_s = time.monotonic()
         self._end_s = began_s + options.duration_s if options.duration_s else math.inf
         mirror = [self.unfinished.path / f"disk-{name}" for name in self.names]
-        line = LiveLine(mirror, self._watch, self.losses) if options.on_line else None
-        has_space = space_check(self.unfinished.path, blk_tracer.BlkTracer.copies)
+        self._line = LiveLine(mirror, self._watch, self.losses) if options.on_line else None
+        self._has_space = space_check(self.unfinished.path, blk_tracer.BlkTracer.copies)
 
         def step() -> None:
             self._read(PAUSE_S)
             if not self._is_ended:
-                self._look(has_space)
-            if line and options.on_line and (text := line.text()):
-                options.on_line(text)
+                self._look()
+            self._show_line()
 
         while self.connection.is_open and not self._is_whole:
             if (failed := failure_of(step)) is not None:
@@ -353,27 +354,35 @@ class RemoteRun:
             self._end_when_due()
         self.duration_s = (self._ended_s or time.monotonic()) - began_s
 
-    def _look(self, has_space: Callable[[int], None]) -> None:
+    def _show_line(self) -> None:
+        if self._line and self.options.on_line and (text := self._line.text()):
+            self.options.on_line(text)
+
+    def _look(self) -> None:
         """See to what is kept of what arrived, and that there is space for it."""
         arrived_bytes = self.arrived.record_bytes
         if self.pieces is not None:
             moved, self._looked_bytes = arrived_bytes - self._looked_bytes, arrived_bytes
             self.pieces.look(moved)
-            self.pieces.need_space(has_space)
+            self.pieces.need_space(self._has_space)
             return
-        has_space(arrived_bytes)
+        self._has_space(arrived_bytes)
         if self._watch:
             self._watch.pair()
 
     def cut_counted(self) -> Cut | None:
         """Have it cut there; None where the recording ends before that is known here."""
-        self._cut = None
+        self._cut, before_bytes = None, self.arrived.record_bytes
         self.connection.send("cut")
         while self._cut is None or not self.arrived.begin.keys() >= {*self.names}:
             if not self.connection.is_open or self.arrived.sent_bytes is not None:
                 return None
             self._read(PAUSE_S)
             self._end_when_due()
+            self._show_line()
+            if self.pieces is not None and not self._is_ended:
+                more_bytes = self.arrived.record_bytes - before_bytes
+                self.pieces.need_space(self._has_space, more_bytes=more_bytes)
         return replace(self._cut, begin=self._readings(self.arrived.begin))
 
     def _note_cut(self) -> None:

@@ -345,12 +345,20 @@ run_command() {
   ) &
 }
 
+is_over() { [ -e "$dir/stop" ] || [ -e "$dir/closed" ] || [ -e "$dir/status" ]; }
+
 # As a capture of this machine is cut: all that was recorded until the counters are read is before.
+# That is no more than the buffers hold, however much comes meanwhile.
 divide() {
   rm -f "$dir/cut"
   send_counters finish
+  drains=$((buffer_kib / (PAGES * 4) + 2))
   drain
-  while [ $moved -gt $((PAGES * 1024)) ]; do drain; done
+  while [ $moved -gt $((PAGES * 1024)) ] && [ $drains -gt 0 ]; do
+    ! is_over || return 0
+    drain
+    drains=$((drains - 1))
+  done
   send_now
   : >"$dir/frame"
   send cut -
@@ -359,7 +367,7 @@ divide() {
 
 record() {
   rounds=0
-  while [ ! -e "$dir/stop" ] && [ ! -e "$dir/closed" ] && [ ! -e "$dir/status" ]; do
+  while ! is_over; do
     drain
     [ ! -e "$dir/cut" ] || divide
     [ $((rounds % 5)) != 0 ] || send_now
