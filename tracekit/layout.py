@@ -17,6 +17,8 @@ from tracekit.units import SECTOR_BYTES
 
 LAYOUT_VERSION = 1
 SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
+FOUND_BY_REMAPS = "remaps"
+"""What says of an entry that requests of the capture to a device above went to it."""
 HINT = "see layout.json in docs/recording.md"
 MAJORS, MINORS = 1 << 12, 1 << 20  # of a dev_t in the kernel
 PID_DIGITS = 9
@@ -105,9 +107,14 @@ class Layout(Record):
     counters: list[DiskCounters] = msgspec.field(default_factory=list)
     capture: Origin = msgspec.field(default_factory=Origin)
     doubts: list[str] = msgspec.field(default_factory=list)
-    """What whoever made it could not find out, and what to do about it; `unread` among it."""
+    """What whoever made it could not find out, and what to do about it; `unread` is added to it."""
     unread: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """Of each disk, what could not be read."""
+    open_places: dict[str, list[tuple[Count, Count]]] = msgspec.field(default_factory=dict)
+    """First sector and sectors, by disk, that had blocks of several roles or of a role not known.
+
+    Only of where remaps are followed to: what other pieces of a recording say is not of these.
+    """
 
     @property
     def dropped(self) -> int:
@@ -175,6 +182,9 @@ def _from_json(path: Path, text: bytes) -> Layout:
     ids = found.cgroups
     if not all(one.isdecimal() and len(one) <= ID_DIGITS and int(one) < 1 << 64 for one in ids):
         raise _bad(path, "cgroups are not paths by the kernel's id")
+    for disk, places in found.open_places.items():
+        if any(first + sectors > MOST_SECTORS for first, sectors in places):
+            raise _bad(path, f"open_places has sectors that no device has, of {disk}")
     found.counters = [_counters(path, entry) for entry in found.counters]
     found.doubts += [line for lines in found.unread.values() for line in lines]
     return found

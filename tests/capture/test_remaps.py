@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from tests.decode.records import CGROUP, WRITE, Event
 from tracekit.capture import recording, remaps
 from tracekit.capture.recording import remaps_in
 from tracekit.capture.remaps import followed
+from tracekit.layout import Layout
+from tracekit.readers.joined_layouts import joined
 
 TOP, CACHE, DISK, PART = (253 << 20, 253 << 20 | 1, 8 << 20, 8 << 20 | 2)
 FIRST, SECTORS = 2048, 1 << 16
@@ -45,6 +48,17 @@ def device(name: str, number: int) -> dict[str, Any]:
     return {"device": name, "major": number >> 20, "minor": number & 0xFFFFF}
 
 
+def layout_with(*doubts: str) -> dict[str, Any]:
+    """Return the layout of the cache's disk."""
+    top = [entry("dm-0", 0, 1 << 20, "fs"), entry("dm-0", JOURNAL, 1024, "journal")]
+    return {
+        "devices": [device("sda", DISK)],
+        "partitions": [entry("sda", FIRST, SECTORS, "unknown", is_unordered=True)],
+        "above": {"devices": [device("dm-0", TOP)], "partitions": top, "doubts": {"a": "b"}},
+        "doubts": [*doubts],
+    }
+
+
 @pytest.mark.parametrize("mark", [0, CGROUP])
 def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, mark: int) -> None:
     # GIVEN a cache, of which each request says where it is on the next device, of two CPUs
@@ -52,6 +66,9 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
         request(1000, JOURNAL + 16, below=800, mark=mark),
         request(2000, JOURNAL, below=816, mark=mark),
         request(3000, 64, below=832, mark=mark),
+        # A place of which it is not known what lies above, between two of one role.
+        request(3100, 1 << 21, below=848, mark=mark),
+        request(3200, 80, below=864, mark=mark),
         # A place that another block had before; and a copy of the cache's own.
         request(4000, 128, below=896, mark=mark),
         request(5000, JOURNAL + 32, below=896, mark=mark),
@@ -63,13 +80,7 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
     for cpu in (0, 1):
         some = b"".join(one for many in requests for one in many[cpu::2])
         (tmp_path / f"cpu{cpu}").write_bytes(some)
-    top = [entry("dm-0", 0, 1 << 20, "fs"), entry("dm-0", JOURNAL, 1024, "journal")]
-    layout = {
-        "devices": [device("sda", DISK)],
-        "partitions": [entry("sda", FIRST, SECTORS, "unknown", is_unordered=True)],
-        "above": {"devices": [device("dm-0", TOP)], "partitions": top, "doubts": {"a": "b"}},
-        "doubts": ["a", "c"],
-    }
+    layout = layout_with("a", "c")
     # WHEN they are followed
     found = followed(layout, remaps_in(sorted(tmp_path.iterdir())))
     # THEN what lies together with one role is one entry, and a place of two roles has none
@@ -78,12 +89,47 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
     assert pieces == [
         (FIRST + 800, 32, "journal"),
         (FIRST + 832, 16, "fs"),
+        (FIRST + 864, 16, "fs"),
         (FIRST + 1600, 16, "fs"),
     ]
     assert not any("is_unordered" in one for one in found["partitions"][1:])
     *others, doubt = found["doubts"]
     assert others == ["b", "c"]
     assert doubt.startswith("2 pages of sda unknown had blocks of several roles")
+    assert found["open_places"] == {"sda": [(FIRST + 848, 16), (FIRST + 896, 16)]}
+
+
+def piece(folder: Path, number: int, *requests: tuple[int, int]) -> Layout:
+    """Return the layout of a piece of a recording, with requests to the top and below."""
+    records = [
+        one
+        for at, (top, below) in enumerate(requests)
+        for one in request(1000 * at, top, below=below)
+    ]
+    path = folder / f"cpu{number}"
+    path.write_bytes(b"".join(records))
+    layout = followed(layout_with(), remaps_in([path]))
+    return convert({**layout, "capture": {"own_pid": 5, "piece": number}}, Layout)
+
+
+def test_pieces_of_a_recording_know_no_more_than_each_of_them(tmp_path: Path) -> None:
+    # GIVEN pieces in which requests went to places: of one role, of another one in another piece,
+    # of two in one piece and one of these in another, and amid what was of one role
+    pieces = [
+        piece(tmp_path, 1, (64, 800), (64, 816), (64, 896), (64, 960), (JOURNAL, 960)),
+        piece(tmp_path, 2, (128, 800), (JOURNAL, 896), (64, 960), (JOURNAL, 864)),
+    ]
+    # WHEN they are read as one
+    found = joined(pieces)
+    # THEN each place has the role that all say, and nobody says else of
+    places = [(one.start_sector, one.sectors, one.role) for one in found.partitions[1:]]
+    assert places == [(FIRST + 800, 32, "fs"), (FIRST + 864, 16, "journal")]
+    assert any(
+        one.startswith("32 sectors of sda had one role in one piece") for one in found.doubts
+    )
+    # AND without the piece between two others nothing is known of what it had
+    apart = [pieces[0], piece(tmp_path, 3, (64, 800))]
+    assert [one.role for one in joined(apart).partitions] == ["unknown"]
 
 
 def test_more_remaps_than_memory_is_for_are_not_followed(
@@ -94,13 +140,9 @@ def test_more_remaps_than_memory_is_for_are_not_followed(
         monkeypatch.setattr(module, "MOST_REMAPS", 5)
     for cpu in range(4):
         (tmp_path / f"cpu{cpu}").write_bytes(b"".join(request(1000 + cpu, 64, below=800)))
-    layout = {
-        "devices": [device("sda", DISK)],
-        "partitions": [entry("sda", FIRST, SECTORS, "unknown", is_unordered=True)],
-        "above": {"devices": [device("dm-0", TOP)], "partitions": [], "doubts": {"a": "b"}},
-        "doubts": ["a"],
-    }
+    layout = layout_with("a")
     # WHEN they are read, which ends with that one, THEN the layout says so and stays
     found = followed(layout, remaps_in(sorted(tmp_path.iterdir())))
-    too_many = "more than 5 remaps are not followed: requests decide the roles"
-    assert found == layout | {"doubts": ["a", too_many]}
+    too_many = "more than 5 remaps: they are not followed, requests decide the roles"
+    places = {"sda": [(FIRST, SECTORS)]}
+    assert found == layout | {"doubts": ["a", too_many], "open_places": places}

@@ -6,13 +6,14 @@ highest device, whose roles are known, they lead down to the disks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.layout import FOUND_BY_REMAPS
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES
 
 REMAP = np.dtype(
@@ -26,43 +27,58 @@ Remaps = NDArray[np.void]
 MOST_NS = 100_000_000
 """From a remap to that of the device below."""
 MOST_LEVELS = 16
-MOST_PIECES = 1 << 16
+MOST_RUNS = 1 << 16
 MOST_REMAPS = 1 << 23
 """They are all in memory, with about 200 bytes each."""
+UNKNOWN = "unknown"
 PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
 
 
 def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
     """Return the layout with entries for the blocks that requests of the capture went to.
 
-    Roles are those of `above`. A page that had blocks of several roles one after the other has no
-    entry, which `doubts` counts.
+    Roles are those of `above`. A page that had blocks of several roles one after the other, which
+    `doubts` counts, or of none has no entry and is in `open_places`.
     """
     entries, instead = layout["partitions"], layout["above"].get("doubts", {})
-    doubts = layout.get("doubts", [])
     if len(remaps) > MOST_REMAPS:
-        too_many = f"more than {MOST_REMAPS:,} remaps are not followed: requests decide the roles"
-        return {**layout, "doubts": [*doubts, too_many]}
-    doubts = [instead.get(doubt, doubt) for doubt in doubts]
+        return _unfollowed(layout, f"more than {MOST_REMAPS:,} remaps")
+    doubts = [instead.get(doubt, doubt) for doubt in layout.get("doubts", ())]
     bases = [one for one in entries if one.get("is_unordered")]
     found: list[dict[str, Any]] = []
-    names = [*dict.fromkeys(["unknown", *(one["role"] for one in layout["above"]["partitions"])])]
+    open_places: dict[str, list[tuple[int, int]]] = {}
+    names = [*dict.fromkeys([UNKNOWN, *(one["role"] for one in layout["above"]["partitions"])])]
     rows, codes = _at_disks(layout, remaps, names)
     for disk in layout["devices"]:
         own = rows["target"] == _number(disk)
         pages, page_codes = _pages(rows[own], codes[own])
         for base in (one for one in bases if one["device"] == disk["device"]):
-            pieces, mixed = _pieces(pages, page_codes, base)
-            found += [_entry(base, first, end, names[code]) for first, end, code in pieces]
+            runs, mixed = _runs(pages, page_codes, base)
+            found += [_entry(base, first, end, names[code]) for first, end, code in runs if code]
+            places = [(first, end - first) for first, end, code in runs if not code]
+            if places:
+                open_places.setdefault(disk["device"], []).extend(places)
             if mixed:
                 doubts.append(
                     f"{mixed:,} pages of {base['name']} had blocks of several roles one after the"
                     " other: what requests there do decides their roles"
                 )
-    if not found or len(found) > MOST_PIECES:
-        return layout
-    more = {"doubts": doubts} if doubts else {}
-    return {**layout, **more, "partitions": [*entries, *found]}
+    if len(found) + sum(map(len, open_places.values())) > MOST_RUNS:
+        return _unfollowed(layout, f"more than {MOST_RUNS:,} places that remaps lead to")
+    more: dict[str, Any] = {"open_places": open_places} if open_places else {}
+    if found:
+        more |= {"partitions": [*entries, *found]} | ({"doubts": doubts} if doubts else {})
+    return {**layout, **more}
+
+
+def _unfollowed(layout: Mapping[str, Any], why: str) -> Mapping[str, Any]:
+    """Return the layout as it was, and that nothing is known of where its blocks lie."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for base in (one for one in layout["partitions"] if one.get("is_unordered")):
+        region = (base["start_sector"], base["sectors"])
+        places.setdefault(base["device"], []).append(region)
+    doubt = f"{why}: they are not followed, requests decide the roles"
+    return {**layout, "doubts": [*layout.get("doubts", ()), doubt], "open_places": places}
 
 
 def _number(device: Mapping[str, Any]) -> int:
@@ -100,7 +116,7 @@ def _roles(
     sectors: NDArray[np.uint64], entries: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> NDArray[np.int64]:
     """Return the role of each sector: of entries that overlap the smaller one counts."""
-    found = np.full(len(sectors), names.index("unknown"))
+    found = np.full(len(sectors), names.index(UNKNOWN))
     for one in sorted(entries, key=lambda entry: -entry["sectors"]):
         first = one["start_sector"]
         is_inside = (sectors >= first) & (sectors < first + one["sectors"])
@@ -162,24 +178,24 @@ def _pages(rows: Remaps, codes: NDArray[np.int64]) -> tuple[Any, Any]:
     return np.divmod(np.unique(pages * most + np.repeat(codes, counts)), most)
 
 
-def _pieces(
+def _runs(
     pages: NDArray[np.int64], codes: NDArray[np.int64], base: Mapping[str, Any]
-) -> tuple[Iterator[tuple[int, int, int]], int]:
-    """Return first sector, end and role of what lies in a region, and how many pages are mixed.
+) -> tuple[list[tuple[int, int, int]], int]:
+    """Return first sector, end and role of pages in a row, and how many had several roles.
 
-    A piece goes on over pages that nobody went to.
+    Role 0 is of those of which it is not known. Of pages that nobody went to nothing is known.
     """
     low, high = base["start_sector"], base["start_sector"] + base["sectors"]
     inside = (pages * PAGE_SECTORS >= low) & ((pages + 1) * PAGE_SECTORS <= high)
-    pages, codes = pages[inside], codes[inside]
-    _, place, count = np.unique(pages, return_inverse=True, return_counts=True)
-    codes = np.where(count[place] > 1, -1, codes)
-    edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-    runs = (
+    pages, at, count = np.unique(pages[inside], return_index=True, return_counts=True)
+    codes = np.where(count > 1, 0, codes[inside][at])
+    breaks = np.flatnonzero((np.diff(codes) != 0) | (np.diff(pages) != 1)) + 1
+    edges = [0, *breaks.tolist(), len(pages)]
+    runs = [
         (int(pages[a]) * PAGE_SECTORS, int(pages[b - 1] + 1) * PAGE_SECTORS, int(codes[a]))
         for a, b in pairwise(edges)
-        if a < b and codes[a] >= 0
-    )
+        if a < b
+    ]
     return runs, int(np.count_nonzero(count > 1))
 
 
@@ -191,5 +207,6 @@ def _entry(base: Mapping[str, Any], first: int, end: int, role: str) -> dict[str
         "start_sector": first,
         "sectors": end - first,
         "role": role,
+        "found_by": FOUND_BY_REMAPS,
         "evidence": evidence,
     }

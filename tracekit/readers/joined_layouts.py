@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 from msgspec import UnsetType
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from tracekit.layout import DiskCounters, Layout, Losses
+from tracekit.layout import FOUND_BY_REMAPS, DiskCounters, Layout, Losses
+from tracekit.metadata import Region
 
 WHY_LACKING = "one of the captures that are read as one has no counters of it"
 WHY_APART = "the captures that are read as one are not all pieces of one recording, in a row"
@@ -33,10 +37,71 @@ def joined(layouts: Sequence[Layout]) -> Layout:
     for one in layouts:
         known = {device.device for device in found.devices}
         found.devices += [device for device in one.devices if device.device not in known]
-        found.partitions += [part for part in one.partitions if part.device not in known]
+        found.partitions += [
+            part for part in one.partitions if part.device not in known and not _is_of_remaps(part)
+        ]
         found.processes = one.processes | found.processes
         found.cgroups = one.cgroups | found.cgroups
+    _add_remaps(found, layouts, are_pieces=are_pieces)
     return found
+
+
+def _is_of_remaps(part: Region) -> bool:
+    return part.found_by == FOUND_BY_REMAPS
+
+
+def _add_remaps(found: Layout, layouts: Sequence[Layout], *, are_pieces: bool) -> None:
+    """Add the roles by remaps that no piece of the recording says else of.
+
+    Between captures that are not in a row blocks may have come to other places unseen.
+    """
+    for name in [device.device for device in found.devices]:
+        its = [one for one in layouts if any(device.device == name for device in one.devices)]
+        parts = [part for one in its for part in one.partitions if part.device == name]
+        parts = [part for part in parts if _is_of_remaps(part)]
+        if len(its) > 1 and not are_pieces:
+            if parts:
+                found.doubts.append(f"{name}: {WHY_APART}: roles by remaps are left out")
+            continue
+        places = [place for one in its for place in one.open_places.get(name, ())]
+        kept, left_out_sectors = _undisputed(parts, places)
+        found.partitions += kept
+        if left_out_sectors:
+            found.doubts.append(
+                f"{left_out_sectors:,} sectors of {name} had one role in one piece and not in"
+                " another one: what requests there do decides their roles"
+            )
+
+
+def _undisputed(
+    parts: Sequence[Region], open_places: Sequence[tuple[int, int]]
+) -> tuple[list[Region], int]:
+    """Return where only one role is said by any, and the sectors of where another one is, too."""
+    alike: dict[tuple[str | None, str | None], list[Region]] = {}
+    for part in parts:
+        alike.setdefault((part.name, part.role), []).append(part)
+    said = [[(one.start_sector, one.sectors) for one in some] for some in alike.values()]
+    said.append(list(open_places))
+    ends = [(first, first + sectors) for places in said for first, sectors in places]
+    edges = np.unique(np.array(ends, np.int64))
+    covered = np.array([_is_covered(places, edges) for places in said])
+    is_disputed = covered.sum(axis=0) > 1
+    kept = []
+    for some, is_said in zip(alike.values(), covered[:-1] & ~is_disputed, strict=True):
+        turns = edges[np.flatnonzero(np.diff(is_said, prepend=False))]
+        for first, end in turns.reshape(-1, 2).tolist():
+            kept.append(replace(some[0], start_sector=first, sectors=end - first))
+    is_left_out = covered[:-1].any(axis=0) & is_disputed
+    return kept, int(np.diff(edges, append=edges[-1:])[is_left_out].sum())
+
+
+def _is_covered(places: Sequence[tuple[int, int]], edges: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether any place covers what is from each edge to the next."""
+    firsts, sectors = np.array(places, np.int64).reshape(-1, 2).T
+    depth = np.zeros(len(edges), np.int64)
+    np.add.at(depth, np.searchsorted(edges, firsts), 1)
+    np.add.at(depth, np.searchsorted(edges, firsts + sectors), -1)
+    return np.cumsum(depth) > 0
 
 
 def _number(layout: Layout) -> int:
