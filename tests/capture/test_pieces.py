@@ -16,6 +16,8 @@ from tests.capture.machine import TRACER, Disk
 from tests.decode.records import Event
 from tests.recipes.three_roles import loop_disk
 from tracekit.capture.live import LiveLine, Watch
+from tracekit.capture.pieces import Keeping
+from tracekit.capture.session import CaptureOptions, capture
 from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
@@ -287,6 +289,25 @@ def test_a_completion_may_be_seen_before_its_issue_once() -> None:
     assert watch.pair() == 50
     watch.see(event(7, 155, 16))
     assert (watch.pair(), watch.oldest_ns) == (0, 155)
+
+
+@pytest.mark.parametrize("keeping", [Keeping(rotate_s=0.3), Keeping(last_s=10.0)])
+def test_the_line_of_pieces_has_latencies(disk: Disk, tmp_path: Path, keeping: Keeping) -> None:
+    # GIVEN a terminal, and writes that go on for longer than a line waits
+    lines: list[str] = []
+    options = CaptureOptions(
+        command=("sh", "-c", bursts(disk, 20)), keeping=keeping, on_line=lines.append
+    )
+    capture([disk.device], tmp_path / "trace", options=options)
+    # THEN each line has the latency of what was completed since the one before
+    assert lines
+    assert not any("p99 -" in line for line in lines)
+
+
+def test_latencies_that_nobody_asks_for_are_not_kept() -> None:
+    watch = Watch(keeps_latencies=False)
+    watch.see(event(7, 100, 8) + event(8, 400, 8))
+    assert (watch.pair(), watch.latencies_ns) == (300, [])
 
 
 def test_what_cannot_be_known_to_be_open_is_given_up() -> None:

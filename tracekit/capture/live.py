@@ -26,7 +26,9 @@ Events = NDArray[np.void]
 class Watch:
     """Latencies from issue to completion, of the records as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_latencies: bool = True) -> None:
+        """Keep latencies until `p99_ns` is asked for; without anybody who asks do not."""
+        self._keeps_latencies = keeps_latencies
         self._new: list[Events] = []
         self._open = self._early = np.empty(0, _EVENT)
         self._seen_ns = self._lost_ns = 0
@@ -46,7 +48,7 @@ class Watch:
 
     def add(self, latencies_ns: NDArray[np.int64]) -> None:
         """Take latencies of records that have both ends."""
-        if len(latencies_ns):
+        if len(latencies_ns) and self._keeps_latencies:
             self.latencies_ns.append(latencies_ns)
 
     def pair(self) -> int:

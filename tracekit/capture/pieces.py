@@ -186,6 +186,8 @@ class Pieces:
         """After records were moved: cut, drop or write what it is time for."""
         self._current_bytes += moved_bytes
         keeping, now_s = self._keeping, time.monotonic()
+        if self._watch is not None:
+            self._watch_requests(self._watch)
         age_s = now_s - self._segments[-1].began_s
         if keeping.last_s is None:
             is_due = self._current_bytes >= keeping.rotate_bytes or age_s >= keeping.rotate_s
@@ -194,8 +196,6 @@ class Pieces:
                 self._segments = self._segments[-1:]
                 self._drop_pieces()
             return
-        if self._watch is not None:
-            self._watch_requests(self._watch)
         if self._is_asked or (self._is_slow and now_s >= self._dumped_s + LEAST_PAUSE_S):
             if (end := self._cut()) is not None:
                 self._is_asked, self._is_slow, self._dumped_s = False, False, now_s

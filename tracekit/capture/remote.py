@@ -259,8 +259,9 @@ class RemoteRun:
         self._reject_own_disk(self.manifest, output)
         self.unfinished.save(self.manifest)
         self.is_begun = True
-        keeping = self.options.keeping
-        self._watch = Watch() if keeping.last_s is not None or self.options.on_line else None
+        keeping, on_line = self.options.keeping, self.options.on_line
+        if keeping.last_s is not None or on_line:
+            self._watch = Watch(keeps_latencies=bool(on_line))
         if keeping.is_in_pieces:
             disks = [Path(name) for name in self.names]
             self.pieces = Pieces(

@@ -459,7 +459,8 @@ class Run:
     def _start(self) -> dict[str, Any]:
         """Let the source begin, with what looks at its records if that is asked for."""
         keeping, source, on_line = self.options.keeping, self.source, self.options.on_line
-        watch = Watch() if keeping.last_s is not None or on_line else None
+        is_watched = keeping.last_s is not None or on_line
+        watch = Watch(keeps_latencies=bool(on_line)) if is_watched else None
         lost = None
         if isinstance(source, blk_tracer.BlkTracer):
             source.seen = watch.see if watch else None
