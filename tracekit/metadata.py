@@ -79,6 +79,10 @@ class Device(Record):
     rotational: bool | None = None
 
 
+UNORDERED = "blocks in an order that is not known"
+"""What the evidence says of regions with blocks of several roles, in files of all versions."""
+
+
 class Region(Record):
     """A part of a device with a role, such as a partition; sectors of 512 bytes."""
 
@@ -104,6 +108,11 @@ class Region(Record):
     given_role: str | UnsetType | None = UNSET
     """What the capture said, where `classify` decided otherwise."""
     given_evidence: str | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        """Set `is_unordered` where only the evidence says it, as in files of versions before."""
+        if self.is_unordered is UNSET and UNORDERED in f"{self.evidence} {self.given_evidence}":
+            self.is_unordered = True
 
     @property
     def title(self) -> str:
