@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from tests import parsed as traces
 from tests.capture import machine
-from tests.capture.machine import Disk
+from tests.capture.machine import NOTIFY, Disk
 from tests.replay.disk import image, loop
 from tracekit._native import program_path
 from tracekit.capture import blktrace, bpf, kernel_state, session
@@ -363,7 +363,9 @@ def test_devices_above_that_somebody_traces_are_left_to_them(
         monkeypatch.setattr(session, "read_layout", lambda *_, **__: layout)
         monkeypatch.setattr(session, "read_again", lambda *_, **__: (layout, []))
         # WHEN the disk is captured
-        words = ("sh", "-c", f"cat {enables[0]} {enables[1]} >{tmp_path}/during")
+        read = "dd of=/dev/null bs=4k count=50 iflag=direct status=none"
+        reads = "; ".join(f"{read} if={one}" for one in (theirs, free, disk.device))
+        words = ("sh", "-c", f"cat {enables[0]} {enables[1]} >{tmp_path}/during; {reads}")
         options = CaptureOptions(command=words, source="tracefs-blk")
         with machine.setting(enables[0], "1", "0"):
             done = capture([disk.device], tmp_path / "trace", options=options)
@@ -372,3 +374,9 @@ def test_devices_above_that_somebody_traces_are_left_to_them(
     assert (tmp_path / "during").read_text() == "1\n1\n"
     (note,) = done.notes
     assert note.startswith(f"{theirs.name} is being traced already; remaps of its blocks")
+    # AND the records of these devices are neither in the files nor in the counts
+    files = (tmp_path / "trace").glob("*.blktrace.*")
+    records = [one for path in files for one in machine.records_of(path.read_bytes())]
+    kept = machine.read_layout(tmp_path / "trace")
+    assert kept["loss"]["dropped"] == 0
+    assert kept["capture"]["records"] == sum(not one.category & NOTIFY for one in records) > 200

@@ -93,6 +93,8 @@ class Survey:
     """What the spools hold, added up."""
 
     records: int = 0
+    others: int = 0
+    """Records of devices that are left out of all else."""
     lost: int = 0
     foreign_bytes: int = 0
     first_ns: int | None = None
@@ -190,8 +192,8 @@ def remaps_in(spools: Iterable[Path]) -> Remaps:
     return np.concatenate(found)
 
 
-def survey(spools: Iterable[Path]) -> Survey:
-    """Read the spools once and say what they hold."""
+def survey(spools: Iterable[Path], *, without: Collection[int] = ()) -> Survey:
+    """Read the spools once and say what they hold, but for devices of these numbers."""
     total, queued = Survey(), Counter[int]()
     for block in read_blocks(*spools):
         total.lost += block.lost_before
@@ -199,10 +201,15 @@ def survey(spools: Iterable[Path]) -> Survey:
         if not block.starts:
             continue
         _, _, headers = _headers(block)
+        if without:
+            headers = headers[~np.isin(headers["device"], [*without])]
+            total.others += len(block.starts) - len(headers)
+            if not len(headers):
+                continue
         first_ns, last_ns = headers["time"][[0, -1]].tolist()
         total.first_ns = first_ns if total.first_ns is None else min(total.first_ns, first_ns)
         total.last_ns = max(total.last_ns, last_ns)
-        total.records += len(block.starts)
+        total.records += len(headers)
         total.devices.update(headers["device"].tolist())
         action = headers["action"] & _ACTION_MASK
         total.pids.update(headers["pid"][action != _COMPLETED].tolist())
@@ -482,14 +489,16 @@ class Recording:
         They are NAME.blktrace.CPU, of several disks NAME-DISK.blktrace.CPU.
         """
         paths = [path for some in self.spools.values() for path in some]
-        folder, found = _followed(folder, paths), survey(paths)
+        between = between_of(folder.layout)
+        found = survey(paths, without=[*map(_number_of, between)])
+        folder = _followed(folder, paths)
         processes = self._names(found.pids, folder.own_pid)
         disks = folder.layout["devices"]
         files: list[str] = []
         seen: set[int] = set()
         for disk in disks:
             notes = self._notes(found, _number_of(disk), processes)
-            is_ours = _chooser(disk, disks, between_of(folder.layout))
+            is_ours = _chooser(disk, disks, between)
             # A CPU without records has its file too: blkparse stops at the first that is missing.
             for cpu in range(max(self.spools, default=0) + 1):
                 name = f"{folder.stem(disk['device'])}.blktrace.{cpu}"
@@ -501,12 +510,11 @@ class Recording:
                         target, spools, cpu=cpu, notes=first, is_ours=is_ours, marks=marks
                     )
                 seen |= marks.seen
-        taken = found.records if self.taken is None else self.taken
         written = CaptureFiles(
             files=tuple(files),
             records=found.records,
             own_requests=found.queued_by_pid.get(folder.own_pid, 0),
-            dropped=self.dropped + max(0, taken - found.records),
+            dropped=self.dropped + self._not_read(found),
             overrun=max(self.overrun, found.lost),
             foreign_bytes=found.foreign_bytes,
             cgroups=frozenset(seen),
@@ -515,6 +523,11 @@ class Recording:
         return folder.finish(
             written, processes=processes, is_live=self.is_live, own_pid=folder.own_pid
         )
+
+    def _not_read(self, found: Survey) -> int:
+        """Return how many records were taken from the kernel and are in no file."""
+        read = found.records + found.others
+        return 0 if self.taken is None else max(0, self.taken - read)
 
     def _whole_ns(self, found: Survey) -> int | None:
         """Return how long all CPUs' records found space, from the first one on; None: always."""
