@@ -1,11 +1,13 @@
 """Captures in pieces: each whole in itself, together all; the last minutes; a size not passed."""
 
+import os
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tests.decode.records import Event
 from tests.recipes.three_roles import loop_disk
+from tracekit.capture import session
 from tracekit.capture.live import LiveLine, Watch
 from tracekit.capture.pieces import Keeping
 from tracekit.capture.session import CaptureOptions, capture
@@ -162,6 +165,26 @@ def test_the_last_seconds_are_kept_until_they_are_asked_for(disk: Disk, tmp_path
     assert 60 <= len(found) < 11 * 60
     # AND the capture has what was before its end
     assert set(places(disk, output, tmp_path)) <= {*range(12 * 60)}
+
+
+@pytest.mark.parametrize("step", ["read_layout", "look_after"])
+def test_to_ask_before_or_behind_the_recording_does_no_harm(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    # GIVEN a step before it records, or between that and writing, in which it is asked
+    does, before = getattr(session, step), signal.getsignal(signal.SIGUSR1)
+
+    def asked(*words: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return does(*words, **options)
+
+    monkeypatch.setattr(session, step, asked)
+    # WHEN what was last is kept; THEN it is written, once, and the signal is whose it was
+    options = CaptureOptions(command=("sh", "-c", bursts(disk, 1)), keeping=Keeping(last_s=10.0))
+    capture([disk.device], tmp_path / "trace", options=options)
+    assert places(disk, tmp_path / "trace", tmp_path) == list(range(60))
+    assert [one.name for one in tmp_path.glob("trace*")] == ["trace"]
+    assert signal.getsignal(signal.SIGUSR1) == before
 
 
 @pytest.mark.parametrize("words", [("--max-size", "2MiB"), ()], ids=["size", "disk"])

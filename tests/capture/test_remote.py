@@ -477,6 +477,7 @@ WRONG = {
     "stat loop0 1\\n1stat loop0/../../../evil 1\\n1": "ssh ended with exit code 0",
     "begin loop0 3\\nabc": "sent wrong begin",
     "begin loop0 8\\n1\\n2\\n\\n1\\n0": "sent wrong facts",
+    "facts - 0\\n": "sent wrong facts",
     "cpu 8192 1\\n1": "sent wrong numbers of CPUs",
     "text lsblk 67108865\\n": "sent a frame of 67,108,865 bytes",
 }

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -60,6 +61,19 @@ class Keeping:
     def is_in_pieces(self) -> bool:
         """Whether the recording is cut."""
         return self.last_s is not None or min(self.rotate_bytes, self.rotate_s) < math.inf
+
+
+@contextmanager
+def asking_held(keeping: Keeping) -> Iterator[None]:
+    """Let SIGUSR1 do nothing in captures in pieces while there is nothing that it can ask for."""
+    if not keeping.is_in_pieces:
+        yield
+        return
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 class Cuttable(Protocol):

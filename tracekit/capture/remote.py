@@ -27,7 +27,7 @@ from tracekit.capture.command import Stop, failure_of, signals_held
 from tracekit.capture.disk_counters import USELESS, WHY_GONE, CountersRead, counters_of, reading_of
 from tracekit.capture.layout import LAYOUT_VERSION, describe_texts, disks_below
 from tracekit.capture.live import LiveLine, Watch
-from tracekit.capture.pieces import Pieces
+from tracekit.capture.pieces import Pieces, asking_held
 from tracekit.capture.session import Captured, CaptureOptions
 from tracekit.capture.tracefs import names_in
 from tracekit.capture.unfinished import Manifest, Unfinished, new_unfinished, space_check
@@ -193,14 +193,15 @@ def capture_remote(
         raise UsageError(f"{output} exists already", hint="choose another --output")
     settings = [f"{name}={value}" for name, value in blk_tracer.FIXED.items()]
     words = ["tracekit", str(options.buffer_kib), " ".join(names), " ".join(settings)]
-    with new_unfinished(output) as unfinished, signals_held() as stop:
+    with (
+        new_unfinished(output) as unfinished,
+        signals_held() as stop,
+        asking_held(options.keeping),
+    ):
         connection = Connection(host, [*words, *options.command])
         run = RemoteRun(connection, options, stop, unfinished, names)
-        asked = signal.getsignal(signal.SIGUSR1)
         try:
             run.begin(output)
-            if run.pieces:
-                signal.signal(signal.SIGUSR1, run.pieces.ask)
             run.record()
         except TracekitError:
             if not run.is_begun:
@@ -208,7 +209,6 @@ def capture_remote(
             raise
         finally:
             connection.close()
-            signal.signal(signal.SIGUSR1, asked)
         return run.written(output)
 
 
@@ -273,6 +273,7 @@ class RemoteRun:
                 watch=self._watch,
             )
             self.pieces.begin(self._readings(self.arrived.begin))
+            signal.signal(signal.SIGUSR1, self.pieces.ask)
 
     def _refusal(self) -> TracekitError:
         host, why = self.connection.host, self.arrived.failure
@@ -570,7 +571,8 @@ def _reading(text: str) -> CountersRead | str:
 
 def _take_facts(found: Arrived, _name: str, text: str) -> None:
     found.facts = text.splitlines()
-    found.clock_ahead_s = int(found.facts[-1]) / 1e9 - time.monotonic()
+    *_, now_ns = found.facts
+    found.clock_ahead_s = int(now_ns) / 1e9 - time.monotonic()
 
 
 def _take_losses(found: Arrived, _name: str, text: str) -> None:

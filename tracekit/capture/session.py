@@ -24,7 +24,7 @@ from tracekit.capture.kernel_state import STATE_FOLDER, Settings, held_by_probes
 from tracekit.capture.layout import SwapFiles, disks_below, find_disks, read_again, read_layout
 from tracekit.capture.live import LiveLine, Watch
 from tracekit.capture.names import look_after, look_before
-from tracekit.capture.pieces import Keeping, Pieces
+from tracekit.capture.pieces import Keeping, Pieces, asking_held
 from tracekit.capture.recording import CaptureFiles, NothingRecordedError, between_of
 from tracekit.capture.recovery import beside_captures, only_capture, recorded_in
 from tracekit.capture.tracefs import tracefs_folder
@@ -186,6 +186,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     with (
         _turn(tracefs, output, options) as (settings, notes),
         new_unfinished(output) as unfinished,
+        asking_held(options.keeping),
     ):
         settings.leave(unfinished.path)
         content, mounts, swaps = options.work is None, read_mounts(), SwapFiles(disks)
@@ -202,8 +203,7 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
             recorded = run.record()
         mounts += read_mounts()
         notes.extend(_complete(run, devices, mounts=mounts, reads_content=content))
-        overhead = _overhead(run.ran, untraced_s)
-        manifest.summary.overhead = overhead or UNSET
+        manifest.summary.overhead = (overhead := _overhead(run.ran, untraced_s)) or UNSET
         named = look_after(unfinished.path, manifest)
         kept = _written(recorded, run, output)
         notes.extend(run.pieces.finish() if run.pieces else [])
@@ -431,8 +431,6 @@ class Run:
     _recorded: Written | None = None
     pieces: Pieces | None = None
     _watch: Watch | None = None
-    _asked: Any = None
-    """Who had SIGUSR1 before."""
     _line: LiveLine | None = None
     _has_space: Callable[[int], None] = lambda _recorded_bytes: None
 
@@ -488,15 +486,13 @@ class Run:
                 watch=watch,
             )
             self.pieces.begin(read_all(self.disks))
-            self._asked = signal.signal(signal.SIGUSR1, self.pieces.ask)
+            signal.signal(signal.SIGUSR1, self.pieces.ask)
         self._watch = watch
         self._line = LiveLine(self.disks, watch, lost) if on_line else None
         return facts
 
     def _let_go(self) -> None:
         self.source.close()
-        if self._asked is not None:
-            signal.signal(signal.SIGUSR1, self._asked)
         if failed := failure_of(self.settings.restore):
             self.notes.append(f"{failed}; {failed.hint}")
 
