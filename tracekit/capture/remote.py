@@ -449,7 +449,7 @@ class RemoteRun:
         return {}
 
     def _readings(self, found: dict[str, CountersRead | str]) -> list[CountersRead | str]:
-        why = "the connection was lost before they were read again"
+        why = "the connection was lost before they were read"
         return [found.get(name, why) for name in self.names]
 
     def _read(self, pause_s: float) -> None:
