@@ -309,22 +309,23 @@ class Pieces:
         with suppress(OSError):
             add_to_index(folder)
         *segments, current = self._segments
-        for path in (path for one in segments for path in one.paths):
-            (folder / path.name).hardlink_to(path)
         spool = name_for(self._output)
         if (spool / NAMES).exists():
             shutil.copyfile(spool / NAMES, folder / NAMES)
         if (spool / SEEN_NAME).exists():
             (folder / SEEN_NAME).hardlink_to(spool / SEEN_NAME)
-        if self._keeping.last_s is None:
-            for path in (path for one in segments for path in one.paths):
-                path.unlink()
         counters = counters_of(self._disks, begin=segments[0].begin, end=end)
         lost = _between(segments[0].lost, current.lost)
         manifest = self._manifest_of(name, counters, lost)
         took_s = current.began_s - segments[0].began_s
         manifest.names_s = min(manifest.names_s, max(LEAST_LOOK_S, took_s / LOOK_PART))
         manifest.save_in(folder)
+        # Behind the manifest, so that whatever a kill leaves in a folder is recovered with it.
+        for path in (path for one in segments for path in one.paths):
+            if self._keeping.last_s is None:
+                path.rename(folder / path.name)
+            else:
+                (folder / path.name).hardlink_to(path)
         # It is another process, so that this one has its time for the kernel's buffers.
         words, pipe = ("capture", "--recover", str(folder)), subprocess.PIPE
         options = {"stdout": pipe, "stderr": pipe, "text": True, "start_new_session": True}
