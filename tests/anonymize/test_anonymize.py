@@ -17,8 +17,9 @@ from tracekit.writers.anonymize import BLOCK_SECTORS, Names, pieces_of, shuffled
 SAMPLES = ROOT / "sample-traces"
 CASES = 60
 HEAD = "hdd-7200-seek"
-GAIN, TIME = 0.01, 0.05
-"""How far gains may differ on a disk whose head moves and block by block, and caches' times."""
+GAIN, BEST, TIME = 0.01, 0.03, 0.05
+"""How far gains may differ on a disk whose head moves; those of single blocks, whose search goes
+other ways in another order; and caches' times."""
 
 
 @pytest.fixture(scope="module", params=["oltp", "video", "sysbench"])
@@ -48,7 +49,7 @@ def test_the_answer_is_the_same(pair: tuple[tk.Trace, tk.Trace], base: str) -> N
         [answer["gain_ratio"] for answer in each["best_placement"]["answers"]]
         for each in (one, other)
     ]
-    assert best[0] == pytest.approx(best[1], abs=GAIN)
+    assert best[0] == pytest.approx(best[1], abs=BEST)
     times = [[cache["elapsed_ns"] for cache in each["caches"]] for each in (one, other)]
     assert times[0] == pytest.approx(times[1], rel=TIME)
 
