@@ -122,9 +122,7 @@ static uint64_t behind(const struct follower *follower, const struct follow_setu
   if (start == WORKING_SET_NOWHERE)
     return start;
   /* New pages begin where a page does, unless the request begins one behind a part of another. */
-  uint64_t rest = start % WORKING_SET_PAGE_SECTORS == 0
-                      ? 0
-                      : WORKING_SET_PAGE_SECTORS - start % WORKING_SET_PAGE_SECTORS;
+  uint64_t rest = working_set_rest(start);
   bool is_whole = place->setup.align_sectors >= WORKING_SET_PAGE_SECTORS;
   if (!will_use(follower, setup) && (is_whole || rest >= sectors))
     start += rest;

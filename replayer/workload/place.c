@@ -177,7 +177,7 @@ int place_next(struct place *place, uint64_t sectors, struct rng *rng, uint64_t 
   if (start == UINT64_MAX || start + sectors > setup->sectors)
     start = draw_fresh(place, sectors, rng);
   *sector = setup->first_sector + start;
-  return recency_use(place->recency, start, sectors);
+  return recency_use(place->recency, start, 0);
 }
 
 void place_end(struct place *place) { recency_free(place->recency); }

@@ -26,11 +26,11 @@ struct working_set {
 
 static uint64_t page_of(uint64_t sector) { return sector / WORKING_SET_PAGE_SECTORS; }
 
-/* Returns the page whose use says what a request finds: the first that it begins, as the rest of
- * one before was used by what it goes on behind; the only one where it begins none. */
-static uint64_t telling_page(uint64_t sector, uint64_t sectors) {
-  uint64_t page = page_of(sector + WORKING_SET_PAGE_SECTORS - 1);
-  return page * WORKING_SET_PAGE_SECTORS < sector + sectors ? page : page_of(sector);
+/* Returns the first page that a request begins, or its only one where it begins none: a page that
+ * it shares with the request before it does not say whether its own pages were used. */
+static uint64_t first_begun(uint64_t sector, uint64_t sectors) {
+  uint64_t rest = working_set_rest(sector);
+  return page_of(rest < sectors ? sector + rest : sector);
 }
 
 int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out) {
@@ -82,8 +82,7 @@ int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t
 }
 
 int working_set_is_free_behind(const struct working_set *set, uint64_t sector, uint64_t sectors) {
-  uint64_t rest =
-      (WORKING_SET_PAGE_SECTORS - sector % WORKING_SET_PAGE_SECTORS) % WORKING_SET_PAGE_SECTORS;
+  uint64_t rest = working_set_rest(sector);
   return rest >= sectors || working_set_is_free(set, sector + rest, sectors - rest);
 }
 
@@ -98,7 +97,7 @@ int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t
 
 int working_set_is_back(const struct working_set *set, uint64_t sector, uint64_t sectors,
                         const struct working_set_span *span) {
-  uint64_t back = recency_back(set->pages, telling_page(sector, sectors));
+  uint64_t back = recency_back(set->pages, first_begun(sector, sectors));
   return back > 0 && back >= span->from && back <= span->to;
 }
 
@@ -122,7 +121,7 @@ int tk_working_set_see(struct working_set *set, const struct working_set_run *ru
     uint64_t sectors = runs[at].sectors;
     if (sectors == 0 || first > set->sectors || sectors > set->sectors - first)
       return -EINVAL;
-    back[at] = (uint32_t)recency_back(set->pages, telling_page(first, sectors));
+    back[at] = (uint32_t)recency_back(set->pages, first_begun(first, sectors));
     uint64_t earlier = recency_back(set->requests, first);
     bool is_again = earlier > 0 && recency_note(set->requests, first) == sectors;
     again[at] = is_again ? (uint32_t)earlier : 0;

@@ -43,6 +43,11 @@ struct working_set_query {
   struct working_set_ahead ahead;
 };
 
+/* Returns how many sectors it is from a place to where the next page begins; 0 there. */
+static inline uint64_t working_set_rest(uint64_t sector) {
+  return (WORKING_SET_PAGE_SECTORS - sector % WORKING_SET_PAGE_SECTORS) % WORKING_SET_PAGE_SECTORS;
+}
+
 /* Makes a part of so many sectors; at most `most` pages are remembered, 1 to 2^26. Returns 0,
  * -EINVAL or -ENOMEM. */
 TK_EXPORT int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out);
