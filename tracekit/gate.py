@@ -54,7 +54,7 @@ MEASURES: Mapping[str, Measure] = {
 }
 """Of a trace: response times (queue to completion) by role and operation, the rest of the whole.
 
-Of `gain` the time that is left is compared: with the recommended NVM, as a share of the base's.
+Of `gain` the ratio compares the time that is left, as a share of the base device's.
 """
 
 
@@ -367,16 +367,14 @@ def _measured(
 
 
 def _doubts(folders: Sequence[TraceFolder]) -> Iterator[str]:
-    """Say each kind of doubt about the traces once, with the names of those that it is of."""
+    """Say each doubt about the traces once, with the names of those that it is of."""
     of: dict[str, list[str]] = defaultdict(list)
-    messages: dict[str, str] = {}
     for folder in folders:
         for one in folder.info.warnings:
-            of[one.code].append(folder.path.name)
-            messages.setdefault(one.code, one.message)
-    for code, names in of.items():
+            of[one.message].append(folder.path.name)
+    for message, names in of.items():
         more = f" and {len(names) - 2:,} more" if len(names) > 3 else ""
-        yield f"{', '.join(names[:2] if more else names)}{more}: {messages[code]}"
+        yield f"{', '.join(names[:2] if more else names)}{more}: {message}"
 
 
 def _times_left(folders: Sequence[TraceFolder], *, is_needed: bool) -> dict[Path, float]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.replay.trace import trace
 from tests.traces import rows_of
 from tracekit.errors import InputError
 from tracekit.gate import judge, repeats_of
+from tracekit.metadata import TraceWarning
+from tracekit.store import TraceFolder
 from tracekit.units import SECTOR_BYTES
 
 REQUESTS = 3000
@@ -244,3 +247,14 @@ def test_an_unreadable_folder_beside_hides_nothing(
     assert [one.name for one in repeats_of(place / "before")] == [
         f"before.{number}" for number in (1, 2, 3, 4)
     ]
+
+
+def test_a_doubt_is_told_with_its_own_numbers(place: Path, tmp_path: Path) -> None:
+    # GIVEN three traces of which two have the same doubt, and one another number of it
+    for name, count in (("a.1", 5), ("a.2", 5), ("b", 7)):
+        shutil.copytree(place / "before.1", tmp_path / name)
+        doubt = TraceWarning(code="no_role", message=f"requests without: {count}", advice="-")
+        TraceFolder(tmp_path / name).save_info(warnings=[doubt])
+    assert tk.compare(tmp_path / "a", tmp_path / "b").warnings == (
+        "a.1, a.2: requests without: 5", "b: requests without: 7"
+    )  # fmt: skip
