@@ -91,7 +91,8 @@ def make(place: Path) -> None:
     for words in STAGES:
         command = [sys.executable, "-m", "tracekit", *words]
         ran = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-        if ran.returncode not in (0, BudgetError.exit_code):  # of the profile of so few requests
+        # So few requests have no profile that answers as they do.
+        if ran.returncode and (words[0], ran.returncode) != ("fit", BudgetError.exit_code):
             raise RuntimeError(f"{' '.join(words)}: {ran.stderr}")
 
 
