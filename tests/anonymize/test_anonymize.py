@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
 import tracekit as tk
 from tests import parsed as traces
 from tests.command_line import invoke, refused, succeed
 from tests.house.tree import ROOT
+from tests.replay.trace import trace
 from tracekit.errors import InputError
+from tracekit.layout import FOUND_BY_REMAPS
+from tracekit.store import TraceFolder
 from tracekit.writers.anonymize import BLOCK_SECTORS, Names, pieces_of, shuffled
 
 SAMPLES = ROOT / "sample-traces"
@@ -141,3 +146,21 @@ def test_the_trace_itself_stays(tmp_path: Path) -> None:
     for output in (trace, other):
         refused(invoke("anonymize", trace, "-o", output, "--force"), "is the trace itself")
     assert (trace / "requests.parquet").read_bytes() == before
+
+
+def test_a_cache_stays_one_of_no_known_order(tmp_path: Path) -> None:
+    # GIVEN a region in which blocks of several roles may lie, and places in it that remaps told
+    folder = trace(tmp_path / "trace", [{"sector": 2048, "role": "fs"}])
+    cache, place = folder.info.layout[0], folder.info.layout[1]
+    told = replace(place, name="cache blocks of journal", found_by=FOUND_BY_REMAPS)
+    folder.save_info(layout=[replace(cache, is_unordered=True), told, told, folder.info.layout[2]])
+    # WHEN it is made anonymous
+    succeed("anonymize", folder.path, "-o", tmp_path / "anonymous")
+    # THEN classify may still not give the rest of it the role of some requests
+    layout = TraceFolder(tmp_path / "anonymous").info.layout
+    assert [one.is_unordered for one in layout] == [True, UNSET, UNSET, UNSET]
+    assert [one.found_by for one in layout] == [UNSET, *[FOUND_BY_REMAPS] * 2, UNSET]
+    # AND it shows the places of a role in one line
+    shown = succeed("classify", tmp_path / "anonymous").stdout.splitlines()
+    (line,) = [line for line in shown if " places, " in line]
+    assert line.split()[:4] == [layout[1].name, "journal", "2", "places,"]

@@ -11,8 +11,8 @@ import tracekit as tk
 from tracekit.commands import options
 
 SAME = (
-    "recommend answers by role as before; single blocks, caches, extents, --coverage start and"
-    " disks whose head moves depend on places, which are others."
+    "recommend answers by role as before, where times tell requests apart; single blocks, caches,"
+    " extents, --coverage start and disks whose head moves depend on places, which are others."
 )
 
 
@@ -23,6 +23,7 @@ def anonymize(trace: options.Trace, *, as_json: options.Json = False, **chosen: 
     The answer of recommend by role stays the same; docs/profiles.md says how far others differ.
     """
     made = tk.open(trace).anonymize(**chosen)
-    summary = {"output": str(made.path), "requests": made.info.counts["requests"]}
-    text = f"{made.path}: {summary['requests']:,} requests; classify it anew. {SAME}"
+    requests = made.requests.count("*").fetchall()[0][0]
+    summary = {"output": str(made.path), "requests": requests}
+    text = f"{made.path}: {requests:,} requests; classify it anew. {SAME}"
     typer.echo(json.dumps(summary, indent=2)) if as_json else options.say(text)

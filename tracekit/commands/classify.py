@@ -11,6 +11,7 @@ import typer
 
 import tracekit as tk
 from tracekit.commands import options
+from tracekit.units import SECTOR_BYTES, format_size
 
 
 @options.of(
@@ -49,15 +50,24 @@ def classify(
 
 
 def _print_layout(result: Mapping[str, Any]) -> None:
+    from tracekit.layout import FOUND_BY_REMAPS
+
     given = result["classification"].get("layout_from")
     if given:
         options.say(f"layout of {given}, given by --layout")
+    followed: dict[tuple[str, str], list[int]] = {}
     for entry in result["layout"]:
         name = entry["name"] or entry["partition"]
         end = entry["start_sector"] + entry["sectors"]
         role = entry["role"] or "unknown"
+        if entry.get("found_by") == FOUND_BY_REMAPS:
+            followed.setdefault((name, role), []).append(entry["sectors"])
+            continue
         sectors = f"{entry['start_sector']:,} to {end - 1:,}"
         options.say(f"{name:<16} {role:<8} sectors {sectors:<28} {entry['evidence'] or ''}")
+    for (name, role), sectors_of in followed.items():
+        where = f"{len(sectors_of):,} places, {format_size(sum(sectors_of) * SECTOR_BYTES)}"
+        options.say(f"{name:<16} {role:<8} {where:<36} by remaps of requests from above")
     options.say("")
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tracekit.arrow import int64_column, ints, read_batches, read_whole, text_column, texts
 from tracekit.errors import InputError, UsageError
+from tracekit.layout import FOUND_BY_REMAPS
 from tracekit.metadata import (
     VALUE_WARNINGS,
     Device,
@@ -253,16 +254,19 @@ def _batches(
 def _info(info: TraceInfo, devices: dict[str, str]) -> TraceInfo:
     """Return what is known of the trace without names, times of day and what was run."""
     evidence = "places within each region, names and process numbers are others"
+    names: dict[object, str] = {}
     regions = [
         Region(
             device=devices.get(one.device, "disk"),
             start_sector=one.start_sector,
             sectors=one.sectors,
-            name=f"region{number}",
+            name=names.setdefault(one.name or number, f"region{len(names)}"),
             partition=one.partition,
             role=one.role,
             filesystem=one.filesystem,
             evidence="anonymized",
+            is_unordered=one.is_unordered,
+            found_by=FOUND_BY_REMAPS if one.found_by == FOUND_BY_REMAPS else UNSET,
         )
         for number, one in enumerate(info.layout)
     ]
