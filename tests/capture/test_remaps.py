@@ -124,12 +124,21 @@ def test_pieces_of_a_recording_know_no_more_than_each_of_them(tmp_path: Path) ->
     # THEN each place has the role that all say, and nobody says else of
     places = [(one.start_sector, one.sectors, one.role) for one in found.partitions[1:]]
     assert places == [(FIRST + 800, 32, "fs"), (FIRST + 864, 16, "journal")]
-    assert any(
-        one.startswith("32 sectors of sda had one role in one piece") for one in found.doubts
-    )
+    assert any(one.startswith("roles of 32 sectors of sda are guessed") for one in found.doubts)
     # AND without the piece between two others nothing is known of what it had
     apart = [pieces[0], piece(tmp_path, 3, (64, 800))]
     assert [one.role for one in joined(apart).partitions] == ["unknown"]
+
+
+def test_two_names_of_one_role_are_no_dispute(tmp_path: Path) -> None:
+    # GIVEN pieces that call overlapping regions by other names, as of thin volumes of one pool
+    pieces = [piece(tmp_path, 1, (64, 800)), piece(tmp_path, 2, (128, 800))]
+    for part in pieces[1].partitions[1:]:
+        part.name = "another name"
+    # THEN the place keeps the role that both say
+    found = joined(pieces)
+    assert [(one.start_sector, one.role) for one in found.partitions[1:]] == [(FIRST + 800, "fs")]
+    assert found.doubts == []
 
 
 def test_more_remaps_than_memory_is_for_are_not_followed(
@@ -143,6 +152,8 @@ def test_more_remaps_than_memory_is_for_are_not_followed(
     layout = layout_with("a")
     # WHEN they are read, which ends with that one, THEN the layout says so and stays
     found = followed(layout, remaps_in(sorted(tmp_path.iterdir())))
-    too_many = "more than 5 remaps: they are not followed, requests decide the roles"
+    too_many = (
+        "more than 5 remaps: roles of blocks in the cache are guessed from the requests there"
+    )
     places = {"sda": [(FIRST, SECTORS)]}
     assert found == layout | {"doubts": ["a", too_many], "open_places": places}

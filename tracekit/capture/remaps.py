@@ -77,7 +77,7 @@ def _unfollowed(layout: Mapping[str, Any], why: str) -> Mapping[str, Any]:
     for base in (one for one in layout["partitions"] if one.get("is_unordered")):
         region = (base["start_sector"], base["sectors"])
         places.setdefault(base["device"], []).append(region)
-    doubt = f"{why}: they are not followed, requests decide the roles"
+    doubt = f"{why}: roles of blocks in the cache are guessed from the requests there"
     return {**layout, "doubts": [*layout.get("doubts", ()), doubt], "open_places": places}
 
 

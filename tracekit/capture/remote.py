@@ -194,9 +194,9 @@ def capture_remote(
     settings = [f"{name}={value}" for name, value in blk_tracer.FIXED.items()]
     words = ["tracekit", str(options.buffer_kib), " ".join(names), " ".join(settings)]
     with (
+        asking_held(options.keeping),
         new_unfinished(output) as unfinished,
         signals_held() as stop,
-        asking_held(options.keeping),
     ):
         connection = Connection(host, [*words, *options.command])
         run = RemoteRun(connection, options, stop, unfinished, names)

@@ -184,9 +184,9 @@ def capture(devices: list[str], output: Path, *, options: CaptureOptions) -> Cap
     _reject_output(output, disks)
     tracefs = tracefs_folder()
     with (
+        asking_held(options.keeping),
         _turn(tracefs, output, options) as (settings, notes),
         new_unfinished(output) as unfinished,
-        asking_held(options.keeping),
     ):
         settings.leave(unfinished.path)
         content, mounts, swaps = options.work is None, read_mounts(), SwapFiles(disks)

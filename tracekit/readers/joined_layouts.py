@@ -61,15 +61,15 @@ def _add_remaps(found: Layout, layouts: Sequence[Layout], *, are_pieces: bool) -
         parts = [part for part in parts if _is_of_remaps(part)]
         if len(its) > 1 and not are_pieces:
             if parts:
-                found.doubts.append(f"{name}: {WHY_APART}: roles by remaps are left out")
+                found.doubts.append(f"roles of {name} that remaps told are left out: {WHY_APART}")
             continue
         places = [place for one in its for place in one.open_places.get(name, ())]
         kept, left_out_sectors = _undisputed(parts, places)
         found.partitions += kept
         if left_out_sectors:
             found.doubts.append(
-                f"{left_out_sectors:,} sectors of {name} had one role in one piece and not in"
-                " another one: what requests there do decides their roles"
+                f"roles of {left_out_sectors:,} sectors of {name} are guessed from the requests"
+                " there: the pieces of the recording differ about them"
             )
 
 
@@ -77,9 +77,9 @@ def _undisputed(
     parts: Sequence[Region], open_places: Sequence[tuple[int, int]]
 ) -> tuple[list[Region], int]:
     """Return where only one role is said by any, and the sectors of where another one is, too."""
-    alike: dict[tuple[str | None, str | None], list[Region]] = {}
+    alike: dict[str | None, list[Region]] = {}
     for part in parts:
-        alike.setdefault((part.name, part.role), []).append(part)
+        alike.setdefault(part.role, []).append(part)
     said = [[(one.start_sector, one.sectors) for one in some] for some in alike.values()]
     said.append(list(open_places))
     ends = [(first, first + sectors) for places in said for first, sectors in places]
