@@ -22,9 +22,10 @@ from tracekit.writers.anonymize import BLOCK_SECTORS, Names, pieces_of, shuffled
 SAMPLES = ROOT / "sample-traces"
 CASES = 60
 HEAD = "hdd-7200-seek"
-GAIN, BEST, TIME = 0.01, 0.03, 0.05
+GAIN, BEST, TIME = 0.03, 0.03, 0.1
 """How far gains may differ on a disk whose head moves; those of single blocks, whose search goes
-other ways in another order; and caches' times."""
+other ways in another order; and caches' times. The order is drawn anew each time: of 12 of each
+sample none differed by more than 1.7, 1.8 and 6.1 %."""
 
 
 @pytest.fixture(scope="module", params=["oltp", "video", "sysbench"])
