@@ -16,6 +16,7 @@ import pytest
 from tests import parsed as traces
 from tests.import_.importer import Importer
 from tracekit.readers.salvage import READ_BYTES, Packed
+from tracekit.readers.units import ImportOptions
 
 PARTS, PART_LINES = 10, 2000
 LINES = [
@@ -273,3 +274,28 @@ def test_an_unexpected_failure_ends_the_import(
 
 def test_what_is_no_text_is_not_salvaged(read: Importer) -> None:
     read.rejects(noise(9000), "--salvage: this is no text", hint="tracekit parse", salvages=True)
+
+
+@pytest.mark.parametrize("flags", range(32))
+def test_any_header_of_a_member_is_read(read: Importer, flags: int) -> None:
+    # GIVEN a member with more fields, a name, a comment and a checksum of its header, or without
+    whole = gzip.compress("".join(LINES).encode(), mtime=0)
+    parts = {4: b"\x03\x00abc", 8: b"name\0", 16: b"why\0", 2: b"\1\2"}
+    more = b"".join(part for flag, part in parts.items() if flags & flag)
+    data = whole[:3] + bytes([flags]) + whole[4:10] + more + whole[10:]
+    # THEN all lines behind it are read, and nothing is said
+    assert sectors(read, data) == (SECTORS, "")
+
+
+def test_a_header_with_reserved_flags_is_damage(read: Importer) -> None:
+    wrong = bytearray(gzip.compress("".join(LINES).encode(), mtime=0))
+    wrong[3] |= 0x80
+    read.rejects(bytes(wrong), "damaged bytes passed over", hint="copy", salvages=True)
+
+
+@pytest.mark.parametrize(("given", "is_damaged", "most"),
+                         [(None, False, 0.01), (None, True, 0.5), (0.2, True, 0.2)])  # fmt: skip
+def test_more_lines_of_a_damaged_file_may_be_wrong(
+    given: float | None, most: float, *, is_damaged: bool
+) -> None:
+    assert ImportOptions(most_bad_ratio=given).bad_ratio(is_damaged=is_damaged) == most

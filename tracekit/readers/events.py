@@ -69,7 +69,8 @@ def import_events(feed: Feed, text: EventText, *, run: Import) -> TraceInfo:
         [feed], layout, table=run.table, options=ParseOptions(text=text), on_bytes=run.on_bytes
     )
     name = metadata.format_name(text.kind, facts.stats)
-    metadata.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=options.bad_ratio)
+    most = options.bad_ratio(is_damaged=feed.has_doubt)
+    metadata.reject_bad_lines(facts, feed.name, name=name, most_bad_ratio=most)
     if not options.forces_units:
         metadata.reject_disorder(facts, feed.name)
         reject_block(facts.stats, block, kind=text.kind, file=feed.name)

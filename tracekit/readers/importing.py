@@ -56,8 +56,6 @@ from tracekit.readers.unknown import reject_known
 from tracekit.store import TraceFolder, new_folder, scratch_folder, write_info, write_on
 from tracekit.tables import REQUESTS
 
-MOST_DAMAGED_RATIO = 0.5
-"""Of the lines, wrong ones of a compressed file in which --salvage found damage."""
 BATCHES_AHEAD = 8  # of the requests of a block; a row group is written in one go
 
 
@@ -255,12 +253,12 @@ def _reject_restarts(read: Reading, name: str, options: ImportOptions) -> None:
 def _has_too_many(read: Reading, options: ImportOptions) -> bool:
     """Say whether too many lines are wrong: of all, or of those of damaged files or of others."""
     bad, lines = read.lines.bad, read.assembler.rows + read.lines.bad
-    if options.most_bad_ratio is not None:
-        return bad > options.most_bad_ratio * lines
+    if (most := options.most_bad_ratio) is not None:
+        return bad > most * lines
     damaged_bad, rows = read.of_damaged()
     damaged = rows + damaged_bad
-    is_damaged = damaged_bad > MOST_DAMAGED_RATIO * damaged
-    return is_damaged or bad - damaged_bad > options.bad_ratio * (lines - damaged)
+    is_damaged = damaged_bad > options.bad_ratio(is_damaged=True) * damaged
+    return is_damaged or bad - damaged_bad > options.bad_ratio(is_damaged=False) * (lines - damaged)
 
 
 def _reject(read: Reading, name: str, options: ImportOptions) -> None:

@@ -177,7 +177,7 @@ def import_memory(
             write_batches(run.folder / "memory_accesses.parquet", found, schema=MEMORY_ACCESSES)
         finish_feeds([feed])
         instructions = reader.instructions
-    _reject(read, form, most_bad_ratio=run.options.bad_ratio)
+    _reject(read, form, most_bad_ratio=run.options.bad_ratio(is_damaged=feed.has_doubt))
     return _info(read, form, instructions)
 
 

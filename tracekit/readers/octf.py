@@ -166,7 +166,7 @@ def import_octf(feeds: Sequence[Feed], job: Import, *, head: bytes) -> TraceInfo
             if place := reader.cut(number):
                 text = REASONS[place.kind].format(value=place.value)
                 bad.add(0, f"{feed.name}: byte {place.offset:,}: {text}")
-        if bad.bad > job.options.bad_ratio * (made.rows + bad.bad):
+        if bad.bad > job.options.bad_ratio(is_damaged=False) * (made.rows + bad.bad):
             shown = listed(text for _, text in bad.examples)
             message = f"{bad.bad:,} of {len(feeds):,} files are cut short"
             hint = "copy them again, or allow more with --max-bad PERCENT"

@@ -281,6 +281,8 @@ def _header_bytes(data: bytes) -> int:
     if len(data) < HEADER_BYTES + 2:
         return 0
     flags, at = data[3], HEADER_BYTES
+    if flags & 0xE0:  # reserved: RFC 1952 wants such a member refused
+        raise zlib.error("no header of gzip has these flags")
     if flags & 4:  # more fields
         at += 2 + int.from_bytes(data[at : at + 2], "little")
     for text in (8, 16):  # a name, a comment

@@ -166,7 +166,7 @@ def scaled(values: Any, factor: int) -> Any:
     return values if factor == 1 else values * factor
 
 
-MOST_BAD_RATIO = 0.01
+MOST_BAD_RATIO, MOST_DAMAGED_RATIO = 0.01, 0.5
 
 
 @dataclass(frozen=True)
@@ -209,10 +209,11 @@ class ImportOptions:
     resumes: bool = False
     """Go on with an import that was killed."""
 
-    @property
-    def bad_ratio(self) -> float:
-        """Of the lines, wrong ones that are still read where nothing is damaged."""
-        return MOST_BAD_RATIO if self.most_bad_ratio is None else self.most_bad_ratio
+    def bad_ratio(self, *, is_damaged: bool) -> float:
+        """Return how many of the lines may be wrong, of a file in which damage was found or not."""
+        if self.most_bad_ratio is not None:
+            return self.most_bad_ratio
+        return MOST_DAMAGED_RATIO if is_damaged else MOST_BAD_RATIO
 
 
 DEFAULTS = ImportOptions()
