@@ -40,6 +40,7 @@
 #include "strace/calls.h"
 #include "strace/files.h"
 #include "workload/tally.h"
+#include "workload/use_classes.h"
 #include "workload/working_set.h"
 #include "workload/workload.h"
 

@@ -28,6 +28,8 @@ static uint64_t fresh_place(struct working_set *working_set, const struct place 
   uint64_t most = 0;
   for (int left = FRESH_TRIES; left > 0 && most < wanted; left--) {
     uint64_t start = place_draw(place, request->sectors, rng);
+    if (request->sectors >= WORKING_SET_PAGE_SECTORS)
+      start -= start % WORKING_SET_PAGE_SECTORS;
     uint64_t free_sectors = working_set_free_sectors(working_set, start, wanted);
     if (free_sectors > most || left == FRESH_TRIES) {
       found = start;
@@ -45,6 +47,8 @@ static uint64_t used_place(const struct working_set *working_set, const struct p
       .back = back,
       .sectors = request->sectors,
       .align_sectors = place->setup.align_sectors,
+      .is_write = request->is_write,
+      .uses = request->uses,
       .ahead = request->ahead,
   };
   return working_set_find_used(working_set, &query, rng);
@@ -52,13 +56,15 @@ static uint64_t used_place(const struct working_set *working_set, const struct p
 
 /* Finds an earlier request so far back, and takes its length: loads come back to whole records.
  * WORKING_SET_NOWHERE where there is none. */
-static uint64_t again(const struct working_set *working_set, uint64_t back,
+static uint64_t again(const struct working_set *working_set, uint64_t back, struct rng *rng,
                       struct follow_request *request) {
   const struct working_set_query query = {.back = back,
                                           .sectors = request->sectors,
                                           .most_sectors = request->most_sectors,
+                                          .is_write = request->is_write,
+                                          .uses = request->uses,
                                           .ahead = request->ahead};
-  struct working_set_run found = working_set_find_again(working_set, &query);
+  struct working_set_run found = working_set_find_again(working_set, &query, rng);
   if (found.sectors == 0)
     return WORKING_SET_NOWHERE;
   request->sectors = found.sectors;
@@ -85,7 +91,7 @@ static uint64_t elsewhere(struct follower *follower, const struct follow_setup *
   }
   uint64_t back = (uint64_t)fmax(floor(dist_draw(&place->setup.distance, rng)), 1.0);
   if (setup->mode == FOLLOW_AGAIN) {
-    uint64_t start = again(working_set, back, request);
+    uint64_t start = again(working_set, back, rng, request);
     if (start != WORKING_SET_NOWHERE)
       return start;
     back *= (request->sectors + WORKING_SET_PAGE_SECTORS - 1) / WORKING_SET_PAGE_SECTORS;
@@ -136,12 +142,17 @@ static uint64_t behind(const struct follower *follower, const struct follow_setu
   return is_right ? start : WORKING_SET_NOWHERE;
 }
 
+static int use(struct follower *follower, const struct follow_request *request, uint64_t sector) {
+  const struct working_set_run run = {sector, request->sectors, (uint64_t)request->is_write};
+  return working_set_use(follower->working_set, &run);
+}
+
 int follow_next(struct follower *follower, const struct follow_setup *setup,
                 const struct place *place, struct rng *rng, struct follow_request *request,
                 uint64_t *sector) {
   if (setup->mode == FOLLOW_CIRCLE) {
     *sector = next_on_circle(follower, setup, request->sectors);
-    return working_set_use(follower->working_set, *sector, request->sectors);
+    return use(follower, request, *sector);
   }
   if (setup->mode == FOLLOW_RESUMED)
     follower->debt = 0;
@@ -154,5 +165,5 @@ int follow_next(struct follower *follower, const struct follow_setup *setup,
     follower->left_sector = follower->end_sector;
   follower->end_sector = start + request->sectors;
   *sector = start;
-  return working_set_use(follower->working_set, start, request->sectors);
+  return use(follower, request, start);
 }

@@ -31,6 +31,7 @@ struct follow_setup {
   uint32_t mode;
   uint32_t is_used;             /* 1: on pages that were used before; 0: on others */
   struct working_set_span back; /* of used pages where it goes on: others are not meant */
+  const double *uses;      /* of used pages elsewhere (use_search_begin); NULL: they do not count */
   uint64_t circle_first;   /* the circle's part of the region; the same for all kinds of a stream */
   uint64_t circle_sectors; /* at least the largest request */
 };
@@ -48,6 +49,8 @@ struct follower {
 struct follow_request {
   uint64_t sectors;
   uint64_t most_sectors; /* of its kind */
+  int is_write;
+  const double *uses; /* of its kind */
   struct working_set_ahead ahead;
 };
 

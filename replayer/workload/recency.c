@@ -6,14 +6,13 @@
 
 #include "common/hash.h"
 
-#define NO_PLACE UINT64_MAX
 #define FIRST_SLOTS 1024U
 
 /* Slots stand in the order of use; one that was used again is empty. A Fenwick tree counts the
  * used ones. When slots run out they are closed up, into twice as many if more than half are used.
  * A table of four times as many entries, hashed and probed, finds a place's slot. */
 struct recency {
-  uint64_t *places; /* of slots; NO_PLACE: empty */
+  uint64_t *places; /* of slots; RECENCY_NOWHERE: empty */
   uint64_t *notes;  /* of the same */
   uint32_t *tree;   /* from 1 */
   uint32_t *table;  /* slot + 1, 0: free */
@@ -114,6 +113,13 @@ static void append(struct recency *recency, uint64_t place, uint64_t note, uint3
   recency->count++;
 }
 
+/* An entry that led to the slot stays, and leads others past it. */
+static void empty(struct recency *recency, uint32_t slot) {
+  recency->places[slot] = RECENCY_NOWHERE;
+  tree_add(recency, slot, UINT32_MAX);
+  recency->count--;
+}
+
 /* Closes up the used slots, without the oldest `forgotten` of them. */
 static int close_up(struct recency *recency, uint64_t forgotten) {
   struct recency old = *recency;
@@ -125,7 +131,7 @@ static int close_up(struct recency *recency, uint64_t forgotten) {
     return -ENOMEM;
   }
   for (uint32_t slot = 0; slot < old.next; slot++)
-    if (old.places[slot] != NO_PLACE) {
+    if (old.places[slot] != RECENCY_NOWHERE) {
       if (forgotten > 0)
         forgotten--;
       else
@@ -145,12 +151,15 @@ int recency_use(struct recency *recency, uint64_t place, uint64_t note) {
   uint32_t *entry = entry_of(recency, place);
   uint32_t before = *entry;
   append(recency, place, note, entry);
-  if (before != 0) {
-    recency->places[before - 1] = NO_PLACE;
-    tree_add(recency, before - 1, UINT32_MAX);
-    recency->count--;
-  }
+  if (before != 0)
+    empty(recency, before - 1);
   return 0;
+}
+
+void recency_forget(struct recency *recency, uint64_t place) {
+  uint32_t entry = *entry_of(recency, place);
+  if (entry != 0)
+    empty(recency, entry - 1);
 }
 
 void recency_free(struct recency *recency) {

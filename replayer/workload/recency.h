@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#define RECENCY_NOWHERE UINT64_MAX
+
 struct recency;
 
 /* Makes an empty stack of at most `most` places, 1 to 2^26; when full, the oldest is forgotten.
@@ -25,6 +27,9 @@ int recency_has(const struct recency *recency, uint64_t place);
 /* Makes the place, below 2^63, the last used one, and notes a number of it. Returns 0 or -ENOMEM.
  */
 int recency_use(struct recency *recency, uint64_t place, uint64_t note);
+
+/* Forgets the place, if it is held. */
+void recency_forget(struct recency *recency, uint64_t place);
 
 /* Returns what was noted of a place that is held. */
 uint64_t recency_note(const struct recency *recency, uint64_t place);

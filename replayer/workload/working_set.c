@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "workload/recency.h"
+#include "workload/use_classes.h"
 
 #define QUERY_STEPS 256
 #define GAP_STEPS 4096
@@ -15,8 +16,11 @@
 
 struct working_set {
   struct recency *pages;
-  struct recency *requests; /* by where they begin; noted: their sectors */
+  struct recency
+      *requests; /* by where they begin and whether they write; noted: sectors and uses */
+  struct popularity *popularity; /* NULL: nothing asks for them */
   uint64_t sectors;
+  uint64_t most;       /* pages that are remembered */
   uint64_t owed[OWED]; /* how far back; a ring */
   uint64_t owed_from;
   uint64_t owed_to;
@@ -40,6 +44,7 @@ int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out
   if (set == NULL)
     return -ENOMEM;
   set->sectors = sectors;
+  set->most = most;
   int status = recency_new(most, &set->pages);
   if (status == 0)
     status = recency_new(most, &set->requests);
@@ -55,15 +60,64 @@ void tk_working_set_free(struct working_set *set) {
   if (set != NULL) {
     recency_free(set->pages);
     recency_free(set->requests);
+    popularity_free(set->popularity);
   }
   free(set);
 }
 
-int working_set_use(struct working_set *set, uint64_t sector, uint64_t sectors) {
-  int status = recency_use(set->requests, sector, sectors);
-  uint64_t last = page_of(sector + sectors - 1);
-  for (uint64_t page = page_of(sector); status == 0 && page <= last; page++)
-    status = recency_use(set->pages, page, 0);
+int working_set_keep_uses(struct working_set *set) {
+  return set->popularity == NULL ? popularity_new(set->most, &set->popularity) : 0;
+}
+
+/* Two numbers that are noted of a place: of a page how often it was read and written, of a request
+ * its sectors and how often there was one like it. */
+struct note {
+  uint32_t of[2];
+};
+
+static struct note noted(const struct recency *places, uint64_t place) {
+  uint64_t note = recency_has(places, place) ? recency_note(places, place) : 0;
+  return (struct note){{(uint32_t)note, (uint32_t)(note >> 32)}};
+}
+
+static int use(struct recency *places, uint64_t place, struct note note) {
+  return recency_use(places, place, (uint64_t)note.of[1] << 32 | note.of[0]);
+}
+
+static int use_page(struct working_set *set, uint64_t page, int is_write) {
+  struct note note = noted(set->pages, page);
+  uint32_t before = note.of[is_write]++;
+  int status = use(set->pages, page, note);
+  if (set->popularity == NULL || status != 0)
+    return status;
+  uint32_t other = note.of[!is_write];
+  status = use_classes_note(&set->popularity->pages[!is_write], page, other, other);
+  if (status == 0)
+    status = use_classes_note(&set->popularity->pages[is_write], page, before, before + 1);
+  return status;
+}
+
+static uint64_t request_of(uint64_t sector, int is_write) {
+  return sector << 1 | (uint64_t)is_write;
+}
+
+static int use_request(struct working_set *set, const struct working_set_run *run) {
+  int is_write = run->is_write != 0;
+  uint64_t request = request_of(run->first_sector, is_write);
+  struct note note = noted(set->requests, request);
+  uint32_t before = note.of[1];
+  uint32_t now = note.of[0] == run->sectors ? before + 1 : 1;
+  int status = use(set->requests, request, (struct note){{(uint32_t)run->sectors, now}});
+  if (set->popularity == NULL || status != 0)
+    return status;
+  return use_classes_note(&set->popularity->requests[is_write], request, before, now);
+}
+
+int working_set_use(struct working_set *set, const struct working_set_run *run) {
+  int status = use_request(set, run);
+  uint64_t last = page_of(run->first_sector + run->sectors - 1);
+  for (uint64_t page = page_of(run->first_sector); status == 0 && page <= last; page++)
+    status = use_page(set, page, run->is_write != 0);
   return status;
 }
 
@@ -76,14 +130,14 @@ uint64_t working_set_free_sectors(const struct working_set *set, uint64_t sector
   return end > sector ? end - sector : 0;
 }
 
-int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t sectors) {
+static int is_free(const struct working_set *set, uint64_t sector, uint64_t sectors) {
   uint64_t left = set->sectors > sector ? set->sectors - sector : 0;
   return working_set_free_sectors(set, sector, sectors) == (sectors < left ? sectors : left);
 }
 
 int working_set_is_free_behind(const struct working_set *set, uint64_t sector, uint64_t sectors) {
   uint64_t rest = working_set_rest(sector);
-  return rest >= sectors || working_set_is_free(set, sector + rest, sectors - rest);
+  return rest >= sectors || is_free(set, sector + rest, sectors - rest);
 }
 
 int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t sectors) {
@@ -111,21 +165,28 @@ static int goes_on(const struct working_set *set, uint64_t end,
     return working_set_is_back(set, behind, ahead->sectors, &ahead->back) &&
            working_set_is_used(set, behind,
                                ahead->sectors < AHEAD_MOST ? ahead->sectors : AHEAD_MOST);
-  return behind < set->sectors && working_set_is_free(set, behind, ahead->sectors);
+  return behind < set->sectors && is_free(set, behind, ahead->sectors);
 }
 
 int tk_working_set_see(struct working_set *set, const struct working_set_run *runs, uint64_t count,
-                       uint32_t *back, uint32_t *again) {
+                       struct working_set_seen *seen) {
+  /* What a request finds is looked up before it uses its own pages. */
   for (uint64_t at = 0; at < count; at++) {
     uint64_t first = runs[at].first_sector;
     uint64_t sectors = runs[at].sectors;
     if (sectors == 0 || first > set->sectors || sectors > set->sectors - first)
       return -EINVAL;
-    back[at] = (uint32_t)recency_back(set->pages, first_begun(first, sectors));
-    uint64_t earlier = recency_back(set->requests, first);
-    bool is_again = earlier > 0 && recency_note(set->requests, first) == sectors;
-    again[at] = is_again ? (uint32_t)earlier : 0;
-    int status = working_set_use(set, first, sectors);
+    int is_write = runs[at].is_write != 0;
+    uint64_t page = first_begun(first, sectors);
+    uint64_t request = request_of(first, is_write);
+    struct note same = noted(set->requests, request);
+    seen[at] = (struct working_set_seen){.back = (uint32_t)recency_back(set->pages, page),
+                                         .uses = noted(set->pages, page).of[is_write]};
+    if (same.of[0] == sectors) {
+      seen[at].again = (uint32_t)recency_back(set->requests, request);
+      seen[at].repeats = same.of[1];
+    }
+    int status = working_set_use(set, &runs[at]);
     if (status != 0)
       return status;
   }
@@ -156,15 +217,54 @@ static uint64_t place_near(const struct recency *places, uint64_t back, uint64_t
   return recency_at(places, found - 1);
 }
 
+/* Returns where a request on this page begins if all its pages are used, else WORKING_SET_NOWHERE.
+ */
+static uint64_t fitting(const struct working_set *set, const struct working_set_query *query,
+                        uint64_t page, uint64_t inside) {
+  uint64_t sector = page * WORKING_SET_PAGE_SECTORS + inside;
+  bool fits = page != WORKING_SET_NOWHERE && sector % query->align_sectors == 0 &&
+              working_set_is_used(set, sector, query->sectors);
+  return fits ? sector : WORKING_SET_NOWHERE;
+}
+
+/* Finds a place whose page was used as often as is drawn; where none is near, the most used one of
+ * those that were used less often; WORKING_SET_NOWHERE if there is none. */
+static uint64_t find_as_often(const struct working_set *set, const struct working_set_query *query,
+                              uint64_t inside, struct rng *rng) {
+  struct use_search search = use_search_begin(&set->popularity->pages[query->is_write], set->pages,
+                                              query->back, query->uses, rng);
+  uint64_t found = WORKING_SET_NOWHERE;
+  uint32_t most = 0;
+  uint32_t class = search.wanted;
+  for (;;) {
+    uint64_t page = use_search_next(&search);
+    if (page == RECENCY_NOWHERE || (found != WORKING_SET_NOWHERE && search.class != class))
+      return found;
+    uint64_t sector = fitting(set, query, page, inside);
+    if (sector == WORKING_SET_NOWHERE || !goes_on(set, sector + query->sectors, &query->ahead))
+      continue;
+    if (search.class >= search.wanted)
+      return sector;
+    uint32_t uses = noted(set->pages, page).of[query->is_write];
+    if (found == WORKING_SET_NOWHERE || uses > most) {
+      found = sector;
+      most = uses;
+      class = search.class;
+    }
+  }
+}
+
 uint64_t working_set_find_used(const struct working_set *set, const struct working_set_query *query,
                                struct rng *rng) {
   uint64_t inside = within_page(query, rng);
   uint64_t found = WORKING_SET_NOWHERE;
+  if (query->uses != NULL && set->popularity != NULL)
+    found = find_as_often(set, query, inside, rng);
+  if (found != WORKING_SET_NOWHERE)
+    return found;
   for (uint64_t step = 0; step < QUERY_STEPS; step++) {
-    uint64_t page = place_near(set->pages, query->back, step);
-    uint64_t sector = page * WORKING_SET_PAGE_SECTORS + inside;
-    if (page == WORKING_SET_NOWHERE || sector % query->align_sectors != 0 ||
-        !working_set_is_used(set, sector, query->sectors))
+    uint64_t sector = fitting(set, query, place_near(set->pages, query->back, step), inside);
+    if (sector == WORKING_SET_NOWHERE)
       continue;
     if (goes_on(set, sector + query->sectors, &query->ahead))
       return sector;
@@ -187,29 +287,68 @@ static bool are_alike(uint64_t sectors, uint64_t wanted) {
   return pages < 2 * wanted_pages && wanted_pages < 2 * pages;
 }
 
+/* Says how well an earlier request fits, up to 3; 0: it does not. */
+static unsigned fit_of(const struct working_set *set, const struct working_set_query *query,
+                       uint64_t request) {
+  uint64_t sectors = noted(set->requests, request).of[0];
+  if ((request & 1) != (uint64_t)query->is_write || sectors > query->most_sectors ||
+      is_of_one_page(sectors) != is_of_one_page(query->sectors))
+    return 0;
+  if (query->back > NEAR && !are_alike(sectors, query->sectors))
+    return 1;
+  return 2 + (unsigned)goes_on(set, (request >> 1) + sectors, &query->ahead);
+}
+
+static struct working_set_run run_of(const struct working_set *set, uint64_t request) {
+  if (request == RECENCY_NOWHERE)
+    return (struct working_set_run){0};
+  return (struct working_set_run){request >> 1, noted(set->requests, request).of[0], request & 1};
+}
+
+/* Finds a request that there was as often as is drawn and that fits by 2 or more, the best of its
+ * class; where none is near, the one most often of those less often; RECENCY_NOWHERE if none is. */
+static uint64_t again_as_often(const struct working_set *set, const struct working_set_query *query,
+                               struct rng *rng) {
+  struct use_search search = use_search_begin(&set->popularity->requests[query->is_write],
+                                              set->requests, query->back, query->uses, rng);
+  uint64_t found = RECENCY_NOWHERE;
+  uint64_t best = 0;
+  uint32_t class = search.wanted;
+  for (;;) {
+    uint64_t request = use_search_next(&search);
+    if (request == RECENCY_NOWHERE || (found != RECENCY_NOWHERE && search.class != class))
+      return found;
+    uint64_t fit = fit_of(set, query, request);
+    if (search.class < search.wanted)
+      fit = fit << 32 | noted(set->requests, request).of[1];
+    if (fit_of(set, query, request) < 2 || fit <= best)
+      continue;
+    best = fit;
+    found = request;
+    class = search.class;
+  }
+}
+
 struct working_set_run working_set_find_again(const struct working_set *set,
-                                              const struct working_set_query *query) {
-  uint64_t back = query->back;
-  struct working_set_run found = {0};
-  if (back > recency_count(set->requests))
-    return found;
+                                              const struct working_set_query *query,
+                                              struct rng *rng) {
+  uint64_t found = RECENCY_NOWHERE;
+  if (query->back > recency_count(set->requests))
+    return run_of(set, found);
+  if (query->uses != NULL && set->popularity != NULL)
+    found = again_as_often(set, query, rng);
+  if (found != RECENCY_NOWHERE)
+    return run_of(set, found);
   unsigned most = 0;
   for (uint64_t step = 0; step < QUERY_STEPS && most < 3; step++) {
-    uint64_t first = place_near(set->requests, back, step);
-    if (first == WORKING_SET_NOWHERE)
-      continue;
-    uint64_t sectors = recency_note(set->requests, first);
-    if (is_of_one_page(sectors) != is_of_one_page(query->sectors) || sectors > query->most_sectors)
-      continue;
-    unsigned fits = 1;
-    if (back <= NEAR || are_alike(sectors, query->sectors))
-      fits += 1 + (unsigned)goes_on(set, first + sectors, &query->ahead);
-    if (fits > most) {
-      most = fits;
-      found = (struct working_set_run){first, sectors};
+    uint64_t request = place_near(set->requests, query->back, step);
+    unsigned fit = request == RECENCY_NOWHERE ? 0 : fit_of(set, query, request);
+    if (fit > most) {
+      most = fit;
+      found = request;
     }
   }
-  return found;
+  return run_of(set, found);
 }
 
 uint64_t working_set_gap(struct working_set *set, uint64_t sector, uint64_t sectors,
@@ -219,7 +358,7 @@ uint64_t working_set_gap(struct working_set *set, uint64_t sector, uint64_t sect
   uint64_t last = set->sectors - sectors;
   uint64_t at = sector;
   for (int left = GAP_STEPS >> set->full; left > 0; left--) {
-    if (working_set_is_free(set, at, sectors)) {
+    if (is_free(set, at, sectors)) {
       set->full = 0;
       return at;
     }

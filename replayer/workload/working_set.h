@@ -19,10 +19,10 @@ struct working_set;
 struct working_set_run {
   uint64_t first_sector;
   uint64_t sectors;
+  uint64_t is_write;
 };
 
-/* Pages that are so far back by their last use. */
-struct working_set_span {
+struct working_set_span { /* how far back by their last use */
   uint64_t from;
   uint64_t to;
 };
@@ -34,12 +34,13 @@ struct working_set_ahead {
   struct working_set_span back; /* of used pages, the first one */
 };
 
-/* What is wanted of a place that was used before. */
-struct working_set_query {
-  uint64_t back; /* how many pages back by their last use, at least 1 */
+struct working_set_query { /* what is wanted of a place that was used before */
+  uint64_t back;           /* how many pages back by their last use, at least 1 */
   uint64_t sectors;
   uint64_t most_sectors; /* of an earlier request */
   uint64_t align_sectors;
+  int is_write;
+  const double *uses; /* use_search_begin; NULL: the nearest, however often it was used */
   struct working_set_ahead ahead;
 };
 
@@ -48,31 +49,35 @@ static inline uint64_t working_set_rest(uint64_t sector) {
   return (WORKING_SET_PAGE_SECTORS - sector % WORKING_SET_PAGE_SECTORS) % WORKING_SET_PAGE_SECTORS;
 }
 
+/* What a request finds. Of the requests of one operation that began at one place the last counts.
+ */
+struct working_set_seen {
+  uint32_t back;    /* pages to the first that it begins, or its only one; 1: the last, 0: new */
+  uint32_t uses;    /* of that page by the same operation */
+  uint32_t again;   /* requests to the same one; 0: none */
+  uint32_t repeats; /* how often in a row there was that one */
+};
+
 /* Makes a part of so many sectors; at most `most` pages are remembered, 1 to 2^26. Returns 0,
  * -EINVAL or -ENOMEM. */
 TK_EXPORT int tk_working_set_new(uint64_t sectors, uint64_t most, struct working_set **out);
 
-/* Says of requests in their order how many pages back the first page that each begins was used (of
- * one that begins none, its only one): 1: the last used one, 0: never; and how many requests back
- * the same one was, 0: never, where those that began at one place count once. Returns 0, -EINVAL
- * for one that is empty or passes the end, or -ENOMEM. */
+/* Says what requests find, in order. Returns 0, -EINVAL for one outside the part, or -ENOMEM. */
 TK_EXPORT int tk_working_set_see(struct working_set *set, const struct working_set_run *runs,
-                                 uint64_t count, uint32_t *back, uint32_t *again);
+                                 uint64_t count, struct working_set_seen *seen);
 
-/* Frees it; NULL is fine. */
 TK_EXPORT void tk_working_set_free(struct working_set *set);
 
-/* Notes that a request used its pages. Returns 0 or -ENOMEM. */
-int working_set_use(struct working_set *set, uint64_t sector, uint64_t sectors);
+/* Keeps pages by how often they were used from now on, before any was. Returns 0 or -ENOMEM. */
+int working_set_keep_uses(struct working_set *set);
 
-/* Returns how many of so many sectors lie on pages that are not used, up to the first used page or
- * the end of the part. */
+/* Notes that a request used its pages. Returns 0 or -ENOMEM. */
+int working_set_use(struct working_set *set, const struct working_set_run *run);
+
+/* Returns how many of so many sectors lie before the first used page and the end of the part. */
 uint64_t working_set_free_sectors(const struct working_set *set, uint64_t sector, uint64_t sectors);
 
-/* Says whether no page of the sectors is used, as far as the part goes. */
-int working_set_is_free(const struct working_set *set, uint64_t sector, uint64_t sectors);
-
-/* The same of what goes on behind others, which may have used the first page in part. */
+/* Says whether no page is used, but the first one in part by what they go on behind. */
 int working_set_is_free_behind(const struct working_set *set, uint64_t sector, uint64_t sectors);
 
 /* Says whether all of the pages are. */
@@ -82,7 +87,6 @@ int working_set_is_used(const struct working_set *set, uint64_t sector, uint64_t
 int working_set_is_back(const struct working_set *set, uint64_t sector, uint64_t sectors,
                         const struct working_set_span *span);
 
-/* Returns how many pages are used. */
 uint64_t working_set_count(const struct working_set *set);
 
 /* Returns an earlier request of about this length, as far back as asked or nearly: one that goes on
@@ -90,10 +94,11 @@ uint64_t working_set_count(const struct working_set *set);
  * where none is alike; requests of one page are none of several. Its sectors are 0 where there is
  * none, or none so far back. */
 struct working_set_run working_set_find_again(const struct working_set *set,
-                                              const struct working_set_query *query);
+                                              const struct working_set_query *query,
+                                              struct rng *rng);
 
-/* Returns a place on used pages as far back as asked, where at least so many pages are used: the
- * nearest that fits the query, else one whose pages are all used, else the very one. */
+/* Returns a place on used pages as far back as asked, at most as many as are used: the nearest that
+ * fits the query, else one whose pages are all used, else the very one. */
 uint64_t working_set_find_used(const struct working_set *set, const struct working_set_query *query,
                                struct rng *rng);
 

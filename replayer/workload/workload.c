@@ -81,6 +81,15 @@ static int class_init(struct class_state *state, const struct workload_class *se
   return place_init(&state->place, &setup->place, setup->follow.mode == FOLLOW_NOT);
 }
 
+/* Keeps used pages by how often they were where a class asks for that. */
+static int keep_uses(struct stream *stream, const struct workload_stream *setup) {
+  int status = 0;
+  for (uint32_t at = 0; status == 0 && at < setup->class_count; at++)
+    if (setup->classes[at].follow.uses != NULL)
+      status = working_set_keep_uses(stream->follower.working_set);
+  return status;
+}
+
 /* Starts the stream on its region, whose used pages it shares with earlier streams. */
 static int begin_following(struct workload *workload, struct stream *stream,
                            const struct workload_stream *setup) {
@@ -100,13 +109,13 @@ static int begin_following(struct workload *workload, struct stream *stream,
     if (other->follower.working_set != NULL && other->first_sector == stream->first_sector &&
         other->sectors == stream->sectors) {
       follow_init(&stream->follower, other->follower.working_set);
-      return 0;
+      return keep_uses(stream, setup);
     }
   struct working_set *working_set = NULL;
   int status = tk_working_set_new(region->sectors, region->most_places, &working_set);
   stream->owns_working_set = status == 0;
   follow_init(&stream->follower, working_set);
-  return status;
+  return status == 0 ? keep_uses(stream, setup) : status;
 }
 
 static int stream_init(struct workload *workload, struct stream *stream,
@@ -257,7 +266,9 @@ static struct working_set_ahead ahead_of(struct stream *stream) {
 static int follow(struct stream *stream, struct class_state *state,
                   struct workload_record *record) {
   struct follow_request request = {.sectors = record->length_sectors,
-                                   .most_sectors = state->setup.size_most};
+                                   .most_sectors = state->setup.size_most,
+                                   .is_write = state->setup.operation == WORKLOAD_WRITE,
+                                   .uses = state->setup.follow.uses};
   uint32_t mode = state->setup.follow.mode;
   if (mode == FOLLOW_RESUMED || mode == FOLLOW_ELSEWHERE || mode == FOLLOW_AGAIN)
     request.ahead = ahead_of(stream);

@@ -19,6 +19,7 @@
 #include "workload/rng.h"
 
 #define WORKLOAD_STREAMS 1024
+#define WORKLOAD_WRITE 1
 #define WORKLOAD_FLUSH 2 /* the operation without a place */
 
 /* The record of a plan (replayer/INTERFACE.md); `target` is the number of the stream. */

@@ -15,6 +15,7 @@ from typer.testing import Result
 
 import tracekit as tk
 from tests.command_line import invoke, succeed
+from tests.generate.profiles import requests as made_requests
 from tests.replay.trace import trace
 from tests.traces import recencies
 from tracekit.arrow import Floats
@@ -353,20 +354,21 @@ def test_places_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = request_rows((0, 8, 1), (8, 8, 1), (16, 8, 1), (800, 8, 1), (0, 0, 2), (24, 8, 1),
                    (800, 8, 0), (800, 8, 1))  # fmt: skip
     mine = np.array([True] * 6 + [False, True])
-    on, resumed, new, used, run, flush = fit_kinds(
+    on, resumed, new, run, used, flush = fit_kinds(
         region_of(rows, first_sector=0, sectors=1 << 12), mine
     )
     # THEN each has its place in the order of what comes behind it; of what is last, nothing does
     assert (on["begins"], on["pages"], on["then"]) == ("on", "new", [1, 0, 1, 0, 0, 0])
     assert (resumed["begins"], resumed["pages"]) == ("resumed", "new")
-    assert resumed["then"] == [0, 0, 0, 1, 0, 0]
+    assert resumed["then"] == [0, 0, 0, 0, 1, 0]
     assert (new["begins"], new["pages"], new["then"]) == ("elsewhere", "new", [0, 0, 0, 0, 0, 1])
-    assert (used["begins"], used["pages"]) == ("elsewhere", "used")
+    assert (used["begins"], used["pages"]) == ("again", "used")
     assert used["then"] == [2, 1, 1, 1, 1, 1]
     assert (run["begins"], run["pages"], run["then"]) == ("elsewhere", "new", [1, 0, 0, 0, 0, 0])
     assert (flush["operation"], flush["then"]) == ("flush", [0, 1, 0, 0, 0, 0])
-    # AND the page used again was the very last one, by the other stream
-    assert used["distance"] == {"shares": [0, 1.0], "values": [1.0, 2.0]}
+    # AND the same write was the third last request, with the read of the other stream
+    assert used["distance"] == {"shares": [0, 1.0], "values": [3.0, 4.0]}
+    assert used["uses"] == [[0, 1]]
     assert [one["share"] for one in (on, resumed, new, used, run, flush)] == pytest.approx(
         [2 / 7, *[1 / 7] * 5]
     )
@@ -392,12 +394,41 @@ def test_used_places_of_one_and_several_pages_are_kinds(monkeypatch: pytest.Monk
     assert several["distance"]["values"] == [4.0, 5.0]
 
 
-def test_what_mostly_overlaps_is_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN requests of several used pages of which one of two is the same as an earlier one
+def test_only_what_the_same_operation_did_is_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a write of three pages, a part of it, and then a read of them
     monkeypatch.setattr(fit, "RARE", 0)
-    rows = request_rows((0, 24, 1), (800, 8, 1), (0, 24, 1), (1600, 8, 1), (8, 16, 1))
+    rows = request_rows((0, 24, 1), (800, 8, 1), (8, 16, 1), (1600, 8, 1), (0, 24, 0))
     kinds = fit_kinds(region_of(rows, first_sector=0, sectors=1 << 12), np.ones(len(rows), bool))
     assert {one["begins"] for one in kinds} == {"elsewhere"}
+
+
+def test_popular_pages_are_as_popular(tmp_path: Path) -> None:
+    # GIVEN writes of which every third is of one of two pages, and as many reads of all pages
+    random = np.random.default_rng(6)
+    count = 12_000
+    pages = np.where(np.arange(count) % 3, random.integers(2, 600, count), np.arange(count) % 2)
+    rows = np.zeros(2 * count, ROWS)
+    rows["sectors"], rows["operation"] = 8, np.arange(2 * count) % 2
+    rows["sector"][1::2] = pages * 8
+    rows["sector"][::2] = random.permutation(pages) % 600 * 8
+    rows["time_ns"] = np.arange(2 * count) * 1_000
+    profile, _ = fit.fit_profile(Requests(rows, [("sda", "fs")], [("fs", None)]), fit.FitOptions())
+    # WHEN as many requests are made, THEN the most written pages have about their third
+    assert top_share(tmp_path, profile, len(rows)) == pytest.approx(1 / 3, abs=0.1)
+    # AND not where a profile does not say how often pages were used
+    for request in profile["stream"][0]["request"]:
+        request.pop("uses", None)
+    assert top_share(tmp_path, profile, len(rows)) < 0.1
+
+
+def top_share(folder: Path, profile: dict[str, Any], count: int) -> float:
+    """Return the share of the writes that are of the 1 % most written pages."""
+    file = folder / "popular.toml"
+    file.write_text(fit.toml({"name": "popular", "about": "", **profile}, ""))
+    made = made_requests(read_profile(file), count)
+    written = made["sector"][made["operation"] == 1]
+    uses = np.sort(np.unique(written, return_counts=True)[1])
+    return float(uses[-6:].sum() / uses.sum())
 
 
 def test_a_partition_beside_the_pages_stays_so() -> None:

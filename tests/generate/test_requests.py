@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -391,7 +392,7 @@ def test_a_full_region_is_used_anyhow(tmp_path: Path) -> None:
     assert max(pages) < 256
 
 
-def used(stack: list[int], place: int) -> int:
+def used(stack: list[Any], place: Any) -> int:
     """Return how far back a place was used by a stack kept by hand, 0: never; and use it."""
     back = stack[::-1].index(place) + 1 if place in stack else 0
     if back:
@@ -405,20 +406,27 @@ def test_what_requests_find_is_found_in_stacks_kept_by_hand() -> None:
     runs = np.zeros(2_000, np.dtype(RUN))
     runs["first_sector"] = random.zipf(1.3, 2_000) % 3_000
     runs["sectors"] = random.choice([1, 8, 39], 2_000)
+    runs["is_write"] = random.integers(0, 2, 2_000)
     with Territory(1 << 12) as territory:
         parts = [territory.see(part) for part in np.split(runs, [1, 700])]
     pages: list[int] = []
-    starts: list[int] = []
-    sizes: dict[int, int] = {}
-    found = zip(*(np.concatenate(both).tolist() for both in zip(*parts, strict=True)), strict=True)
-    for (first, sectors), (back, again) in zip(runs.tolist(), found, strict=True):
+    starts: list[tuple[int, int]] = []
+    uses: Counter[tuple[int, int]] = Counter()
+    repeats: dict[tuple[int, int], tuple[int, int]] = {}
+    found = np.concatenate(parts).tolist()
+    for (first, sectors, is_write), (back, often, again, row) in zip(
+        runs.tolist(), found, strict=True
+    ):
         touched = range(first // 8, (first + sectors - 1) // 8 + 1)
         # The first page that it begins, or the only one.
         begun = next((page for page in touched if page * 8 >= first), touched[0])
         before = pages.copy()
-        assert back == used(before, begun)
+        assert (back, often) == (used(before, begun), uses[begun, is_write])
         for page in touched:
             used(pages, page)
-        earlier = used(starts, first)
-        assert again == (earlier if sizes.get(first) == sectors else 0)
-        sizes[first] = sectors
+            uses[page, is_write] += 1
+        request = (first, is_write)
+        earlier = used(starts, request)
+        size, count = repeats.get(request, (0, 0))
+        assert (again, row) == ((earlier, count) if size == sectors else (0, 0))
+        repeats[request] = (sectors, count + 1 if size == sectors else 1)

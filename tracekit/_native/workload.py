@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.library import Owned, call, check, dtype_of, out, struct, structs
+from tracekit._native.library import Owned, call, check, constant, dtype_of, out, struct, structs
 
 MOST_PLACES = 1 << 24  # that are remembered: up to a GiB of memory
 NEVER_NS = 1 << 62
 RUN = dtype_of("struct working_set_run")
+SEEN = dtype_of("struct working_set_seen")
+"""What requests find: pages back and uses of their first page, requests back to the same one."""
+USE_BANDS, USE_CLASSES = constant("USE_BANDS"), constant("USE_CLASSES")
+"""Powers of 4 of distances in pages, powers of 2 of uses; the last ones have all above."""
 FIT_POLICIES = ("refuse", "wrap", "skip", "fold", "scale", "clip")
 """In the order of the native enum."""
 
@@ -46,14 +50,11 @@ class Territory(Owned):
     def __init__(self, sectors: int) -> None:
         super().__init__(sectors, MOST_PLACES)
 
-    def see(self, runs: NDArray[np.void]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """Return how many pages back the first one of each request (RUN) was used, 0: never.
-
-        Second, how many requests back the same one was, 0: none; by where they began.
-        """
-        back, again = np.zeros(len(runs), np.uint32), np.zeros(len(runs), np.uint32)
-        self._check(self._call("see", runs, len(runs), back, again))
-        return back, again
+    def see(self, runs: NDArray[np.void]) -> NDArray[np.void]:
+        """Return what each request (RUN) finds: `back`, `uses`, `again` (SEEN)."""
+        seen = np.zeros(len(runs), SEEN)
+        self._check(self._call("see", runs, len(runs), seen))
+        return seen
 
 
 def tally(records: NDArray[np.void], targets: NDArray[np.void], *, most_sectors: int) -> int:

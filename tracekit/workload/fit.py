@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tracekit import store
-from tracekit._native.workload import RUN, Territory
+from tracekit._native.workload import RUN, SEEN, USE_BANDS, USE_CLASSES, Territory
 from tracekit.arrow import Integers
 from tracekit.metadata import Record
 from tracekit.store import TraceFolder, scratch_folder
@@ -91,14 +92,14 @@ EXTENTS = 2048
 SMALLEST_EXTENT = 64 << 10
 SURE = 0.95  # of the places are multiples of the alignment
 PAGE_SECTORS = 8
-STEPS = np.unique((2 ** (np.arange(0, 8 * 26) / 8)).astype(np.int64))
+STEPS = np.unique((2 ** (np.arange(0, 4 * 26) / 4)).astype(np.int64))
 # How a request begins: 1 more if on used pages. Those that begin elsewhere are kinds of their own
 # where the next one is sequential, with new pages or with used ones, and on used pages where they
 # take several: places differ by what is done there.
 ON, RESUMED, ELSEWHERE, RUN_START, CYCLIC, FLUSHES, SEVERAL = 0, 2, 4, 6, 10, 11, 8
 # What begins elsewhere and is an earlier request of several pages once more, where most of such
 # are; of those where the next one is sequential 2 or 4 more.
-AGAIN, REPEATED = 20, 0.75
+AGAIN, AGAIN_SEVERAL = 20, 6
 MODES = 32
 BEGINS = ("on", "resumed", "elsewhere")
 PAGES = ("new", "used")
@@ -109,15 +110,14 @@ RARE, RARE_SHARE = 8, 0.002  # requests of a kind, and of the stream's
 class Region:
     """All requests on a device's part of one role, and what each found used.
 
-    `back` says how many pages back by their last use its first page was used, 0: never; `again`
-    how many requests back one of its place and length was, 0: none.
+    `seen` has `back`, how many pages back by their last use its first page was used, 0: never;
+    `uses`, how often; and `again`, how many requests back one of its place and length was, 0: none.
     """
 
     rows: Rows
     first_sector: int
     sectors: int
-    back: Integers
-    again: Integers
+    seen: NDArray[np.void]
 
 
 def region_of(rows: Rows, *, first_sector: int, sectors: int) -> Region:
@@ -126,10 +126,11 @@ def region_of(rows: Rows, *, first_sector: int, sectors: int) -> Region:
     runs = np.zeros(int(is_data.sum()), np.dtype(RUN))
     runs["first_sector"] = rows["sector"][is_data] - first_sector
     runs["sectors"] = rows["sectors"][is_data]
-    back, again = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    runs["is_write"] = rows["operation"][is_data] == WRITE
+    seen = np.zeros(len(rows), SEEN)
     with Territory(sectors) as territory:
-        back[is_data], again[is_data] = territory.see(runs)
-    return Region(rows, first_sector, sectors, back, again)
+        seen[is_data] = territory.see(runs)
+    return Region(rows, first_sector, sectors, seen)
 
 
 class Places:
@@ -141,7 +142,7 @@ class Places:
         is_data = region.rows["operation"][mine] != FLUSH
         self.start = np.where(is_data, region.rows["sector"][mine] - region.first_sector, 0)
         self.sectors = region.rows["sectors"][mine].astype(np.int64)
-        self.back, self.again = region.back[mine], region.again[mine]
+        self.seen = region.seen[mine]
         self.cyclic_range = find_cyclic_range(
             codes[is_data],
             self.start[is_data],
@@ -168,17 +169,16 @@ class Places:
         # A run begins where a request is not sequential; it resumes where the last but one ended.
         begin = np.flatnonzero(~is_sequential)
         resumed[begin[2:]] = start[begin[2:]] == end[begin[1:-1] - 1]
-        is_used = self.back[follows] > 0
+        is_used = self.seen["back"][follows] > 0
         how = np.where(is_sequential, ON, np.where(resumed, RESUMED, ELSEWHERE))
         ahead = np.flatnonzero((how[:-1] == ELSEWHERE) & is_sequential[1:])
         how[ahead] = RUN_START + 2 * is_used[ahead + 1]
         pages = (end - 1) // PAGE_SECTORS - start // PAGE_SECTORS
         is_several = is_used & (how >= ELSEWHERE) & (pages > 0)
-        is_again = is_several & (self.again[follows] > 0)
-        if is_again.sum() < REPEATED * is_several.sum():
-            is_again[:] = False
+        is_again = is_used & (how >= ELSEWHERE) & (self.seen["again"][follows] > 0)
         how[is_several & ~is_again] += SEVERAL
         how[is_again] += AGAIN - ELSEWHERE
+        how[is_again & (pages > 0)] += AGAIN_SEVERAL
         modes[follows] = how + is_used
         return modes
 
@@ -200,8 +200,12 @@ class Places:
             "align": f"{_alignment(self.start[mine]) * SECTOR_BYTES}",
         }
         if mode % 2:
-            back = self.again if mode >= AGAIN else self.back
-            return {**keys, "distance": _distance(back[mine])}
+            back = self.seen["again" if mode >= AGAIN else "back"][mine]
+            keys["distance"] = _distance(back)
+            if mode >= ELSEWHERE:
+                uses = self.seen["repeats" if mode >= AGAIN else "uses"][mine]
+                keys["uses"] = _uses(back, uses)
+            return keys
         locality = _locality(self.start[mine], self.region_bytes)
         return keys if locality is None else {**keys, "locality": locality}
 
@@ -229,7 +233,29 @@ def _distance(back: Integers) -> dict[str, Any]:
     lower = int(np.flatnonzero(is_step)[0])
     if lower:
         values[0] = float(steps[lower - 1] + 1)
-    return {"shares": [round(share, 6) for share in shares], "values": values}
+    return {"shares": [round(share, 5) for share in shares], "values": values}
+
+
+def _uses(back: Integers, uses: Integers) -> list[list[float]]:
+    """Return how often pages so far back had been used: shares of classes, by bands of distance."""
+    is_used = back > 0
+    band = np.minimum(_power(back[is_used]) // 2, USE_BANDS - 1)
+    of = np.minimum(_power(uses[is_used]) + 1, USE_CLASSES - 1)
+    counts = np.zeros((USE_BANDS, USE_CLASSES))
+    np.add.at(counts, (band, of), 1)
+    rows = [row.round(3).tolist() for row in counts / np.maximum(counts.sum(1, keepdims=True), 1)]
+    return _trimmed([_trimmed(row) or [0] for row in rows], [0])
+
+
+def _trimmed(items: list[Any], empty: Any = 0) -> list[Any]:
+    """Return items without the empty ones at the end."""
+    return items[: max((at + 1 for at, item in enumerate(items) if item != empty), default=0)]
+
+
+def _power(numbers: Integers) -> Integers:
+    """Return the largest power of two in each number, as its exponent, -1 of 0."""
+    exponents: Integers = np.frexp(numbers.astype(float))[1].astype(np.int64)
+    return exponents - 1
 
 
 def _alignment(starts: Integers) -> int:
@@ -285,7 +311,7 @@ def _locality(fresh: Integers, region_bytes: int) -> dict[str, Any] | None:
 
 
 MOST_KINDS = 9  # of data, beside flushes
-FLUSH = 2
+WRITE, FLUSH = 1, 2
 
 
 def fit_kinds(region: Region, mine: Flags) -> list[dict[str, Any]]:
@@ -370,9 +396,9 @@ def fit_profile(
         stream |= {} if process is None else {"process": process}
         stream |= {"start": f"{start}", "size": f"{size}", "arrival": arrival.keys}
         if arrival.phases:
-            stream["phase"] = [
-                {"duration": f"{length}ns", "rate": rate} for length, rate in arrival.phases
-            ]
+            rates = [rate for _, rate in arrival.phases]
+            length_ns = sum(length for length, _ in arrival.phases)
+            stream["phase"] = [{"duration": f"{length_ns}ns", "rate": rates}]
         stream["request"] = _exact_shares(kinds)
         streams.append(stream)
         facts.append({"role": stream["role"], "process": process, **arrival.facts})

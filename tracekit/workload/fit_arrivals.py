@@ -12,7 +12,7 @@ import numpy as np
 from tracekit.arrow import Floats
 from tracekit.workload.model import QUANTILES, Distribution, mean
 
-QUANTILE_COUNT = 97
+QUANTILE_COUNT = 49
 EM_STEPS = 200
 SAMPLE = 1_000_000  # gaps that are looked at, evenly taken
 
@@ -240,10 +240,10 @@ def fit_arrival(times_ns: Floats, span_ns: float, *, measured: bool = False) -> 
 
 def _measured(gaps: Floats) -> dict[str, Any]:
     shares, values_ns = quantiles(gaps)
-    values_us = np.maximum([float(f"{value / 1e3:.5g}") for value in values_ns], 1e-3)
+    values_us = np.maximum([float(f"{value / 1e3:.4g}") for value in values_ns], 1e-3)
     return {
         "process": "measured",
-        "shares": [round(share, 6) for share in shares],
+        "shares": [round(share, 5) for share in shares],
         "values_us": np.maximum.accumulate(values_us).tolist(),
     }
 
@@ -277,7 +277,7 @@ def _phases(times_ns: Floats, span_ns: float) -> list[tuple[int, float]]:
     counts = np.bincount(number, minlength=count)
     if counts.var() / counts.mean() < POISSON:
         return []
-    return [(length_ns, round(float(one / counts.mean()), 5)) for one in counts]
+    return [(length_ns, round(float(one / counts.mean()), 4)) for one in counts]
 
 
 def _evened(times_ns: Floats, phases: list[tuple[int, float]]) -> Floats:

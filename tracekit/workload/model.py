@@ -76,8 +76,10 @@ class Request:
     `run` is how many of them go on one after the other from one place: one of random access, None
     of sequential access without end. A request that follows `begins` "on" where the stream's last
     such request ended, "resumed" where the run before that one ended, or "elsewhere", on pages that
-    were used before (`is_used`) or not. With `circle`, the start and the bytes of a part of the
-    stream's, it goes round there. `then` says how often each of the stream's kinds comes behind it.
+    were used before (`is_used`) or not. `uses` has cumulated shares of how often they were used, by
+    powers of 2, for powers of 4 of the distance, one row after the other. With `circle`, the start
+    and the bytes of a part of the stream's, it goes round there. `then` says how often each of the
+    stream's kinds comes behind it.
     """
 
     share: float
@@ -89,6 +91,7 @@ class Request:
     run: Distribution | None = ONE
     begins: str | None = None
     is_used: bool = False
+    uses: tuple[float, ...] = ()
     circle: tuple[int, int] | None = None
     then: tuple[int, ...] = ()
     locality: Locality = Locality()

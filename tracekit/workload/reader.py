@@ -9,12 +9,13 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+from tracekit._native.workload import USE_BANDS, USE_CLASSES
 from tracekit.errors import InputError, UsageError
 from tracekit.tables import ROLES
 from tracekit.toml_files import load_toml
 from tracekit.units import SECTOR_BYTES
 from tracekit.workload import model
-from tracekit.workload.keys import Keys
+from tracekit.workload.keys import Keys, cumulated
 from tracekit.workload.model import ONE, Arrival, Distribution, Locality, Profile, Request, Stream
 
 GAPS = ("constant", "exponential", "gamma", "weibull", "lognormal", "measured")
@@ -170,7 +171,7 @@ ACCESSES = ("random", "sequential", "following", "circular")
 SHARE_ERROR = 1e-6
 PROFILE_KEYS = ("name", "about", "target_size", "sector", "direct", "pace", "depth")
 STREAM_KEYS = ("arrival", "request", "phase")
-FOLLOWING_KEYS = ("begins", "pages", "distance")
+FOLLOWING_KEYS = ("begins", "pages", "distance", "uses")
 PLACE_KEYS = (
     "access", "size", "align", "run", *FOLLOWING_KEYS, "circle", "locality", "reuse"
 )  # fmt: skip
@@ -296,6 +297,7 @@ class _Reader:
             run=_run(keys),
             begins=_begins(keys),
             is_used=keys.has("pages") and keys.value("pages") == "used",
+            uses=_uses(keys),
             circle=self._circle(keys, size_bytes, most_bytes=most),
             locality=read_locality(keys, align),
             flags=flags,
@@ -344,7 +346,7 @@ def _begins(keys: Keys) -> str | None:
     if keys.choice("pages", ("new", "used")) == "used":
         keys.reject(["locality"], "is for pages = 'new'")
     else:
-        keys.reject(["distance"], "is for pages = 'used'")
+        keys.reject(["distance", "uses"], "is for pages = 'used'")
     hint = 'write pages = "used" and distance'
     keys.reject(["reuse"], "is not for following access", hint=hint)
     if keys.value("pages") == "used":
@@ -353,6 +355,26 @@ def _begins(keys: Keys) -> str | None:
     if begins == "again" and keys.value("pages") != "used":
         raise keys.wrong("pages", "cannot be of a request again", hint='write pages = "used"')
     return begins
+
+
+def _uses(keys: Keys) -> tuple[float, ...]:
+    """Return how often used pages were used: rows of cumulated shares, of zeros where none is."""
+    if not keys.has("uses"):
+        return ()
+    if keys.value("begins") not in ("elsewhere", "again"):
+        raise keys.wrong("uses", "is for begins = 'elsewhere' or 'again'", hint="leave uses out")
+    rows = keys.value("uses")
+    if not isinstance(rows, list) or not 1 <= len(rows) <= USE_BANDS:
+        raise keys.wrong("uses", f"is no list of 1 to {USE_BANDS} lists")
+    table: list[float] = []
+    for row in rows:
+        own = Keys({"uses": row}, keys.place, known=("uses",))
+        shares = own.numbers("uses", low=0, high=1e18)
+        if len(shares) > USE_CLASSES:
+            raise own.wrong("uses", f"has more than {USE_CLASSES} shares")
+        sums = cumulated(shares) if any(shares) else (0.0,)
+        table += [*sums, *[sums[-1]] * (USE_CLASSES - len(sums))]
+    return (*table, *[0.0] * (USE_BANDS * USE_CLASSES - len(table)))
 
 
 def _run(keys: Keys) -> Distribution | None:
@@ -398,7 +420,13 @@ def _arrival(stream: Keys) -> Arrival:
     phases = []
     for one in stream.tables("phase", "name", "duration", "rate"):
         one.text("name", "")
-        phases.append(model.Phase(one.duration("duration"), one.number("rate", low=0, high=1e9)))
+        rate = one.value("rate")
+        rates = one.numbers("rate", low=0, high=1e9) if isinstance(rate, list) else ()
+        rates = rates or (one.number("rate", low=0, high=1e9),)
+        part_ns = one.duration("duration") // len(rates)
+        if not part_ns:
+            raise one.wrong("rate", "has more rates than the duration nanoseconds")
+        phases += [model.Phase(part_ns, each) for each in rates]
     if phases and not any(phase.rate for phase in phases):
         message = f"{stream.place}: no request comes in any [[phase]]"
         raise InputError(message, hint="give one a rate above 0")

@@ -143,6 +143,7 @@ def _follow(request: Request) -> Fields:
         "mode": MODES.index(request.begins or "not"),
         "is_used": request.is_used,
         "back": _back(request.locality.distance),
+        "uses": request.uses or None,
     }
 
 
