@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any
 
 import pyarrow as pa
@@ -200,8 +202,9 @@ class TableFile:
         if rows >= FEWEST_ROWS:
             found = ((name, _only_value(table[name])) for name in table.schema.names)
             constant = {name: value for name, value in found if value is not None}
-        others = [name for name in table.schema.names if name not in constant]
-        chunks = dict(zip(others, _chunks(table.select(others), self._options), strict=True))
+        chunks = self._chunks_of(
+            table, [name for name in table.schema.names if name not in constant]
+        )
         for name, value in constant.items():
             known = self._constant.get(name)
             if known is None or known[0] != (rows, value):
@@ -209,6 +212,15 @@ class TableFile:
             self._constant[name] = known
             chunks[name] = known[1]
         self._append([chunks[name] for name in table.schema.names], rows)
+
+    def _chunks_of(self, table: Any, names: list[str]) -> dict[str, _Chunk]:
+        """Encode the columns on two threads; those of a small table on one."""
+        shares = [names[::2], names[1::2]] if table.num_rows >= FEWEST_ROWS else [names]
+        with ThreadPoolExecutor(len(shares)) as pool:
+            selected = [table.select(share) for share in shares if share]
+            found = list(pool.map(lambda part: _chunks(part, self._options), selected))
+        pairs = zip(chain(*shares), chain(*found), strict=True)
+        return dict(pairs)
 
     def _append(self, chunks: list[_Chunk], rows: int) -> None:
         begin, columns = self._file.tell(), list[Fields]()
