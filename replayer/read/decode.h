@@ -1,6 +1,5 @@
-/* The decoder of block traces: open descriptors in, an Arrow stream of requests out.
- *
- * A decoder is used by one thread at a time. Nothing is printed; the process never exits. */
+/* The decoder of block traces: open descriptors in, an Arrow stream of requests out. A decoder is
+ * used by one thread at a time. Nothing is printed; the process never exits. */
 #ifndef TRACEKIT_READ_DECODE_H
 #define TRACEKIT_READ_DECODE_H
 
@@ -17,7 +16,8 @@
 
 struct tk_decoder;
 
-/* What was read so far; every number is a count unless it says otherwise. */
+/* What was read so far, of a text when its stream has ended; every number is a count unless it says
+ * otherwise. */
 struct tk_decode_stats {
   int64_t bytes;                          /* decoded, after decompression */
   int64_t records;                        /* decoded, notify records included */

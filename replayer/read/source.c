@@ -1,24 +1,29 @@
 #include "read/source.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define BUFFER_BYTES (256u << 10) /* more than the largest record, 64 + 65535 bytes */
 #define HELD_RECORDS 2048u        /* much more than are kept for the next turn; few for the cache */
-#define HEAD_BYTES (64u << 10)    /* of a text that its format was known by */
+#define LOOK_MS 100            /* how soon a thread that waits for a pipe sees that it is to end */
+#define HEAD_BYTES (64u << 10) /* of a text that its format was known by */
 
 int source_open(struct source *source, int fd, int32_t index, bool keeps_whole) {
   *source = (struct source){.fd = fd, .index = index, .keeps_whole = keeps_whole};
   source->bytes = malloc(BUFFER_BYTES + 1); /* and an ending of a text's last line */
-  source->held = malloc(HELD_RECORDS * sizeof(*source->held));
-  return source->bytes && source->held ? 0 : -ENOMEM;
+  struct record *records = malloc(HELD_RECORDS * sizeof(*records));
+  source->own = (struct source_block){.records = records, .capacity = HELD_RECORDS, .status = 1};
+  return source->bytes && records ? 0 : -ENOMEM;
 }
 
 void source_close(struct source *source) {
+  source->is_closing = true;
+  source_ahead_close(source->ahead);
   free(source->bytes);
-  free(source->held);
+  free(source->own.records);
   free(source->sequence.streams);
   text_close(&source->text);
   *source = (struct source){.fd = -1};
@@ -42,11 +47,22 @@ static int fail(struct source *source, struct problem *problem, enum problem_kin
   return -EBADMSG;
 }
 
+/* A pipe may stay silent for ever; returns false when nobody wants its bytes any more. */
+static bool wait_for_bytes(struct source *source) {
+  struct pollfd input = {.fd = source->fd, .events = POLLIN};
+  while (poll(&input, 1, LOOK_MS) == 0)
+    if (source->is_closing)
+      return false;
+  return true;
+}
+
 /* Moves the rest to the front of the buffer and reads behind it. */
 static int read_more(struct source *source, struct problem *problem) {
   memmove(source->bytes, source->bytes + source->begin, source->end - source->begin);
   source->end -= source->begin;
   source->begin = 0;
+  if (!wait_for_bytes(source))
+    return fail(source, problem, PROBLEM_READ, ECANCELED);
   ssize_t got;
   do
     got = read(source->fd, source->bytes + source->end, BUFFER_BYTES - source->end);
@@ -99,13 +115,13 @@ static int reject_versions(struct source *source, struct problem *problem,
 
 /* Puts the record just decoded at its place in time. */
 static int sort_in(struct source *source, struct problem *problem) {
-  struct record *held = source->held;
-  struct record record = held[source->count];
+  struct record *held = source->block->records;
+  struct record record = held[source->block->count];
   bool is_beyond = source->records - source->latest_ordinal > SOURCE_REORDER_RECORDS ||
                    source->latest_ns - record.time_ns > SOURCE_REORDER_NS;
   if (is_beyond || record.time_ns < source->passed_ns)
     return reject_backwards(source, problem, &record);
-  size_t place = source->count;
+  size_t place = source->block->count;
   for (; place > 0 && held[place - 1].time_ns > record.time_ns; place--)
     held[place] = held[place - 1];
   held[place] = record;
@@ -180,14 +196,17 @@ static void place_notify(const struct source *source, struct record *record) {
   record->time_ns = source->latest_ns;
 }
 
-/* Takes in the record at held[count]. */
+static struct record *end_of(struct source_block *block) { return block->records + block->count; }
+
+/* Takes in the record behind those of the block. */
 static int accept(struct source *source, struct problem *problem) {
-  struct record *record = &source->held[source->count];
+  struct record *record = end_of(source->block);
   /* No kernel writes both: the rest of the file is of another capture, or damaged. */
   if (source->is_started && record->version != source->version)
     return reject_versions(source, problem, record);
+  if (!source->is_started)
+    source->version = record->version;
   source->is_started = true;
-  source->version = record->version;
   if (record->category & CATEGORY_NOTIFY)
     place_notify(source, record);
   else if (check_sequence(&source->sequence, record))
@@ -204,18 +223,18 @@ static int accept(struct source *source, struct problem *problem) {
     source->latest_offset = record->offset;
   }
   source->records++;
-  source->count++;
+  source->block->count++;
   return 0;
 }
 
-/* Decodes one record into held[count]. Returns 1, 0 at the end, -EBADMSG. */
+/* Decodes one record behind those of the block. Returns 1, 0 at the end, -EBADMSG. */
 static int decode_one(struct source *source, struct problem *problem) {
   for (;;) {
     size_t available = source->end - source->begin;
     size_t size = 0;
     if (!source->is_started && available >= sizeof(uint32_t))
       source->is_swapped = record_is_foreign(source->bytes + source->begin);
-    struct record *out = &source->held[source->count];
+    struct record *out = end_of(source->block);
     enum record_status status =
         record_decode(source->bytes + source->begin, available, source->is_swapped, out, &size);
     if (status == RECORD_OK) {
@@ -260,7 +279,8 @@ static int find_line(struct source *source, struct problem *problem, uint8_t **e
   }
 }
 
-/* Reads lines up to the next event, into held[count]. Returns 1, 0 at the end, -EBADMSG. */
+/* Reads lines up to the next event, behind those of the block. Returns 1, 0 at the end, -EBADMSG.
+ */
 static int decode_text(struct source *source, struct problem *problem) {
   struct text *text = &source->text;
   uint8_t *end;
@@ -274,7 +294,7 @@ static int decode_text(struct source *source, struct problem *problem) {
     text->is_too_long = false;
     if (is_rest)
       continue;
-    struct record *out = &source->held[source->count];
+    struct record *out = end_of(source->block);
     status = (int)text_line(text, (const char *)line, (const char *)end, out);
     if (text->has_no_memory)
       return fail(source, problem, PROBLEM_MEMORY, 0);
@@ -286,10 +306,10 @@ static int decode_text(struct source *source, struct problem *problem) {
   return status;
 }
 
-/* Fills `held` or reaches the end. */
+/* Fills the block or reaches the end. */
 static int decode_many(struct source *source, struct problem *problem) {
   bool is_text = source->text.format != TEXT_NONE;
-  while (source->count < HELD_RECORDS) {
+  while (source->block->count < source->block->capacity) {
     int status = is_text ? decode_text(source, problem) : decode_one(source, problem);
     if (status > 0)
       status = accept(source, problem) ? -EBADMSG : 1;
@@ -299,25 +319,50 @@ static int decode_many(struct source *source, struct problem *problem) {
   return 1;
 }
 
-int source_refill(struct source *source, struct problem *problem) {
-  if (source->next > 0)
-    source->passed_ns = source->held[source->next - 1].time_ns;
-  size_t kept = source->count - source->next;
-  memmove(source->held, source->held + source->next, kept * sizeof(*source->held));
-  source->next = 0;
-  source->count = kept;
-  int status = source->cut.kind == PROBLEM_NONE ? decode_many(source, problem) : 0;
+void source_fill(struct source *source, const struct source_block *from, struct source_block *to) {
+  if (from->ready > 0)
+    source->passed_ns = from->records[from->ready - 1].time_ns;
+  size_t kept = from->count - from->ready;
+  memmove(to->records, from->records + from->ready, kept * sizeof(*to->records));
+  to->count = kept;
+  to->problem.kind = PROBLEM_NONE;
+  source->block = to;
+  int status = source->cut.kind == PROBLEM_NONE ? decode_many(source, &to->problem) : 0;
 
   /* With keeps_whole damage of the data ends the input here; a failed read or no memory is an
    * error. */
-  bool is_of_the_data = status < 0 && problem->kind < PROBLEM_READ;
-  if (status < 0 && !(source->keeps_whole && source->is_started && is_of_the_data))
-    return status;
-  if (status < 0) {
-    source->cut = *problem;
-    *problem = (struct problem){0};
+  bool is_of_the_data = status < 0 && to->problem.kind < PROBLEM_READ;
+  if (is_of_the_data && source->keeps_whole && source->is_started) {
+    source->cut = to->problem;
+    status = 0;
   }
+  to->status = status;
   /* The last records stay until it is sure that none goes before them. */
-  source->ready = status > 0 ? source->count - SOURCE_REORDER_RECORDS : source->count;
+  to->ready = status > 0 ? to->count - SOURCE_REORDER_RECORDS : to->count;
+}
+
+/* Fills the own block, and starts a thread behind it where lines go on: they take longer to read
+ * than to pair. Names of drivers' disks are asked for meanwhile, so that their events have none. */
+static const struct source_block *fill_own(struct source *source) {
+  source_fill(source, &source->own, &source->own);
+  bool is_text = source->text.format != TEXT_NONE && source->text.format <= TEXT_KERNEL;
+  if (is_text && source->own.status > 0)
+    source->ahead = source_ahead_start(source, &source->own);
+  return &source->own;
+}
+
+int source_refill(struct source *source, struct problem *problem) {
+  source->next = source->ready = 0;
+  if (source->is_over)
+    return 0;
+  const struct source_block *block =
+      source->ahead ? source_ahead_take(source->ahead) : fill_own(source);
+  source->is_over = block->status <= 0;
+  if (block->status < 0) {
+    *problem = block->problem;
+    return block->status;
+  }
+  source->held = block->records;
+  source->ready = block->ready;
   return source->ready > 0;
 }

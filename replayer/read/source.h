@@ -8,6 +8,7 @@
 
 #include "read/problem.h"
 #include "read/record.h"
+#include "read/source_ahead.h"
 #include "read/text.h"
 
 /* A record may stand this many records after one that is later in time, and be earlier by this
@@ -34,18 +35,25 @@ struct sequence {
   uint64_t numbered; /* records with a number; 0 of them means a source without numbers */
 };
 
+/* Its thread, if it has one, uses all but the first fields. */
 struct source {
-  int fd;              /* borrowed */
-  int32_t index;       /* of the input, for messages */
-  bool keeps_whole;    /* end quietly at the first unreadable place */
-  bool is_swapped;     /* byte order of the file, known after the first record */
-  bool is_started;     /* a record has been decoded */
-  bool is_at_end;      /* nothing more to read */
-  uint8_t *bytes;      /* read but not yet decoded: [begin, end) */
-  size_t begin, end;   /* bytes */
-  uint64_t offset;     /* of bytes[begin] in the file */
-  struct record *held; /* decoded, sorted by time: [next, count), of which [next, ready) may go */
-  size_t next, ready, count;
+  const struct record *held; /* decoded, sorted by time: [next, ready) are to be taken */
+  size_t next, ready;
+  bool is_over;               /* no more follow */
+  _Atomic bool is_closing;    /* the thread is to end */
+  struct source_ahead *ahead; /* the thread of a long text; or NULL */
+  struct source_block own;    /* filled without it */
+  struct source_block *block; /* that is being filled */
+
+  int fd;                   /* borrowed */
+  int32_t index;            /* of the input, for messages */
+  bool keeps_whole;         /* end quietly at the first unreadable place */
+  bool is_swapped;          /* byte order of the file, known after the first record */
+  bool is_started;          /* a record has been decoded */
+  bool is_at_end;           /* nothing more to read */
+  uint8_t *bytes;           /* read but not yet decoded: [begin, end) */
+  size_t begin, end;        /* bytes */
+  uint64_t offset;          /* of bytes[begin] in the file */
   uint64_t passed_ns;       /* time of the last record delivered */
   uint64_t latest_ns;       /* greatest time decoded */
   uint64_t latest_ordinal;  /* its position in the file, records */
@@ -70,7 +78,7 @@ int source_open(struct source *source, int fd, int32_t index, bool keeps_whole);
  * with `problem` filled when the input cannot be read on. */
 int source_refill(struct source *source, struct problem *problem);
 
-/* Frees the buffers; the descriptor stays open. */
+/* Ends the thread and frees the buffers; the descriptor stays open. */
 void source_close(struct source *source);
 
 /* Gives the next record without taking it: 1, or what source_refill returns. */
