@@ -19,6 +19,8 @@ HINTS = {
     errno.EROFS: "work on a copy of the folder elsewhere",
     errno.EACCES: "check the permissions, or work on a copy of the folder",
     errno.EPERM: "check the permissions, or work on a copy of the folder",
+    errno.ENOENT: "check the path: a part of it does not exist",
+    errno.ENOTDIR: "check the path: a part of it is a file, not a folder",
     errno.EMFILE: "raise the limit of open files: ulimit -n",
     errno.ENAMETOOLONG: "choose a shorter name",
 }

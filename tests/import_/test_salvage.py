@@ -276,6 +276,38 @@ def test_what_is_no_text_is_not_salvaged(read: Importer) -> None:
     read.rejects(noise(9000), "--salvage: this is no text", hint="tracekit parse", salvages=True)
 
 
+@pytest.mark.parametrize("fill", [bytes(5000), noise(5000)], ids=["zeros", "noise"])
+@pytest.mark.parametrize("salvages", [False, True])
+def test_damage_at_the_beginning_of_a_text_is_told(
+    read: Importer, fill: bytes, *, salvages: bool
+) -> None:
+    text = "".join(LINES).encode()
+    folder = read(fill + text[len(fill) :], salvages=salvages)
+    lost = text[: len(fill)].count(b"\n") + 1
+    assert [row[3] for row in traces.rows(folder)] == SECTORS[lost:]
+    words = traces.warnings(folder)["salvaged" if salvages else "bad_lines"]
+    bytes_told = int(re.search(r"([0-9,]+) (damaged )?bytes", words)[1].replace(",", ""))  # type: ignore[index]
+    assert abs(bytes_told - len(fill)) < 100
+    # AND one that has no line in its first 64 KiB is refused with what to do
+    read.rejects(bytes(70_000) + text[70_000:], "no known format", hint="tail -c +65537 ")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "bz2"])
+@pytest.mark.parametrize("salvages", [False, True])
+def test_zeros_in_place_of_whole_members_are_told(
+    read: Importer, kind: str, *, salvages: bool
+) -> None:
+    # GIVEN a compressed text of three members, of which the second or the last is zeros
+    packed = [PACKS[kind]("".join(LINES[at : at + 2000]).encode()) for at in (0, 2000, 4000)]
+    for at, kept in ((1, [*SECTORS[:2000], *SECTORS[4000:6000]]), (2, SECTORS[:4000])):
+        zeros = bytes(len(packed[at]))
+        folder = read(b"".join([*packed[:at], zeros, *packed[at + 1 :]]), salvages=salvages)
+        assert [row[3] for row in traces.rows(folder)] == kept
+        first = sum(map(len, packed[:at]))
+        said = f"{len(zeros):,} zero bytes from byte {first:,} of the compressed file"
+        assert said in traces.warnings(folder)["salvaged"]
+
+
 @pytest.mark.parametrize("flags", range(32))
 def test_any_header_of_a_member_is_read(read: Importer, flags: int) -> None:
     # GIVEN a member with more fields, a name, a comment and a checksum of its header, or without

@@ -111,7 +111,7 @@ def test_the_command_counts_lines_before_the_first_request(tmp_path: Path) -> No
     command = [sys.executable, "-m", "tracekit", "import", "x", "--regex", REGEX, "-o", "out"]
     command += ["--unit", "offset=sectors"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "  1 lines before the first request passed over\n" in done.stdout
+    assert "  1 line before the first request passed over\n" in done.stdout
 
 
 @pytest.mark.parametrize(

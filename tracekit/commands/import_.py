@@ -107,10 +107,13 @@ def _print(info: Mapping[str, Any]) -> None:
     for name, rows in kinds.items():
         options.say(f"  {name:<13}{rows:>12,}")
     _print_columns(info.get("completeness", {}).get("columns", {}), rows=counts.get("requests", 0))
-    if counts.get("preamble_lines"):
-        options.say(f"  {counts['preamble_lines']:,} lines before the first request passed over")
-    if counts["passed_lines"]:
-        options.say(f"  {counts['passed_lines']:,} lines without a request passed over")
+    others = {
+        "preamble_lines": "before the first request passed over",
+        "passed_lines": "without a request passed over",
+    }
+    for name, what in others.items():
+        if lines := counts.get(name):
+            options.say(f"  {lines:,} {'line' if lines == 1 else 'lines'} {what}")
     bad = counts["bad_lines"]
     options.say(f"  {bad:,} wrong {'line' if bad == 1 else 'lines'} left out")
     for one in info["inferences"]:

@@ -20,6 +20,7 @@ from tracekit.readers.binary import LCS, ORACLE_OP_NS, OracleFormat, VscsiFormat
 from tracekit.readers.drivers import NAMES
 from tracekit.readers.hypotheses import LEAST_MARGIN, Finding, Hypothesis, scored, seen_of
 from tracekit.readers.refused import reject_by_name
+from tracekit.readers.salvage import is_text
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.text import (
     OPERATIONS,
@@ -554,6 +555,11 @@ def _choose(
         return _best(head, found, name)
     _reject_words(head, name, [*known, *variants, *blanked])
     hint = "name the columns of a text with --columns or --regex; blktrace captures: tracekit parse"
+    if not is_text(head):
+        hint = (
+            "if its beginning is damaged, copy it again; what follows in a plain text is imported"
+            f" by: tail -c +{len(head) + 1} FILE | tracekit import -"
+        )
     raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)
 
 

@@ -119,19 +119,16 @@ class Reading:
         )
         self.fits = formats_in_words(whole, form, options=options) if options.explains else ""
         self.preamble, self.is_scaled = 0, False
-        operations: dict[str, str] = {}
-        _reject_words(form, options, name=self.name)
-        if isinstance(form, TextFormat):
-            self.format = form = replace(form, units=self.units)
-            self.preamble = form.preamble(whole, self.lines)
-            operations = dict(form.operations)
-            self.is_scaled = "time" in form.scaled()
-            self._bytes = len(start) - len(start.split(b"\n", self.lines.lines)[-1])
-        else:
-            self._bytes = form.header_bytes
         self._at, self._begin, self._times, self._before = 0, 0, list[int](), b""
         """Which file is read, bytes of those before, times of it, and the end of the last block."""
         self.damages, self.last_line, self.pieces, self.of_files = list[Damage](), "", [], []
+        operations: dict[str, str] = {}
+        _reject_words(form, options, name=self.name)
+        if isinstance(form, TextFormat):
+            operations = dict(form.operations)
+            self._begin_text(replace(form, units=self.units), start)
+        else:
+            self._bytes = form.header_bytes
         self.lacks, self.given = lacks_of(self.format, self.units), given_of(options)
         reject_known(options, self.lacks, name=self.name, form=form.name, has_units=True)
         self.assembler = Assembler(
@@ -145,6 +142,14 @@ class Reading:
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
         self._marks = checkpoint.begin(run, again)
+
+    def _begin_text(self, form: TextFormat, start: bytes) -> None:
+        """Pass over what stands before the first request of the text."""
+        self.format, self.is_scaled = form, "time" in form.scaled()
+        self.preamble = form.preamble(self.head, self.lines)
+        self._bytes = len(start) - len(start.split(b"\n", self.lines.lines)[-1])
+        if self.lines.wrong:
+            self._damage_of_file().see(start[: self._bytes], self.lines.wrong, line=1, byte=0)
 
     def go_on(self, state: checkpoint.State) -> None:
         """Go on behind what was read when this state was written."""

@@ -12,7 +12,7 @@ import bz2
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,8 @@ class Lost:
     reason: str
     is_check: bool = False
     """These are a checksum and a length that differ; all before them was unpacked."""
+    is_zero: bool = False
+    """They are zeros where a member may begin, or behind the last one."""
 
     @property
     def is_end(self) -> bool:
@@ -78,6 +80,7 @@ class Salvage:
     lost_packed_bytes: int = 0
     is_cut: bool = False
     """The file ends within compressed data."""
+    zeros: list[Lost] = field(default_factory=list)
     checks: list[int] = field(default_factory=list)
     """Bytes of the compressed file up to which its data do not agree with a checksum."""
     _at: int = 0
@@ -92,7 +95,9 @@ class Salvage:
                 continue
             if isinstance(piece, Lost):
                 self._lose(piece, len(rest))
-                rest, is_cut = b"", True
+                # Where the lines before zeros are whole, so are those behind them.
+                is_cut = is_cut or bool(rest) or not piece.is_zero
+                rest = b""
                 yield b"\n"
                 continue
             data = rest + piece
@@ -104,11 +109,11 @@ class Salvage:
             if end:
                 yield self._good(data[:end])
             rest = data[end:]
-            if len(rest) > LONGEST_LINE_BYTES and _has_damage(rest):
+            if len(rest) > LONGEST_LINE_BYTES and has_damage(rest):
                 self._skip(len(rest))
                 rest, is_cut = b"", True
                 yield b"\n"
-        if rest and _has_damage(rest):
+        if rest and has_damage(rest):
             self._skip(len(rest))
         elif rest:
             self.lines += 1
@@ -117,7 +122,7 @@ class Salvage:
     def _good(self, data: bytes) -> bytes:
         """Return lines without those that are damaged."""
         first, self._at = self._at, self._at + len(data)
-        if not _has_damage(data):
+        if not has_damage(data):
             self.lines += data.count(b"\n")
             self.text_bytes += len(data)
             return data
@@ -145,6 +150,11 @@ class Salvage:
 
     def _lose(self, lost: Lost, cut_bytes: int) -> None:
         self._at += cut_bytes
+        if lost.is_zero:
+            self.zeros.append(lost)
+            if cut_bytes:
+                self._add(Gap(self._at - cut_bytes, cut_bytes))
+            return
         if lost.is_end:
             self.is_cut = True
             return
@@ -201,6 +211,7 @@ class Salvage:
                 f"the checksum at byte {places} of the compressed file does not agree with the"
                 " lines before it: all that were unpacked are kept, and some may be wrong"
             )
+        found += zeros_in_words([(one.first, one.end) for one in self.zeros])
         if self.is_cut:
             found.append(
                 f"it ends within compressed data: {counted(self.lines, 'whole line')} up to its"
@@ -209,7 +220,20 @@ class Salvage:
         return f"{name}: {'; '.join(found)}" if found else ""
 
 
-def _has_damage(data: bytes) -> bool:
+def zeros_in_words(stretches: Sequence[tuple[int, int]]) -> list[str]:
+    """Say where zeros stand between or behind the members of a compressed file, if they do."""
+    if not stretches:
+        return []
+    count = counted(sum(end - first for first, end in stretches), "zero byte")
+    places = "" if len(stretches) == 1 else f" at {len(stretches):,} places"
+    return [
+        f"{count}{places} from byte {stretches[0][0]:,} of the compressed file, between or behind"
+        " its members: padding, or damage that took some"
+    ]
+
+
+def has_damage(data: bytes) -> bool:
+    """Say whether a byte that no text has is among them."""
     return len(data.translate(None, NO_TEXT)) < len(data)
 
 
@@ -225,8 +249,9 @@ def _joined(begins: list[int], ends: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def is_text(head: bytes) -> bool:
-    """Say whether nothing in the first bytes of a file is no text."""
-    return not _has_damage(head)
+    """Say whether most of the first bytes of a file are lines without damage."""
+    good = sum(len(line) for line in head.splitlines(keepends=True) if not has_damage(line))
+    return 2 * good >= len(head)
 
 
 class _Gzip:
@@ -317,7 +342,11 @@ class Packed:
     def pieces(self) -> Iterator[bytes | Lost]:
         """Yield what it holds, and what cannot be unpacked."""
         begin = 0
-        while (begin := self._behind_zeros(begin)) < self._size:
+        while begin < self._size:
+            first, begin = begin, self._behind_zeros(begin)
+            if begin > first:
+                yield Lost(first, begin, "", is_zero=True)
+                continue
             try:
                 begin = yield from self._member(begin)
                 continue
@@ -404,7 +433,7 @@ class Packed:
         before = self.at, self._good
         try:
             first = next(self._member(begin), b"")
-            return isinstance(first, bytes) and is_text(first)
+            return isinstance(first, bytes) and not has_damage(first)
         except DAMAGES:
             return False
         finally:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import contextlib
 import fcntl
-import gzip
 import hashlib
 import io
 import itertools
@@ -19,6 +18,7 @@ import os
 import select
 import stat
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from tracekit.errors import InputError
 from tracekit.metadata import SourceFile
 from tracekit.prefetch import STOP_SECONDS
 from tracekit.readers.files import STANDARD_INPUT
-from tracekit.readers.salvage import Packed, Salvage, is_text, plain_pieces
+from tracekit.readers.salvage import Packed, Salvage, is_text, plain_pieces, zeros_in_words
 
 CHUNK_BYTES = 1 << 20
 COMPRESSIONS = {
@@ -43,24 +43,46 @@ COMPRESSIONS = {
 }
 """By the first bytes; zstd's parallel compressors begin with a frame to be skipped."""
 LONGEST_MAGIC = 6
-OPENERS: dict[str | None, Callable[[Any], Any]] = {
-    None: lambda plain: plain,
-    "gzip": lambda packed: gzip.GzipFile(fileobj=packed),
-    "xz": lambda packed: _Streams(packed, lzma.LZMADecompressor),
-    "bz2": lambda packed: _Streams(packed, bz2.BZ2Decompressor),
-    "zstd": lambda packed: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd"),
+Zeros = list[tuple[int, int]]
+OPENERS: dict[str | None, Callable[[Any, Zeros], Any]] = {
+    None: lambda plain, _: plain,
+    "gzip": lambda packed, zeros: _Streams(packed, _Gzip, zeros),
+    "xz": lambda packed, zeros: _Streams(packed, lzma.LZMADecompressor, zeros),
+    "bz2": lambda packed, zeros: _Streams(packed, bz2.BZ2Decompressor, zeros),
+    "zstd": lambda packed, _: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd"),
 }
+"""Each takes what is stored, and a list of the zeros between members, first bytes and ends."""
+
+
+class _Gzip:
+    """A member of gzip, with the interface of the other decompressors."""
+
+    def __init__(self) -> None:
+        self._member, self._left = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS), b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._left
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        out = self._member.decompress(self._left + data, most)
+        self._left = self._member.unconsumed_tail
+        return out
 
 
 class _Streams:
-    """Unpacks streams of xz or bzip2 one behind the other.
+    """Unpacks members of gzip, or streams of xz or bzip2, one behind the other.
 
-    Python's own readers take a damaged stream behind a whole one for garbage, and end there.
+    Python's own readers take a damaged stream behind a whole one for garbage, and end there, or
+    pass over zeros in silence.
     """
 
-    def __init__(self, packed: io.BufferedReader, decoder: Callable[[], Any]) -> None:
-        self._packed, self._make = packed, decoder
-        self._stream = decoder()
+    def __init__(self, packed: io.BufferedReader, decoder: Callable[[], Any], zeros: Zeros) -> None:
+        self._packed, self._make, self._zeros = packed, decoder, zeros
+        self._stream, self._taken = decoder(), 0
 
     def __enter__(self) -> Self:
         return self
@@ -74,16 +96,28 @@ class _Streams:
         while not out:
             data = b""
             if self._stream.eof:
-                data = self._stream.unused_data.lstrip(b"\0")
-                while not data and (more := self._packed.read1(CHUNK_BYTES)):
-                    data = more.lstrip(b"\0")
-                if not data:
+                if not (data := self._next()):
                     return b""
                 self._stream = self._make()
-            elif self._stream.needs_input and not (data := self._packed.read1(CHUNK_BYTES)):
+            elif self._stream.needs_input and not (data := self._more()):
                 raise EOFError("it ends within a stream")
             out = self._stream.decompress(data, size)
         return out
+
+    def _more(self) -> bytes:
+        data = self._packed.read1(CHUNK_BYTES)
+        self._taken += len(data)
+        return data
+
+    def _next(self) -> bytes:
+        """Return what follows a stream but for zeros, which are noted; none at the end."""
+        more: bytes = self._stream.unused_data
+        first = self._taken - len(more)
+        while not (data := more.lstrip(b"\0")) and (more := self._more()):
+            pass
+        if self._taken - len(data) > first:
+            self._zeros.append((first, self._taken - len(data)))
+        return data
 
 
 @dataclass
@@ -108,6 +142,8 @@ class Feed:
     failure: Exception | None = None
     digest: Any = field(default_factory=hashlib.sha256)
     thread: threading.Thread | None = None
+    zeros: Zeros = field(default_factory=list)
+    """Between or behind members of a compressed file."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when nobody wants the data any more."""
     salvage: Salvage | None = None
@@ -135,8 +171,10 @@ class Feed:
         return SourceFile(name=name, bytes=self.hashed_bytes, sha256=self.digest.hexdigest())
 
     def passed_over(self) -> list[str]:
-        """Return in words what --salvage passed over; only after the feeds were finished."""
-        said = self.salvage.in_words(self.name) if self.salvage else ""
+        """Return in words what was passed over; only after the feeds were finished."""
+        if self.salvage is None:
+            return [f"{self.name}: {said}" for said in zeros_in_words(self.zeros)]
+        said = self.salvage.in_words(self.name)
         return [said] if said else []
 
     def close(self) -> None:
@@ -442,7 +480,10 @@ def _pump(feed: Feed, source: _Hashing, write_fd: int) -> None:
         feed.compression = _compression(source.peek(LONGEST_MAGIC))
         packed = io.BufferedReader(source, CHUNK_BYTES)
         open_packed = OPENERS[feed.compression]
-        with os.fdopen(write_fd, "wb", buffering=0) as sink, open_packed(packed) as plain:
+        with (
+            os.fdopen(write_fd, "wb", buffering=0) as sink,
+            open_packed(packed, feed.zeros) as plain,
+        ):
             while data := plain.read(CHUNK_BYTES):
                 feed.is_empty = False
                 _write(sink, data)
@@ -459,8 +500,8 @@ def _write(sink: Any, data: bytes) -> None:
         view = view[sink.write(view) :]
 
 
-SALVAGED_HEAD = 1 << 10
-"""So many first bytes must be text."""
+SALVAGED_HEAD = 1 << 16
+"""Of so many first bytes most must be text."""
 
 
 def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:

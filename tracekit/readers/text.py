@@ -16,6 +16,7 @@ from tracekit._native.readers import SHOWN_BYTES, ColumnReader, Kind
 from tracekit.arrow import number_column, text_column
 from tracekit.errors import UsageError
 from tracekit.formats import FILETIME_OF_1970
+from tracekit.readers.salvage import has_damage
 from tracekit.readers.units import (
     SHOWN_CHARACTERS,
     TIME_NS,
@@ -242,13 +243,16 @@ class TextFormat:
     def preamble(self, head: bytes, lines: BadLines) -> int:
         """Return how many lines stand before the first good one, as a licence or a header.
 
-        Requests among them are wrong lines, and counted in `lines`, not in what is returned.
+        Requests and damage among them are wrong lines, and counted in `lines`, not in what is
+        returned.
         """
         before = head.decode("latin-1").split("\n")
         first, passed = self.first_good(before), []
         for number, line in enumerate(before[:first], start=1):
-            if self.is_request(line) or (number == 1 and self._is_end_of_request(line)):
+            is_end = number == 1 and self._is_end_of_request(line)
+            if self.is_request(line) or is_end or has_damage(line.encode("latin-1")):
                 lines.add(number, line.rstrip("\r"))
+                lines.wrong.append(number - 1)
             else:
                 passed.append(line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES])
         lines.header, lines.lines = frozenset(filter(None, passed)), first
