@@ -37,3 +37,13 @@ def test_few_lines_of_another_format_are_told(read: Importer) -> None:
     text = b"".join([*LINES["msr"], *LINES["alibaba"][:9]])
     said = traces.warnings(read(text))["bad_lines"]
     assert "from line 2,001 on (9 lines, 0.4%) it looks like alibaba, not msr" in said
+
+
+def test_lines_of_the_same_format_are_told_by_how_they_differ(read: Importer) -> None:
+    lines = LINES["msr"]
+    for first in (500, 1600):
+        others = (line.replace(b",", b";") for line in lines[first:])
+        message = read.rejects(
+            b"".join([*lines[:first], *others]), "line", hint=f"head -n {first} "
+        )
+        assert "it looks like msr, too, but with another delimiter or words" in message

@@ -490,6 +490,8 @@ def fitting(head: bytes, *, words: Mapping[str, str] = MappingProxyType({})) -> 
     return []
 
 
+OR = " or "
+OTHERWISE = "too, but with another delimiter or words"
 FEWEST_LINES = 3
 """Fewer are of no format for sure."""
 EVENTS = {Text.BLKPARSE: "blkparse", Text.TRACER: "blk", **NAMES}
@@ -499,12 +501,16 @@ def known_format(lines: Sequence[str]) -> str:
     """Return the format that nearly all of these lines are of, or the formats; "" if of none."""
     if len(lines) < FEWEST_LINES:
         return ""
-    head = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+    head = _head_of(lines)
     kind = detect_text(head)
     if kind == Text.KERNEL:
         return "perf" if b" block:block_" in head else "ftrace" if b"block_" in head else "blk"
     names = (one.name for one in fitting(head))
-    return EVENTS.get(kind) or " or ".join(dict.fromkeys(names))
+    return EVENTS.get(kind) or OR.join(dict.fromkeys(names))
+
+
+def _head_of(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def reject_two(lines: Sequence[str], begin: int, *, then: str, name: str) -> None:
@@ -513,9 +519,15 @@ def reject_two(lines: Sequence[str], begin: int, *, then: str, name: str) -> Non
     `lines` are the first of the file.
     """
     other = known_format(lines[:begin])
-    if other and other != then:
+    # Lines of the same format, that it cannot read in the form of those behind them.
+    forms = fitting(_head_of(lines[:begin])) if other == then else []
+    has_requests = any(
+        True in form.are_good(lines[:begin]) for form in forms if isinstance(form, TextFormat)
+    )
+    if other and (other != then or has_requests):
         share = f"{begin / len(lines):.1%} of the first {len(lines):,}"
-        message = f"{name}: up to line {begin:,} ({share}) it looks like {other}, then like {then}"
+        behind = f"then like {then}" if other != then else OTHERWISE
+        message = f"{name}: up to line {begin:,} ({share}) it looks like {other}, {behind}"
         raise InputError(message, hint=hint_of_parts(begin))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracekit.readers.formats import hint_of_parts, known_format
+from tracekit.readers.formats import OR, OTHERWISE, hint_of_parts, known_format
 from tracekit.readers.units import Example
 
 
@@ -21,6 +21,8 @@ class Part:
 
     def in_words(self, form: str) -> str:
         """Return what the part is, beside what was read as `form`."""
+        if form in self.name.split(OR):
+            return f"{self.lines} it looks like {form}, {OTHERWISE}"
         return f"{self.lines} it looks like {self.name}, not {form}"
 
     @property
