@@ -59,6 +59,10 @@ def test_traces_one_after_the_other(read: Importer, sizes: tuple[int, ...]) -> N
     assert places == [number * 8 for number in range(sum(sizes))]
     said = next(one for one in made.content["inferences"] if one["what"] == "clock")
     assert f"{len(starts)} times" in said["value"] or said["value"] == "starts again once"
+    # AND how it is judged is shown, with the other way
+    said = next(one for one in made.content["inferences"] if one["what"] == "judgement")
+    assert "the pauses are not known" in said["evidence"]
+    assert "the next: --join overlay, parts of one time" in said["evidence"]
     # AND of the same time they are in order of it
     times_ns = sorted(round(time * 1e9) for part in parts for time in part)
     assert [row[0] for row in traces.rows(read(text, columns=COLUMNS, join="overlay"))] == times_ns

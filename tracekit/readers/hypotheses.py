@@ -239,20 +239,46 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """How times are taken that start again, and what speaks against it."""
+
+    option: str
+    """That chooses it."""
+    what: str
+    findings: Sequence[Finding] = ()
+
+    @property
+    def score(self) -> float:
+        """The points of all findings."""
+        return sum(finding.points for finding in self.findings)
+
+    def in_words(self) -> str:
+        """Return its option, what it means and what speaks against it."""
+        against = "; ".join(one.text for one in self.findings if one.points) or "nothing"
+        return f"{self.option}, {self.what}; against it: {against}"
+
+
+ONE_CLOCK = (Clock("", "one clock"),)
+
+
+@dataclass(frozen=True)
 class Judgement:
-    """The units that were taken, and all others, the best first."""
+    """The units and the clock that were taken, and all others, the best first."""
 
     taken: Hypothesis
     others: Sequence[Hypothesis]
     other_times: str = ""
     """Which units of time fit as well, in words, where nobody says it."""
     common: Sequence[Finding] = ()
-    """What speaks against the format, its columns and one clock, in whatever units."""
+    """What speaks against the format and its columns, in whatever units."""
+    clocks: Sequence[Clock] = ONE_CLOCK
+    """The one that was taken, and the others, the best first."""
 
     @property
     def score(self) -> float:
         """The points of all that speaks against what was taken."""
-        return self.taken.score + sum(finding.points for finding in self.common)
+        common = sum(finding.points for finding in self.common)
+        return self.taken.score + self.clocks[0].score + common
 
     @property
     def margin(self) -> float:
@@ -307,19 +333,29 @@ class Judgement:
 
     def in_words(self) -> str:
         """Return what was taken and the best of the others, each with its evidence."""
-        against = [*self.taken.texts, *(one.text for one in self.common)]
-        said = f"against it: {'; '.join(against) or 'nothing'}; "
-        if not self.others:
+        more = [one.text for one in (*self.common, *self.clocks[0].findings) if one.points]
+        said = f"against it: {'; '.join([*self.taken.texts, *more]) or 'nothing'}; "
+        # Units and clocks cost points of their own: of all pairs the next differs in one of them.
+        nexts = [
+            (
+                other.score - self.taken.score,
+                f"{other.options(self.taken.units)}, {other.in_words()}",
+            )
+            for other in self.others[:1]
+        ]
+        nexts += [(one.score - self.clocks[0].score, one.in_words()) for one in self.clocks[1:2]]
+        if not nexts:
             return f"{said}no other units were considered"
-        best = self.others[0]
-        next_best = f"the next: {best.options(self.taken.units)}, {best.in_words()}"
-        return f"{said}margin {self.margin:z.1f}; {next_best}"
+        better, words = max(nexts)
+        return f"{said}margin {-better:z.1f}; the next: {words}"
 
 
-def judged(seen: Seen, *, common: Sequence[Finding] = ()) -> Judgement:
+def judged(
+    seen: Seen, *, common: Sequence[Finding] = (), clocks: Sequence[Clock] = ONE_CLOCK
+) -> Judgement:
     """Score the units that were taken and all that may be meant in their place.
 
-    `common` is what speaks against the format, its columns and one clock.
+    `common` is what speaks against the format and its columns; of the clocks the first was taken.
     """
     units = seen.units
     times = [units.time]
@@ -337,7 +373,13 @@ def judged(seen: Seen, *, common: Sequence[Finding] = ()) -> Judgement:
     taken = next(one for one in found if one.units == units and not one.is_exchanged)
     others = [one for one in found if one is not taken and not units.has_pages]
     others.sort(key=lambda one: -one.score)
-    return Judgement(taken, others, _other_times(seen, taken, others), common)
+    times_as_well = _other_times(seen, taken, others)
+    return Judgement(taken, others, times_as_well, common, [clocks[0], *best_clocks(clocks[1:])])
+
+
+def best_clocks(clocks: Sequence[Clock]) -> list[Clock]:
+    """Return them, the best first."""
+    return sorted(clocks, key=lambda one: -one.score)
 
 
 def _other_times(seen: Seen, taken: Hypothesis, others: Sequence[Hypothesis]) -> str:

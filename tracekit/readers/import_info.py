@@ -16,6 +16,7 @@ from tracekit.readers.formats import LOST_LINES, MOST_WORDS, FioLog, same_waits
 from tracekit.readers.hypotheses import (
     FEWEST_REQUESTS,
     MOSTLY,
+    Clock,
     Column,
     Finding,
     Judgement,
@@ -53,24 +54,57 @@ def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
     read.judgement = judged(
         Seen(read.units, given, places, lengths, made.pairs, first, span, has_places, is_untold),
         common=_common(read),
+        clocks=_clocks(read, options),
     )
     return read.judgement
 
 
 def _common(read: Reading) -> list[Finding]:
-    """Return what speaks against the format, its columns and one clock, in whatever units."""
-    rows, wrong, behind = max(read.assembler.rows, 1), read.lines.bad, read.disorder.count
-    parts = 0 if read.shifts is not None else len(read.restarts.parts()[1:])
+    """Return what speaks against the format and its columns, in whatever units."""
+    rows, wrong = max(read.assembler.rows, 1), read.lines.bad
     found = [
         Finding(LOST_LINES * wrong / (rows + wrong), f"{wrong:,} lines are wrong"),
         Finding(
             LOST_LINES * read.preamble / (rows + read.preamble),
             f"{read.preamble:,} lines stand before the first request",
         ),
-        Finding(LOST_LINES * behind / rows, f"{behind:,} requests stand behind a later one"),
-        Finding(LOST_LINES * (parts > 0), f"its clock starts again {times_in_words(parts)}"),
     ]
     return [one for one in found if one.points]
+
+
+DATED, UNDATED = -2.5, -0.5
+"""Against what dates, or times that count from anywhere, do not say."""
+
+
+def _clocks(read: Reading, options: ImportOptions) -> list[Clock]:
+    """Return how times that start again can be taken, first as they were, and what says not."""
+    rows, behind = max(read.assembler.rows, 1), read.disorder.count
+    order = Finding(LOST_LINES * behind / rows, f"{behind:,} requests stand behind a later one")
+    parts, is_dated = read.restarts.parts(), read.units.is_wall
+    later = len(parts) - 1 if read.shifts is None else len(read.shifts.rows) - 1
+    if read.shifts is None and not read.restarts.doubted():
+        return [Clock("--join overlay", "parts of one time") if later else Clock("", "", [order])]
+    again = Finding(LOST_LINES, f"its clock starts again {times_in_words(later)}")
+    same = []
+    if len({(part.first, part.rows) for part in parts}) < len(parts):
+        text = "two parts begin at one time with as many requests: the same trace twice?"
+        same = [Finding(UNDATED, text)]
+    moved = "times are dates, which would be moved" if is_dated else "the pauses are not known"
+    zero = "the parts have the same devices" if is_dated else "each clock begins anywhere"
+    found = {
+        "refuse": Clock("--join refuse", "one clock", [order, again]),
+        "sequence": Clock(
+            "--join sequence",
+            "parts one after the other",
+            [Finding(DATED if is_dated else UNDATED, moved), *same],
+        ),
+        "overlay": Clock(
+            "--join overlay",
+            "parts of one time",
+            [Finding(UNDATED if is_dated else DATED, zero), *same],
+        ),
+    }
+    return [found.pop(options.join), *found.values()]
 
 
 def contradictions(read: Reading, options: ImportOptions) -> list[str]:
