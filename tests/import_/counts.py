@@ -11,13 +11,13 @@ import re
 import struct
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from tests import parsed as traces
-from tests.import_.damages import EVENTS, texts
+from tests.import_.damages import EVENTS, Request, made_requests, texts
 from tracekit.readers.importing import import_trace
 from tracekit.readers.units import ImportOptions
 from tracekit.store import TraceFolder
@@ -142,8 +142,161 @@ PUBLIC: dict[str, tuple[Callable[[bytes], Iterator[Event]], ImportOptions]] = {
 }
 
 
+FIRST_S = 1_577_808_144
+"""Added where times count from 1970."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How requests are written in a format, by its definition, and what of them it keeps."""
+
+    write: Callable[[int, Request], str | bytes]
+    head: str | bytes = ""
+    tick_ns: int | None = 1000
+    """To which times are cut; None where it has none."""
+    has_operations: bool = True
+
+    def content(self, requests: Sequence[Request]) -> bytes:
+        """Return the trace."""
+        parts = [self.head, *(self.write(*one) for one in enumerate(requests))]
+        return b"".join(one if isinstance(one, bytes) else one.encode() for one in parts)
+
+    def counts(self, requests: Sequence[Request]) -> Counts:
+        """Count what the format keeps of the requests."""
+        tick, is_told = self.tick_ns, self.has_operations
+        events = [
+            (
+                Fraction(round(one.time_s * 1e6) * 1000 // tick * tick if tick else 0),
+                one.letter if is_told else "-",
+                one.sectors * 512,
+            )
+            for one in requests
+        ]
+        return Counts.of(events)
+
+
+def us_of(one: Request) -> int:
+    """Return the time in us."""
+    return round(one.time_s * 1e6)
+
+
+FORMS = {
+    "blkparse": Form(
+        lambda n, one: "".join(
+            f"  8,0    1 {3 * n + i + 1:8} {us_of(one) // 10**6:5}.{us_of(one) % 10**6:06}{i:03}"
+            f"    42  {act}   {one.letter} {one.sector} + {one.sectors}"
+            f" [{0 if act == 'C' else 'x'}]\n"
+            for i, act in enumerate("QDC")
+        )
+    ),
+    "blkreplay": Form(
+        lambda _, one: f"{one.time_s:.6f} ; {one.sector} ; {one.sectors} ; {one.letter} ; 0 ; 0\n",
+        "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n",
+    ),
+    "vscsi1": Form(
+        lambda n, one: struct.pack(
+            "<IIIHHQQ",
+            *(n + 1, one.sectors * 512, 1, 0x28 if one.is_read else 0x2A, 0x100),
+            *(one.sector, us_of(one)),
+        )
+    ),
+    "vscsi2": Form(
+        lambda n, one: struct.pack(
+            "<HHIIIQQQ",
+            *(0x28 if one.is_read else 0x2A, 0x200, n + 1, one.sectors * 512, 1),
+            *(one.sector, us_of(one), one.response_us),
+        )
+    ),
+    "vscsi-text": Form(
+        lambda n, one: (
+            f"{n + 1},{one.sectors * 512},1,{'read' if one.is_read else 'write'},{one.sector},"
+            f"{us_of(one)}\n"
+        ),
+        "#Vscsi Cmd Trace. (Trace Format Version 1)\n#Serial Number,IO Data Length,Num SG Entries,"
+        "Command Type,LBN,Time Stamp (microseconds)\n",
+    ),
+    "oracleGeneral": Form(
+        lambda _, one: struct.pack("<IQIq", int(one.time_s), one.sector, one.sectors * 512, -1),
+        tick_ns=10**9,
+        has_operations=False,
+    ),
+    "oracleGeneralOpNS": Form(
+        lambda _, one: struct.pack(
+            "<IQIBhq",
+            *(int(one.time_s), one.sector, one.sectors * 512, 1 if one.is_read else 3, 0, -1),
+        ),
+        tick_ns=10**9,
+    ),
+    "k5cloud": Form(
+        lambda _, one: (
+            f"1157,{one.time_s:.6f},{one.letter},{one.sector * 512},{one.sectors * 512}\n"
+        )
+    ),
+    "xperf": Form(
+        lambda _, one: (
+            f"   Disk{'Read' if one.is_read else 'Write'}, {us_of(one) + one.response_us}, a ( 24),"
+            f" 31, 0xfa80, 0x{one.sector * 512:x}, 0x{one.sectors * 512:x}, {one.response_us}, 4\n"
+        )
+    ),
+    "thesios": Form(
+        lambda _, one: (
+            f"a1,{one.sector * 512},x,1,WARM,REPLICATED,{'READ' if one.is_read else 'WRITE'},OTHER,"
+            f"0,0,{one.sectors * 512},0,0,{one.time_s + FIRST_S:.6f},0.01,0,0.012\n"
+        ),
+        "filename,file_offset,application,c_time,io_zone,redundancy_type,op_type,service_class,"
+        "from_flash_cache,cache_hit,request_io_size_bytes,disk_io_size_bytes,"
+        "response_io_size_bytes,start_time,disk_time,simulated_disk_start_time,"
+        "simulated_latency\n",
+    ),
+    "tectonic": Form(
+        lambda n, one: (
+            f"{int(one.time_s) + FIRST_S},{n:08x}-1,40,{one.sectors * 512},0,42,34,"
+            f"{'get' if one.is_read else 'put'}Chunk.Permanent,1,51,4\n"
+        ),
+        "op_time,block_id,block_id_size,io_size,io_offset,user_name,user_namespace,op_name,"
+        "op_count,host_name,rs_shard_id\n",
+        tick_ns=10**9,
+    ),
+    "fio3": Form(
+        lambda _, one: (
+            f"{us_of(one)} a {'read' if one.is_read else 'write'} {one.sector * 512}"
+            f" {one.sectors * 512}\n"
+        ),
+        "fio version 3 iolog\n0 a add\n0 a open\n",
+    ),
+    "biosnoop": Form(
+        lambda _, one: (
+            f"{one.time_s + 1:.6f} x 42 sda {one.letter} {one.sector} {one.sectors * 512} 0.50\n"
+        ),
+        "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n",
+    ),
+    "iosnoop": Form(
+        lambda _, one: (
+            f"{one.time_s:.6f} {one.time_s + one.response_us / 1e6:.6f} x 42 {one.letter} 8,0"
+            f" {one.sector} {one.sectors * 512} {one.response_us / 1e3:.2f}\n"
+        ),
+        "Tracing block I/O. Ctrl-C to end.\nSTARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms\n",
+    ),
+    "dtrace-iosnoop": Form(
+        lambda _, one: (
+            f"  100 15795 {one.letter} {one.sector} {one.sectors * 512} tar /usr/bin/eject\n"
+        ),
+        "  UID   PID D    BLOCK   SIZE       COMM PATHNAME\n",
+        tick_ns=None,
+    ),
+    "arc": Form(
+        lambda n, one: f"{one.sector // 8} {one.sectors // 8} 0 {n}\n",
+        tick_ns=None,
+        has_operations=False,
+    ),
+}
+
+
 def trials(folder: Path | None) -> Iterator[tuple[str, str, bytes, Counts]]:
     """Return name, origin, bytes and counts of each trace."""
+    requests = made_requests()
+    for name, form in FORMS.items():
+        yield name, "written", form.content(requests), form.counts(requests)
     for text in texts():
         content = b"".join(text.lines)
         if text.name in EVENTS:

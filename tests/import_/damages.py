@@ -152,8 +152,8 @@ class Text:
         return range(len(self.lines))
 
 
-def texts() -> Iterator[Text]:
-    """Write a trace in each format: runs and random places of a disk of 64 GiB, ten a second."""
+def made_requests() -> list[Request]:
+    """Return runs and random places of a disk of 64 GiB, ten a second."""
     chance, requests = random.Random(1), list[Request]()  # noqa: S311 - a fixed sequence
     time_s, sector = 0.0, 0
     for _ in range(REQUESTS):
@@ -162,6 +162,12 @@ def texts() -> Iterator[Text]:
         sectors, response_us = chance.choice((8, 8, 16, 32, 128)), chance.randrange(50, 900)
         requests.append(Request(time_s, chance.random() < 0.6, sector, sectors, response_us))
         sector += sectors
+    return requests
+
+
+def texts() -> Iterator[Text]:
+    """Write a trace in each format."""
+    requests = made_requests()
     for name, form in FORMATS.items():
         lines = [form.write(one).encode() + b"\n" for one in requests]
         yield Text(name, [form.head, *lines] if form.head else lines)
