@@ -1,5 +1,6 @@
 """Wrong lines, numbers out of range, and outliers: left out, counted and shown, or named."""
 
+import gzip
 import random
 import subprocess
 import sys
@@ -372,3 +373,21 @@ def test_scattered_wrong_lines_are_not_one_place(
         f"{len(wrong)} lines were wrong and left out: {5 * len(wrong)} bytes at 7 places,"
         f" {', '.join(shown)}, 2 more, the last with line 390"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("0.5,R,4096.0,512", "its offset is 4096.0, no whole number"),
+        ("0.5,R,4096,4K", "its length is 4K, no whole number"),
+        ("-0.5,R,4096,512", "its time is -0.5, below zero"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told(read: Importer, line: str, why: str) -> None:
+    columns = "time,op,offset,length"
+    read.rejects(f"{line}\n" * 10, "lines are wrong", hint=why, columns=columns)
+
+
+def test_what_is_compressed_twice_is_told(read: Importer) -> None:
+    twice = gzip.compress(gzip.compress(b"419,W,8192,16384,1577808144360767\n"))
+    read.rejects(twice, "compressed twice", hint="unpack it once")

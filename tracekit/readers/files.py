@@ -158,6 +158,8 @@ OTHERS = (
     (0, b"PERFILE2", "a recording of perf", "run: perf script --ns -i FILE | tracekit import -"),
     (0, b"\x17\x08\x44tracing", "a recording of trace-cmd",
      "run: trace-cmd report FILE | tracekit import -"),
+    *((0, magic, "compressed twice", "unpack it once: gzip -dc, xz -dc, zstd -dc or bzip2 -dc")
+      for magic in (b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")),
     (0, b"PAR1", "a Parquet file", "write it as CSV, and name the columns with --columns"),
     (0, b"SQLite format 3\0", "a database", "write a table as CSV, and name its --columns"),
     (0, b"\xff\xfe", "a text in UTF-16", "run: iconv -f UTF-16 -t UTF-8 FILE | tracekit import -"),

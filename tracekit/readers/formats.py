@@ -567,7 +567,9 @@ def _choose(
         return _best(head, found, name)
     _reject_words(head, name, [*known, *variants, *blanked])
     hint = "name the columns of a text with --columns or --regex; blktrace captures: tracekit parse"
-    if not is_text(head):
+    if head.lstrip()[:1] == b"{":
+        hint = "of lines of JSON, give a --regex with the groups, as 'offset\":(?P<offset>[0-9]+)'"
+    elif not is_text(head):
         hint = (
             "if its beginning is damaged, copy it again; what follows in a plain text is imported"
             f" by: tail -c +{len(head) + 1} FILE | tracekit import -"

@@ -230,7 +230,10 @@ def _hint_of(read: Reading) -> str:
         return hint_of_words(found)
     if any(damage.zeros for damage in read.damages):
         return "pass over what is damaged: --salvage; or choose another --format or --unit"
-    return "choose another --format or --unit, or allow more with --max-bad PERCENT"
+    hint = "choose another --format or --unit, or allow more with --max-bad PERCENT"
+    line = lines[-1] if lines and any(map(str.isdigit, lines[-1])) else ""
+    wrong = form.wrong_word(line) if type(form) is TextFormat and line else ""
+    return f"of the last of these lines {wrong}; {hint}" if wrong else hint
 
 
 def _reject_restarts(read: Reading, name: str, options: ImportOptions) -> None:

@@ -39,6 +39,7 @@ COMMENT = re.compile(rb"\s*(?:#|//)")
 DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]+")
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
 """What looks like a decimal comma and may group the digits of a larger number."""
+WHOLE = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 LARGEST_SUM = (1 << 62) - 1
 """Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
@@ -184,6 +185,16 @@ class TextFormat:
             if is_new and self.with_words({word: "read"}).are_good([line])[0]:
                 found.append(word)
         return found
+
+    def wrong_word(self, line: str) -> str:
+        """Return in words which column of a wrong line is no number; nothing if that is not it."""
+        for name, word in zip(self.columns, self._words(line), strict=False):
+            kind = self._stored(name)
+            if kind == "int" and not WHOLE.fullmatch(word):
+                return f"its {name} is {word or 'empty'}, no whole number"
+            if kind in DECIMALS and word.startswith("-"):
+                return f"its {name} is {word}, below zero"
+        return ""
 
     def matches(self, head: bytes, *, least: float = NEARLY_ALL) -> bool:
         """Say whether this share of the lines of the head, after its preamble, are good ones."""
