@@ -374,7 +374,8 @@ STAGE = "parse"
 
 ADVICE = {
     "ended_early": "take counts for those of a part of the time",
-    "absent_files": "give these, too: what is in them is missing; a CPU that was offline has none",
+    "absent_files": "give these, too: what is in them is missing; of a capture, a CPU that was"
+    " offline has none",
     "absent_cpus": "nothing if these CPUs were idle; else give the text of all CPUs: the buffer of"
     " one (per_cpu/cpuN) has the events of that one only",
     "open_requests": "latencies are those of the rest: give the whole text, of all CPUs and steps",

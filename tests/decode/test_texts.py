@@ -2,6 +2,8 @@
 
 import os
 import random
+import threading
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -174,3 +176,44 @@ def test_a_text_in_small_reads() -> None:
     os.close(read_fd)
     os.wait()
     assert rows == whole.rows
+
+
+def events_of(requests: int) -> list[str]:
+    """Return queue, issue and completion of requests, in order of time."""
+    return [
+        f"8,0 1 {3 * number + at + 1} {number}.{at:09} 42 {action} R {8 * number} + 8 [{name}]"
+        for number in range(requests)
+        for at, (action, name) in enumerate((("Q", "a"), ("D", "a"), ("C", "0")))
+    ]
+
+
+def test_a_long_text_has_every_request() -> None:
+    # GIVEN a text of many times what is read ahead, some of whose events are a little late
+    lines = events_of(70_000)
+    for at in range(900, len(lines) - 9, 997):
+        lines[at : at + 2] = lines[at + 1], lines[at]
+    decoded = decode_text("\n".join(lines).encode())
+    # THEN all requests are there, in order, and all lines are counted
+    assert [row["sector"] for row in decoded.rows] == [8 * number for number in range(70_000)]
+    assert all(row["complete_ns"] - row["queue_ns"] == 2 for row in decoded.rows)
+    assert (decoded.stats.lines, decoded.stats.bad_lines) == (len(lines), 0)
+    assert decoded.stats.reordered_records == len(range(900, len(lines) - 9, 997))
+
+
+def test_a_decoder_of_a_silent_pipe_is_closed_at_once() -> None:
+    # GIVEN a pipe that stays open behind a text, and a decoder that is closed in its midst
+    read_fd, write_fd = os.pipe()
+    data = "\n".join(events_of(70_000)).encode()
+    writer = threading.Thread(target=os.write, args=(write_fd, data))
+    writer.start()
+    with Decoder([read_fd]) as decoder:
+        head = os.read(read_fd, HEAD_BYTES)
+        decoder.set_text(detect_text(head), head)
+        assert next(decoder.batches()).num_rows == 1 << 16
+        # WHEN all is read but what is to come THEN it does not wait for that
+        writer.join(timeout=10)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 5
+    assert not writer.is_alive()
+    os.close(read_fd)
+    os.close(write_fd)
