@@ -26,6 +26,14 @@ static bool begins_summary(const char *line) {
   return false;
 }
 
+/* Behind its begin a summary is anything but an event of the kernel's text, which has a bracket in
+ * what stands before its first colon. */
+static bool may_be_of_summary(const char *line) {
+  while (*line != '\n' && *line != ':' && *line != '[')
+    line++;
+  return *line != '[';
+}
+
 static void keep_example(struct text *text, const char *line, size_t length) {
   if (text->bad > TEXT_EXAMPLES)
     return;
@@ -65,7 +73,8 @@ static bool may_pass(struct text *text, const char *line) {
     text->in_summary = true;
   if (is_of_blkparse && begins_with(line, "Skips:"))
     take_skips(text, line);
-  return !text->is_started || text->in_summary || *begin == '\n' || *begin == '#';
+  bool is_of_summary = text->in_summary && may_be_of_summary(line);
+  return !text->is_started || is_of_summary || *begin == '\n' || *begin == '#';
 }
 
 enum text_status text_line(struct text *text, const char *line, const char *end,

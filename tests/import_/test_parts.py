@@ -39,6 +39,28 @@ def test_few_lines_of_another_format_are_told(read: Importer) -> None:
     assert "from line 2,001 on (9 lines, 0.4%) it looks like alibaba, not msr" in said
 
 
+SUMMARY = b"""CPU0 (8,0):
+ Reads Queued:           1,        4KiB\t Writes Queued:           0,        0KiB
+ IO unplugs:             0        \t Timer unplugs:           0
+
+Throughput (R/W): 4KiB/s / 0KiB/s
+Events (8,0): 3 entries
+Skips: 0 forward (0 -   0.0%)
+"""
+
+
+@pytest.mark.parametrize("other", ["perf", "ftrace"])
+def test_what_follows_a_summary_of_blkparse_is_named(read: Importer, other: str) -> None:
+    text = b"".join(
+        b"  8,0 0 %d 0.%09d 42 %s R %d + 8 [%s]\n" % (3 * n + at + 1, n, act, 8 * n, name)
+        for n in range(100)
+        for at, (act, name) in enumerate([(b"Q", b"a"), (b"D", b"a"), (b"C", b"0")])
+    )
+    assert traces.requests(read(text + SUMMARY)).num_rows == 100
+    message = read.rejects(text + SUMMARY + b"".join(LINES[other]), "lines are wrong")
+    assert f"it looks like {other}, not blkparse" in message
+
+
 def test_lines_of_the_same_format_are_told_by_how_they_differ(read: Importer) -> None:
     lines = LINES["msr"]
     for first in (500, 1600):
