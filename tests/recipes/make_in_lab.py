@@ -2,7 +2,8 @@
 
 `python -m tests.recipes.make_in_lab gnuplot -o sample-traces/gnuplot` captures one of them; with
 `--repeat 5` it does so five times, into OUTPUT-1 to OUTPUT-5, and prints what differs between them.
-`--uses` runs it with NVM as swap, as journal and as file system: Fig. 1. Needs QEMU, and no root.
+`--uses` runs it with NVM as swap, as journal and as file system, in the guest's own time: Fig. 1.
+`--seconds` is for how long the film and sysbench last. Needs QEMU, and no root.
 The folder named like the recipe is what the guest gets to see.
 """
 
@@ -10,7 +11,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,18 @@ RECIPES = {
     "sysbench": Recipe(
         ("mariadb-server-core", "mariadb-client-core", "sysbench"),
         "256MiB",
-        ("sh", "transact.sh"),
+        ("sh", "transact.sh", "10000", "SECONDS"),
         prepare="sh fill.sh",
         rate=r"transactions: +[0-9]+ +\(([0-9.]+) per sec",
     ),
-    "video": Recipe(("ffmpeg",), "96MiB", ("sh", "play.sh"), prepare="sh film.sh"),
+    "video": Recipe(("ffmpeg",), "96MiB", ("sh", "play.sh"), prepare="sh film.sh SECONDS"),
 }
+
+
+def lasting(recipe: Recipe, seconds: int) -> Recipe:
+    """Return the recipe whose film or load lasts so long."""
+    command = tuple(word.replace("SECONDS", f"{seconds}") for word in recipe.command)
+    return replace(recipe, command=command, prepare=recipe.prepare.replace("SECONDS", f"{seconds}"))
 
 
 def words(name: str, recipe: Recipe, output: Path, speed: str = "") -> list[str]:
@@ -83,18 +90,16 @@ def run_lab(command: str, *options: str) -> None:
     subprocess.run([sys.executable, "-m", "tracekit", "lab", command, *options], check=True)
 
 
-def make(name: str, output: Path, *, recipe: Recipe | None = None) -> None:
-    """Capture the named recipe, or another one in its folder, into the new folder `output`."""
-    recipe = recipe or RECIPES[name]
+def make(name: str, output: Path, *, recipe: Recipe) -> None:
+    """Capture the recipe, with the named one's folder, into the new folder `output`."""
     run_lab("capture", *words(name, recipe, output), "--compress", "xz", "--", *recipe.command)
 
 
-def measure(name: str, output: Path, *, repeat: int, recipe: Recipe | None = None) -> None:
-    """Run the named recipe with NVM as each part of the disk, and with none.
+def measure(name: str, output: Path, *, repeat: int, recipe: Recipe) -> None:
+    """Run the recipe, with the named one's folder, with NVM as each part and none.
 
     The guest's time is counted in instructions, so that nothing else of this machine is in it.
     """
-    recipe = recipe or RECIPES[name]
     rate = ["--throughput", recipe.rate] if recipe.rate else []
     uses = ["--exact", "--nvm", NVM, "--repeat", str(repeat), *rate]
     run_lab("uses", *words(name, recipe, output, f":{DISK}"), *uses, "--", *recipe.command)
@@ -129,13 +134,13 @@ def spread(found: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{name}: {mean.mean:.4g}{ends}; {', '.join(f'{value:.4g}' for value in values)}"
 
 
-def repeat_captures(name: str, output: Path, repeat: int) -> None:
-    """Capture a recipe several times, and print what differs."""
+def repeat_captures(name: str, output: Path, *, repeat: int, recipe: Recipe) -> None:
+    """Capture the recipe several times, and print what differs."""
     found = []
     for number in range(1, repeat + 1):
         capture = output.with_name(f"{output.name}-{number}")
         if not capture.exists():
-            make(name, capture)
+            make(name, capture, recipe=recipe)
         found.append(figures(capture, capture.with_name(f"{capture.name}-trace")))
     sys.stdout.writelines(f"{line}\n" for line in spread(found))
 
@@ -147,13 +152,15 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="new folder")
     parser.add_argument("--repeat", type=int, default=1, help="captures, or runs of each use")
     parser.add_argument("--uses", action="store_true", help="with NVM as each part of the disk")
+    parser.add_argument("--seconds", type=int, default=60, help="of the film, and of sysbench")
     options = parser.parse_args()
+    recipe = lasting(RECIPES[options.recipe], options.seconds)
     if options.uses:
-        measure(options.recipe, options.output, repeat=options.repeat)
+        measure(options.recipe, options.output, repeat=options.repeat, recipe=recipe)
     elif options.repeat > 1:
-        repeat_captures(options.recipe, options.output, options.repeat)
+        repeat_captures(options.recipe, options.output, repeat=options.repeat, recipe=recipe)
     else:
-        make(options.recipe, options.output)
+        make(options.recipe, options.output, recipe=recipe)
 
 
 if __name__ == "__main__":
