@@ -1,6 +1,7 @@
 """What the map of files is used for: units of an answer, its script, and anonymous traces."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,30 @@ def test_logs_alone_take_what_the_model_says(tmp_path: Path) -> None:
     assert (found["unit_count"], found["along_bytes"]) == (2, BLOCK)
 
 
+def test_each_database_has_a_log_of_its_own(trace: Path) -> None:
+    # GIVEN two clusters of one database, and another whose log has several directories
+    first, second, *parts = ("/srv/a/pg_wal/1", "/srv/b/pg_wal/1", "/k/x-0/1.log", "/k/x-1/1.log")
+    others = [part.replace("log", "index") for part in parts]
+    paths = enumerate([*parts, *others], 8)
+    pieces = [
+        ("sda", 8 * number, 8, path, 0) for number, path in (*enumerate([first, second]), *paths)
+    ]
+    write_table(trace / "file_extents.parquet", with_logs(given_table(pieces), load_rules()))
+    # WHEN there is space for two blocks with a file system of their own
+    script = trace.parent / "carry.sh"
+    words = ("--capacity", str((8 << 20) + 2 * BLOCK), "--script", str(script), "--force")
+    found = units(trace, "log", *words)
+    # THEN each is a unit, and only the directory of the one that is placed is moved
+    logs = {"postgresql in /srv/a/pg_wal": 1, "postgresql in /srv/b/pg_wal": 1, "kafka in /k": 2}
+    assert {name: row["blocks"] for name, row in found.items()} == {
+        f"log of {name}": blocks for name, blocks in logs.items()
+    }
+    placed = [str(row["name"]).rpartition(" ")[2] for row in found.values() if row["is_placed"]]
+    moves = re.findall(r"apply_move (/\S+)", script.read_text())
+    assert placed == moves
+    assert moves in (["/srv/a/pg_wal"], ["/srv/b/pg_wal"])
+
+
 def test_logs_are_refused_where_no_file_is_one(trace: Path) -> None:
     words = ("recommend", trace, *WORDS, "--unit", "log")
     write_table(trace / "file_extents.parquet", given_table(PIECES))
@@ -123,6 +148,7 @@ def test_logs_are_refused_where_no_file_is_one(trace: Path) -> None:
     (trace / "file_extents.parquet").unlink()
     refused(invoke(*words), "classify --names", error=UsageError)
     refused(invoke(*words, "--files", "x"), "--files is for", error=UsageError)
+    refused(invoke(*words[:-1], "log=3"), "--unit log=3: only extent has a size", error=UsageError)
 
 
 def test_a_log_among_other_files_is_by_hand(trace: Path) -> None:

@@ -137,7 +137,7 @@ def find_parts(folder: TraceFolder, advice: Recommendation) -> list[Part]:
         rows = [row for row in table.to_pylist() if row["is_placed"]]
         roles = {row["name"]: row["bytes"] for row in rows if row["unit"] == "role"}
         files = [(row["unit"], row["name"]) for row in rows if row["unit"] in (FILE, DIRECTORY)]
-        logs = [log_of(row["name"]) for row in rows if row["unit"] == LOG]
+        logs = [row["name"] for row in rows if row["unit"] == LOG]
         moved = [row for row in rows if row["unit"] != "role"]
         total = FILES_BYTES + sum(row["taken_bytes"] for row in moved)
         extents = [row for row in rows if row["unit"] == EXTENT]
@@ -423,11 +423,11 @@ def _log_parts(folder: TraceFolder, logs: Sequence[str], total: int) -> Iterator
         moved += [(DIRECTORY, one) for one in folders]
         if files:
             yield Part(
-                title=f"the log of {name}: by hand, as it lies among other files",
+                title=f"the {name}: by hand, as it lies among other files",
                 lost="what is in it is lost, and with it the last transactions.",
                 mirrored=RAID,
                 text=(
-                    _elsewhere(name),
+                    _elsewhere(log_of(name)),
                     *(f"  {one}" for one in files[:SHOWN_FILES]),
                 ),
             )

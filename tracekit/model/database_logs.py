@@ -48,6 +48,14 @@ def load_rules(given: Path | None = None) -> dict[str, LogRule]:
     return rules
 
 
+def folder_of(path: str, rule: LogRule | None) -> str:
+    """Return the folder of the database whose log the file is: that in which the patterns begin."""
+    depth = min(one.count("/") for one in rule.files) if rule else 0
+    for _ in range(depth + 1):
+        path = posixpath.dirname(path)
+    return path
+
+
 def expression(pattern: str) -> str:
     """Return a regular expression for the end of a path, with a group for each `*`."""
     return f"(?:^|/){_words(pattern)}$"

@@ -17,6 +17,7 @@ import numpy as np
 from tracekit.arrow import Integers, ints, read_whole, texts
 from tracekit.errors import InputError
 from tracekit.metadata import Region, TraceInfo
+from tracekit.model.database_logs import folder_of, load_rules
 from tracekit.safe_open import read_given
 from tracekit.stack.file_map import check_map, given_table, read_map, with_trace_times
 from tracekit.stack.offline_map import read_image
@@ -206,14 +207,26 @@ def read_logs(file: Path) -> list[FileExtent]:
     """Return the extents of the logs of databases in the trace's map, by name and place of each."""
     table = read_whole(file)
     table = table.filter(table.column("log").is_valid())
-    logs, devices, paths = (table.column(key).to_pylist() for key in ("log", "device", "path"))
-    folders: dict[str, set[str]] = {}
-    for log, path in zip(logs, paths, strict=True):
-        folders.setdefault(log, set()).add(posixpath.dirname(path))
-    names = {log: f"{LOG_OF}{log}{LIES_IN}{posixpath.commonpath(folders[log])}" for log in folders}
-    first, sectors = (table.column(key).to_pylist() for key in FILE_COLUMNS[2:])
-    rows = zip(logs, devices, first, sectors, range(len(logs)), strict=True)
-    return [FileExtent(names[log], *row) for log, *row in rows]
+    names = _log_names(table)
+    columns = ("path", "device", *FILE_COLUMNS[2:])
+    paths, *places = (table.column(key).to_pylist() for key in columns)
+    rows = zip(paths, *places, range(len(paths)), strict=True)
+    return [FileExtent(names[path], *row) for path, *row in rows]
+
+
+def _log_names(table: Any) -> dict[str, str]:
+    """Return the unit of each file that is a log: the files of one database, in one folder."""
+    rules = load_rules()
+    logs = dict(zip(*(table.column(key).to_pylist() for key in ("path", "log")), strict=True))
+    found: dict[tuple[str, str], list[str]] = {}
+    for path, log in logs.items():
+        if log is not None:
+            found.setdefault((log, folder_of(path, rules.get(log))), []).append(path)
+    names: dict[str, str] = {}
+    for (log, _), paths in found.items():
+        common = posixpath.commonpath({posixpath.dirname(path) for path in paths})
+        names |= dict.fromkeys(paths, f"{LOG_OF}{log}{LIES_IN}{common}")
+    return names
 
 
 def log_of(unit: str) -> str:
@@ -221,15 +234,15 @@ def log_of(unit: str) -> str:
     return unit.removeprefix(LOG_OF).partition(LIES_IN)[0]
 
 
-def log_directories(file: Path, name: str, *, mounts: Set[str]) -> tuple[list[str], list[str]]:
-    """Return the directories with nothing but a database's log, and the log's other files.
+def log_directories(file: Path, unit: str, *, mounts: Set[str]) -> tuple[list[str], list[str]]:
+    """Return the directories with nothing but a unit of logs, and the unit's other files.
 
     A directory where a file system is mounted is left as it is.
     """
     table = read_whole(file).select(["path", "log"])
-    rows = table.filter(table.column("path").is_valid()).to_pylist()
-    logs = {row["path"] for row in rows if row["log"] == name}
-    others = {row["path"] for row in rows if row["log"] != name}
+    table = table.filter(table.column("path").is_valid())
+    logs = {path for path, name in _log_names(table).items() if name == unit}
+    others = {*table.column("path").to_pylist()} - logs
     shared = {parent for path in others for parent in _above(path)}
     folders = {posixpath.dirname(path) for path in logs} - shared - mounts
     return sorted(folders), sorted(one for one in logs if posixpath.dirname(one) not in folders)

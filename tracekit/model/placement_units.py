@@ -111,6 +111,10 @@ def choose_unit(
 ) -> UnitChoice | None:
     """Return what `--unit` asks for; without it extents where roles are not known, else None."""
     kind, has_size, size = text.partition("=")
+    if has_size and kind != EXTENT:
+        raise UsageError(
+            f"--unit {text}: only {EXTENT} has a size", hint=f"one of {WORDS}, {BLOCK}"
+        )
     _refuse_unnamed(kind, files, file_map)
     if files is not None and kind not in (FILE, DIRECTORY):
         raise UsageError("--files is for --unit file or directory", hint="leave one of them out")
@@ -124,9 +128,9 @@ def choose_unit(
                 f"--unit {text}: not a multiple of 4 KiB", hint="such as extent=4MiB, LVM's own"
             )
         return UnitChoice(EXTENT, extent, is_default=not text)
-    if kind == BLOCK and not has_size:
+    if kind == BLOCK:
         return None
-    if kind not in (ROLE, FILE, DIRECTORY, LOG) or has_size:
+    if kind not in (ROLE, FILE, DIRECTORY, LOG):
         raise UsageError(f"--unit {text}: not one of {WORDS}, {BLOCK}")
     return UnitChoice(kind, files=files, file_map=file_map)
 
