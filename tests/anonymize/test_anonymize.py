@@ -1,6 +1,7 @@
 """Anonymous traces: nothing of the names is left, and what a model sees is the same."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests import parsed as traces
 from tests.command_line import invoke, refused, succeed
 from tests.house.tree import ROOT
 from tests.replay.trace import trace
+from tracekit.arrow import read_whole
 from tracekit.errors import InputError
 from tracekit.layout import FOUND_BY_REMAPS
 from tracekit.store import TraceFolder
@@ -21,6 +23,7 @@ from tracekit.writers.anonymize import BLOCK_SECTORS, Names, pieces_of, shuffled
 
 SAMPLES = ROOT / "sample-traces"
 CASES = 60
+ROLES_TOLD = ("journal", "fs", "swap")
 HEAD = "hdd-7200-seek"
 GAIN, BEST, TIME = 0.03, 0.03, 0.1
 """How far gains may differ on a disk whose head moves; those of single blocks, whose search goes
@@ -149,19 +152,33 @@ def test_the_trace_itself_stays(tmp_path: Path) -> None:
     assert (trace / "requests.parquet").read_bytes() == before
 
 
-def test_a_cache_stays_one_of_no_known_order(tmp_path: Path) -> None:
-    # GIVEN a region in which blocks of several roles may lie, and places in it that remaps told
-    folder = trace(tmp_path / "trace", [{"sector": 2048, "role": "fs"}])
-    cache, place = folder.info.layout[0], folder.info.layout[1]
-    told = replace(place, name="cache blocks of journal", found_by=FOUND_BY_REMAPS)
-    folder.save_info(layout=[replace(cache, is_unordered=True), told, told, folder.info.layout[2]])
+def test_the_places_of_a_cache_move_and_keep_their_roles(tmp_path: Path) -> None:
+    # GIVEN a region in which blocks may have any role, and the roles that remaps told of those that
+    # requests went to: pieces of one block, each fourth with a second one of another role
+    sectors = [8 * at for at in range(0, 800, 4)] + [8 * at + 8 for at in range(0, 800, 16)]
+    folder = trace(tmp_path / "trace", [{"sector": at, "length_bytes": 4096} for at in sectors])
+    base = replace(folder.info.layout[0], start_sector=0, sectors=6400, is_unordered=True)
+    told = replace(base, sectors=8, is_unordered=UNSET, found_by=FOUND_BY_REMAPS)
+    roles = [ROLES_TOLD[at // 8 % 3] for at in sectors]
+    places = [
+        replace(told, name=role, start_sector=at, role=role)
+        for at, role in zip(sectors, roles, strict=True)
+    ]
+    folder.save_info(layout=[base, *places])
     # WHEN it is made anonymous
     succeed("anonymize", folder.path, "-o", tmp_path / "anonymous")
+    made = TraceFolder(tmp_path / "anonymous")
     # THEN classify may still not give the rest of it the role of some requests
-    layout = TraceFolder(tmp_path / "anonymous").info.layout
-    assert [one.is_unordered for one in layout] == [True, UNSET, UNSET, UNSET]
-    assert [one.found_by for one in layout] == [UNSET, *[FOUND_BY_REMAPS] * 2, UNSET]
+    first, *places = made.info.layout
+    assert (first.is_unordered, first.start_sector, first.sectors) == (True, 0, 6400)
+    assert {one.found_by for one in places} == {FOUND_BY_REMAPS}
+    # AND most places are others, with the role of each request
+    moved = read_whole(made.table("requests")).column("sector").to_pylist()
+    role_of = {one.start_sector: one.role for one in places}
+    assert [role_of[at] for at in moved] == roles
+    assert np.mean(np.array(moved) != sectors) > 0.9
     # AND it shows the places of a role in one line
-    shown = succeed("classify", tmp_path / "anonymous").stdout.splitlines()
-    (line,) = [line for line in shown if " places, " in line]
-    assert line.split()[:4] == [layout[1].name, "journal", "2", "places,"]
+    shown = succeed("classify", made.path).stdout.splitlines()
+    lines = [line.split()[1:4] for line in shown if " places, " in line]
+    counts = Counter(roles)
+    assert lines == [[role, str(counts[role]), "places,"] for role in ROLES_TOLD]

@@ -99,6 +99,16 @@ def test_blocks_of_a_cache_have_the_roles_of_the_device_above(tmp_path: Path, ma
     assert found["open_places"] == {"sda": [(FIRST + 848, 16), (FIRST + 896, 16)]}
 
 
+def test_a_place_in_two_caches_has_one_entry(tmp_path: Path) -> None:
+    # GIVEN a cache over a thin pool, whose blocks have no order either
+    (tmp_path / "cpu0").write_bytes(b"".join(request(1000, 64, below=800)))
+    layout = layout_with()
+    layout["partitions"].append({**layout["partitions"][0], "name": "cache", "sectors": 4096})
+    # THEN the place is one of the smaller region
+    found = followed(layout, remaps_in([tmp_path / "cpu0"]))["partitions"][2:]
+    assert [(one["name"], one["start_sector"]) for one in found] == [("cache of fs", FIRST + 800)]
+
+
 def piece(folder: Path, number: int, *requests: tuple[int, int]) -> Layout:
     """Return the layout of a piece of a recording, with requests to the top and below."""
     records = [

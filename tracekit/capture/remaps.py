@@ -52,8 +52,12 @@ def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
     for disk in layout["devices"]:
         own = rows["target"] == _number(disk)
         pages, page_codes = _pages(rows[own], codes[own])
-        for base in (one for one in bases if one["device"] == disk["device"]):
-            runs, mixed = _runs(pages, page_codes, base)
+        # Of bases that overlap the smaller one has the place, of one size the later.
+        ours = [one for one in reversed(bases) if one["device"] == disk["device"]]
+        for base in sorted(ours, key=lambda one: one["sectors"]):
+            inside = _inside(pages, base)
+            runs, mixed = _runs(pages[inside], page_codes[inside])
+            pages, page_codes = pages[~inside], page_codes[~inside]
             found += [_entry(base, first, end, names[code]) for first, end, code in runs if code]
             places = [(first, end - first) for first, end, code in runs if not code]
             if places:
@@ -178,17 +182,22 @@ def _pages(rows: Remaps, codes: NDArray[np.int64]) -> tuple[Any, Any]:
     return np.divmod(np.unique(pages * most + np.repeat(codes, counts)), most)
 
 
+def _inside(pages: NDArray[np.int64], base: Mapping[str, Any]) -> NDArray[np.bool_]:
+    low, high = base["start_sector"], base["start_sector"] + base["sectors"]
+    found: NDArray[np.bool_] = pages * PAGE_SECTORS >= low
+    found &= (pages + 1) * PAGE_SECTORS <= high
+    return found
+
+
 def _runs(
-    pages: NDArray[np.int64], codes: NDArray[np.int64], base: Mapping[str, Any]
+    pages: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> tuple[list[tuple[int, int, int]], int]:
     """Return first sector, end and role of pages in a row, and how many had several roles.
 
     Role 0 is of those of which it is not known. Of pages that nobody went to nothing is known.
     """
-    low, high = base["start_sector"], base["start_sector"] + base["sectors"]
-    inside = (pages * PAGE_SECTORS >= low) & ((pages + 1) * PAGE_SECTORS <= high)
-    pages, at, count = np.unique(pages[inside], return_index=True, return_counts=True)
-    codes = np.where(count > 1, 0, codes[inside][at])
+    pages, at, count = np.unique(pages, return_index=True, return_counts=True)
+    codes = np.where(count > 1, 0, codes[at])
     breaks = np.flatnonzero((np.diff(codes) != 0) | (np.diff(pages) != 1)) + 1
     edges = [0, *breaks.tolist(), len(pages)]
     runs = [

@@ -66,6 +66,13 @@ class Move:
         at = np.maximum(np.searchsorted(self.starts, sectors, side="right") - 1, 0)
         return sectors + self.by[at]
 
+    def parts(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield first sector and end, before they move, of what was touched between two sectors."""
+        low = np.searchsorted(self.ends, first, side="right")
+        high = np.searchsorted(self.starts, end)
+        for start, stop in zip(self.starts[low:high], self.ends[low:high], strict=True):
+            yield max(first, int(start)), min(end, int(stop))
+
 
 class Names:
     """Names that nobody can read back: a keyed hash, whose key is thrown away."""
@@ -145,7 +152,8 @@ def anonymize(
         if folder.has(FILE_MAP):
             extents = _file_extents(folder, moves=moves, devices=devices, names=names)
             write_table(part / f"{FILE_MAP}.parquet", extents)
-        write_info(part, _info(folder.info, devices), made_by="anonymize")
+        info = replace(folder.info, layout=[*_moved(folder.info.layout, moves)])
+        write_info(part, _info(info, devices), made_by="anonymize")
     return TraceFolder(output)
 
 
@@ -160,15 +168,8 @@ def _file_extents(
     table = read_whole(folder.require(FILE_MAP, made_by="parse"))
     for row in table.filter(pc.is_in(table["device"], pa.array(list(moves)))).to_pylist():
         move = moves[row["device"]]
-        first, end = row["first_sector"], row["first_sector"] + row["sectors"]
-        low, high = (
-            np.searchsorted(move.ends, first, side="right"),
-            np.searchsorted(move.starts, end),
-        )
-        for start, stop in zip(
-            move.starts[low:high].tolist(), move.ends[low:high].tolist(), strict=True
-        ):
-            begin, behind = max(first, start), min(end, stop)
+        first = row["first_sector"]
+        for begin, behind in move.parts(first, first + row["sectors"]):
             at = row["file_sector"]
             rows.append(
                 row
@@ -206,11 +207,25 @@ def _moves(table: Path, layout: list[Region], rng: np.random.Generator) -> dict[
     moves = {}
     for name, pairs in touched.items():
         starts, ends = pieces_of(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
-        ours = [one for one in layout if one.device == name]
+        ours = [one for one in layout if one.device == name and one.found_by != FOUND_BY_REMAPS]
         edges = {one.start_sector for one in ours}
         edges |= {one.start_sector + one.sectors for one in ours}
         moves[name] = shuffled(starts, ends, edges=sorted(edges), rng=rng)
     return moves
+
+
+def _moved(layout: list[Region], moves: dict[str, Move]) -> Iterator[Region]:
+    """Yield the regions; places that remaps told have moved with the pieces that are there."""
+    for one in layout:
+        if one.found_by != FOUND_BY_REMAPS:
+            yield one
+            continue
+        if one.device not in moves:
+            continue
+        move, first = moves[one.device], one.start_sector
+        for begin, end in move.parts(first, first + one.sectors):
+            new = int(move(np.array([begin]))[0])
+            yield replace(one, start_sector=new, sectors=end - begin)
 
 
 def _numbers(table: Path, rng: np.random.Generator) -> tuple[Integers, Integers]:
