@@ -373,10 +373,14 @@ def test_devices_above_that_somebody_traces_are_left_to_them(
             assert [one.read_text() for one in enables] == ["1\n", "0\n"]
     assert (tmp_path / "during").read_text() == "1\n1\n"
     (note,) = done.notes
-    assert note.startswith(f"{theirs.name} is being traced already; remaps of its blocks")
+    assert note.startswith(f"{theirs.name} is being traced already; remaps there are not followed")
     # AND the records of these devices are neither in the files nor in the counts
     files = (tmp_path / "trace").glob("*.blktrace.*")
     records = [one for path in files for one in machine.records_of(path.read_bytes())]
     kept = machine.read_layout(tmp_path / "trace")
     assert kept["loss"]["dropped"] == 0
     assert kept["capture"]["records"] == sum(not one.category & NOTIFY for one in records) > 200
+    # AND a source that does not record such devices says so
+    options = CaptureOptions(command=("true",), source="perf")
+    (note,) = capture([disk.device], tmp_path / "text", options=options).notes
+    assert note.startswith(f"perf records nothing of {theirs.name}, {free.name}, as tracefs-blk")

@@ -87,7 +87,7 @@ class Choice:
     @property
     def notes(self) -> list[str]:
         """Return what there is to say about the choice."""
-        left = "; remaps of its blocks are not followed, so requests decide their roles"
+        left = "; remaps there are not followed, so requests decide the roles of blocks below"
         return [
             *(
                 f"captured with {self.name}, because {name} does not work here: {why}"
@@ -309,7 +309,8 @@ def _chosen(
         asked = follower
     choice = choose(asked, tracefs=tracefs, disks=disks)
     if choice.name != follower:
-        return choice
+        why = f"{choice.name} records nothing of {', '.join(one.name for one in between)}"
+        return replace(choice, unfollowed=(f"{why}, as {follower} does",) if between else ())
     # A device that somebody else traces is theirs.
     why_not = {one: blk_tracer.why_not(tracefs, one) for one in between}
     free = tuple(one for one, why in why_not.items() if why is None)
