@@ -207,7 +207,7 @@ def test_a_volume_is_known_by_its_path(tmp_path: Path) -> None:
     ("left_out", "doubt"),
     [
         ("vg-root=debugfs", "dm-1 has a journal inside, 16M: `debugfs -R 'stat <8>' /dev/dm-1`"),
-        ("filefrag", "where the swap file /swap file lies is not known: add `filefrag -v"),
+        ("filefrag", "where the swap file /swap file lies is not known: add `filefrag -v '/swap file'`"),
         ("lvs", "where the blocks of vg-root lie on dm-0 is not known: add `dmsetup table`"),
         ("pvs", "where the blocks of vg-swap lie on dm-0 is not known: add `dmsetup table`"),
     ],

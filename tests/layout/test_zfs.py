@@ -37,12 +37,12 @@ config:
 
 errors: No known data errors
 
-  pool: other
+  pool: the other one
  state: ONLINE
 config:
 
 \tNAME         STATE     READ WRITE CKSUM
-\tother        ONLINE       0     0     0
+\tthe other one  ONLINE       0     0     0
 \t  /dev/sde   ONLINE       0     0     0
 """
 
@@ -56,7 +56,7 @@ def test_the_devices_of_a_status_have_their_part() -> None:
         "/dev/sdc2": ("tank", LOG),
         "/dev/sdc3": ("tank", CACHE),
         "/dev/sdd": ("tank", CACHE),
-        "/dev/sde": ("other", DATA),
+        "/dev/sde": ("the other one", DATA),
     }
 
 

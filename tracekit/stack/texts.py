@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -598,6 +599,5 @@ def _add_swaps(found: Gathered, contents: Contents, names: _Names) -> None:
         if runs and points:
             contents.swap_files.setdefault(max(points)[1], {})[swap.path] = runs
         else:
-            found.doubts.append(
-                f"where the swap file {swap.path} lies is not known: add `filefrag -v {swap.path}`"
-            )
+            how = f"add `filefrag -v {shlex.quote(swap.path)}`"
+            found.doubts.append(f"where the swap file {swap.path} lies is not known: {how}")

@@ -42,16 +42,14 @@ def read_status(text: str) -> Iterator[tuple[str, PoolPart]]:
     """Yield the devices that `zpool status -LP` lists, and what they are of which pool."""
     pool, kind = "", DATA
     for line in text.splitlines():
-        if named := re.match(r" *pool: (\S+)", line):
-            pool, kind = named[1], DATA
+        if named := re.match(r" *pool: (.+)", line):  # a name may have spaces
+            pool, kind = named[1].rstrip(), DATA
         row = re.match(r"\t( *)(\S+)", line)
-        if row is None or not pool or row[2] in ("NAME", pool):
+        if row is None or not pool:
             continue
-        if not row[1]:
+        if not row[1]:  # the head line, the pool itself or a section
             kind = _SECTIONS.get(row[2], DATA)
-            if row[2] in _SECTIONS:
-                continue
-        if not _GROUP.fullmatch(row[2]):
+        elif not _GROUP.fullmatch(row[2]):
             yield row[2], PoolPart(pool, kind)
 
 
