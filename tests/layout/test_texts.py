@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import invoke, refused
+from tracekit.capture.layout import describe_texts
 from tracekit.errors import InputError
 from tracekit.layout import read_layout
 
@@ -175,6 +176,26 @@ def test_texts_of_another_host_make_a_layout(tmp_path: Path) -> None:
     refused(invoke("layout", *words(tmp_path), "-o", output))
 
 
+def test_a_table_of_partitions_may_come_first() -> None:
+    # GIVEN a disk whose name has a folder, in texts of two programs
+    part = {"name": "cciss/c0d0p1", "maj:min": "104:1", "size": 4 << 20, "type": "part"}
+    part |= {"start": 2048, "fstype": "swap", "mountpoints": ["[SWAP]"]}
+    disk = {"name": "cciss/c0d0", "maj:min": "104:0", "size": 64 << 20, "type": "disk"}
+    lsblk = json.dumps({"blockdevices": [disk | {"children": [part]}]})
+    table = "device: /dev/cciss/c0d0\n\n/dev/cciss/c0d0p1 : start=2048, size=8192\n"
+    # THEN in any order the disk has its number and its size, and the partition its role
+    for texts in ({"lsblk": lsblk, "sfdisk": table}, {"sfdisk": table, "lsblk": lsblk}):
+        layout = describe_texts(texts, ["/dev/cciss/c0d0"]).layout
+        (device,), (entry,) = layout["devices"], layout["partitions"]
+        assert (device["device"], device["major"]) == ("cciss/c0d0", 104)
+        assert device["size_sectors"] == 131072
+        assert (entry["device"], entry["start_sector"], entry["role"]) == (
+            "cciss/c0d0",
+            2048,
+            "swap",
+        )
+
+
 def test_a_volume_is_known_by_its_path(tmp_path: Path) -> None:
     # GIVEN a host without udev: lsblk does not say what is on a volume, blkid does by its path
     volume = {"name": "a--b-c", "kname": "dm-0", "maj:min": "253:0", "size": 16 << 20}
@@ -207,7 +228,10 @@ def test_a_volume_is_known_by_its_path(tmp_path: Path) -> None:
     ("left_out", "doubt"),
     [
         ("vg-root=debugfs", "dm-1 has a journal inside, 16M: `debugfs -R 'stat <8>' /dev/dm-1`"),
-        ("filefrag", "where the swap file /swap file lies is not known: add `filefrag -v '/swap file'`"),
+        (
+            "filefrag",
+            "where the swap file /swap file lies is not known: add `filefrag -v '/swap file'`",
+        ),
         ("lvs", "where the blocks of vg-root lie on dm-0 is not known: add `dmsetup table`"),
         ("pvs", "where the blocks of vg-swap lie on dm-0 is not known: add `dmsetup table`"),
     ],

@@ -18,7 +18,7 @@ from tracekit.stack.contents import Contents, swap_file_evidence
 from tracekit.stack.devices import Beside, Node, Stack, draw, entries_of
 from tracekit.stack.host import devices_of, logs_of, read_host, read_nodes
 from tracekit.stack.mounts import Mount, read_mounts, read_swaps
-from tracekit.stack.texts import read_texts
+from tracekit.stack.texts import kernel_name, read_texts
 
 
 def disks_below(path: Path, mounts: list[Mount]) -> set[str]:
@@ -190,7 +190,7 @@ def _unread(contents: Contents, names: Collection[str]) -> list[str]:
 def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Described:
     """Describe disks of another host by texts of its programs; raise InputError for others."""
     stack, contents = read_texts(texts)
-    names = [Path(device).name for device in devices] or [
+    names = [kernel_name(device) for device in devices] or [
         name for name, node in stack.nodes.items() if not node.below
     ]
     if absent := [name for name in names if name not in stack.nodes]:

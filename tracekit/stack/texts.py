@@ -122,9 +122,9 @@ def _lsblk_entry(found: Gathered, entry: dict[str, Any], parent: str | None) -> 
             f"lsblk: the size of {name} is {entry['size']}, which is rounded",
             hint="print it with lsblk -J -b -O",
         ) from None
-    node = found.nodes.setdefault(
-        name, Node(name, (entry.get("maj:min") or "").replace(":", ","), sectors)
-    )
+    # A table of partitions, which may be read first, does not say all of a disk.
+    node = found.nodes.setdefault(name, Node(name, "", sectors))
+    node.numbers, node.sectors = (entry.get("maj:min") or "").replace(":", ","), sectors
     node.kind = entry.get("type") or "disk"
     node.label = entry["name"] if entry["name"] != name else ""
     if parent is None:
@@ -153,8 +153,14 @@ def _signature(kind: str, uuid: str | None, **more: Any) -> Signature:
     return Signature(word, uuid or "?", **more)
 
 
+def kernel_name(path: str) -> str:
+    """Return the name of a disk or partition, which may have a folder of its own (cciss/c0d0)."""
+    return path.removeprefix("/dev/").removeprefix("mapper/")
+
+
 def _partition(found: Gathered, disk: str, path: str, start: int, sectors: int) -> Node:
-    node = found.nodes.setdefault(Path(path).name, Node(Path(path).name, "", sectors))
+    name = kernel_name(path)
+    node = found.nodes.setdefault(name, Node(name, "", sectors))
     found.nodes.setdefault(disk, Node(disk, "", start + sectors))
     found.nodes[disk].sectors = max(found.nodes[disk].sectors, start + sectors)
     node.kind, node.sectors = "part", sectors
@@ -167,7 +173,7 @@ def _sfdisk_json(found: Gathered, content: dict[str, Any]) -> None:
     table = content["partitiontable"]
     factor = int(table.get("sectorsize", SECTOR_BYTES)) // SECTOR_BYTES
     for one in table.get("partitions", ()):
-        disk = Path(table["device"]).name
+        disk = kernel_name(table["device"])
         _partition(found, disk, one["node"], one["start"] * factor, one["size"] * factor)
         if str(one.get("type")).lower() in _SWAP_TYPES:
             found.signatures.setdefault(one["node"], _signature("swap", None))
@@ -179,7 +185,7 @@ def _sfdisk_dump(found: Gathered, text: str, _device: str) -> None:
     factor = int(scale[1]) // SECTOR_BYTES if scale else 1
     for match in filter(None, map(_SFDISK.match, text.splitlines())):
         start, size = int(match["start"]) * factor, int(match["size"]) * factor
-        _partition(found, Path(disk[1] if disk else "").name, match["node"], start, size)
+        _partition(found, kernel_name(disk[1] if disk else ""), match["node"], start, size)
         kind = re.search(r"\b(?:type|Id)=\s*([0-9A-Fa-f-]+)", match["rest"])
         if kind and kind[1].lower() in _SWAP_TYPES:
             found.signatures.setdefault(match["node"], _signature("swap", None))
