@@ -100,8 +100,8 @@ GUEST = {
     "package": "Package that the guest has, built in if new. Can be repeated.",
     "prepare": "Shell text to run before; then the disks are mounted anew.",
     "mount": "Mount options of fs, such as data=journal.",
-    "exact": "Count the guest's time in instructions: emulated latencies are exact whatever else"
-    " this machine does.",
+    "exact": "Count the guest's time in instructions: times are the same whatever else this machine"
+    " does. A request takes some 30 us more than its disk's latency.",
     "timeout": option("Most seconds of the guest for the command.", min=1),
 }
 DISK = option(
