@@ -17,7 +17,7 @@ import pytest
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tracekit.capture import programs
-from tracekit.capture.unfinished import MANIFEST
+from tracekit.capture.unfinished import MANIFEST, add_to_index, opened_unfinished
 from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
@@ -67,6 +67,12 @@ def test_one_that_cannot_be_recovered_stops_no_other(disk: Disk, tmp_path: Path)
     assert other.exists()
     assert f"recovered {machine.read_layout(output)['capture']['records']} records" in done.stdout
     assert not left.exists()
+    # AND what a process works on is not called nothing
+    add_to_index(other)
+    with opened_unfinished(other):
+        done = machine.run_capture("--recover")
+    shutil.rmtree(other)  # it would be left over for all that come later
+    assert f"{other}: another process records or finishes it" in done.stdout
 
 
 def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:

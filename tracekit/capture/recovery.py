@@ -34,6 +34,7 @@ from tracekit.capture.unfinished import (
     Unfinished,
     Written,
     free_name,
+    in_use,
     left_over,
     name_for,
     opened_unfinished,
@@ -250,6 +251,8 @@ def recover(
     why some could not be finished, which keep what they have.
     """
     notes, folder = give_back_settings()
+    if not folders:
+        notes += [f"{path}: another process records or finishes it" for path in in_use()]
     left = [] if folders else [path for path, _ in left_over() if path != folder]
     chosen = [*folders] or [*([folder] if folder is not None else []), *left]
     if output is not None and len(chosen) != 1:

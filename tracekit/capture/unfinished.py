@@ -288,6 +288,20 @@ def left_over() -> list[tuple[Path, Manifest]]:
     return found
 
 
+def in_use() -> list[Path]:
+    """Return those that a process works on."""
+    found = []
+    for path in listed():
+        try:
+            with suppress(OSError), opened_unfinished(path):
+                pass
+        except InUseError:
+            found.append(path)
+        except TracekitError:
+            pass  # none of ours
+    return found
+
+
 def add_to_index(path: Path) -> None:
     """Note a folder for `listed`; raise OSError where this machine has no place for that."""
     _change_index(lambda paths: [*(one for one in paths if one.exists()), path])
