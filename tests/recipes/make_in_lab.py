@@ -3,7 +3,9 @@
 `python -m tests.recipes.make_in_lab gnuplot -o sample-traces/gnuplot` captures one of them; with
 `--repeat 5` it does so five times, into OUTPUT-1 to OUTPUT-5, and prints what differs between them.
 `--uses` runs it with NVM as swap, as journal and as file system, in the guest's own time: Fig. 1.
-`--seconds` is for how long the film and sysbench last. Needs QEMU, and no root.
+`--exact` captures on the disk of Fig. 1, whose times and those of the guest do not depend on what
+else this machine does; `--seconds` is for how long the film and sysbench last. Needs QEMU, and no
+root.
 The folder named like the recipe is what the guest gets to see.
 """
 
@@ -29,7 +31,7 @@ SECTORS = {"fs": (2_048, 103_999_487), "journal": (104_001_536, 111_998_975),
 belongs. The disk is sparse; a logical partition of the study begins a MiB later than one here."""
 SIZES = {role: f"{(last + 1 - first) // 2048}MiB" for role, (first, last) in SECTORS.items()}
 DISK, NVM = "5ms:1", "2us:1"
-"""Latency and depth of the emulated devices of Fig. 1."""
+"""Latency and depth of the emulated devices of Fig. 1, and of captures in the guest's own time."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,11 @@ def run_lab(command: str, *options: str) -> None:
     subprocess.run([sys.executable, "-m", "tracekit", "lab", command, *options], check=True)
 
 
-def make(name: str, output: Path, *, recipe: Recipe) -> None:
+def make(name: str, output: Path, *, recipe: Recipe, is_exact: bool = False) -> None:
     """Capture the recipe, with the named one's folder, into the new folder `output`."""
-    run_lab("capture", *words(name, recipe, output), "--compress", "xz", "--", *recipe.command)
+    options = words(name, recipe, output, f":{DISK}" if is_exact else "")
+    options += ["--compress", "xz", *(["--exact"] if is_exact else [])]
+    run_lab("capture", *options, "--", *recipe.command)
 
 
 def measure(name: str, output: Path, *, repeat: int, recipe: Recipe) -> None:
@@ -134,13 +138,15 @@ def spread(found: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"{name}: {mean.mean:.4g}{ends}; {', '.join(f'{value:.4g}' for value in values)}"
 
 
-def repeat_captures(name: str, output: Path, *, repeat: int, recipe: Recipe) -> None:
+def repeat_captures(
+    name: str, output: Path, *, repeat: int, recipe: Recipe, is_exact: bool
+) -> None:
     """Capture the recipe several times, and print what differs."""
     found = []
     for number in range(1, repeat + 1):
         capture = output.with_name(f"{output.name}-{number}")
         if not capture.exists():
-            make(name, capture, recipe=recipe)
+            make(name, capture, recipe=recipe, is_exact=is_exact)
         found.append(figures(capture, capture.with_name(f"{capture.name}-trace")))
     sys.stdout.writelines(f"{line}\n" for line in spread(found))
 
@@ -152,15 +158,17 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="new folder")
     parser.add_argument("--repeat", type=int, default=1, help="captures, or runs of each use")
     parser.add_argument("--uses", action="store_true", help="with NVM as each part of the disk")
+    parser.add_argument("--exact", action="store_true", help="captures in the guest's own time")
     parser.add_argument("--seconds", type=int, default=60, help="of the film, and of sysbench")
     options = parser.parse_args()
     recipe = lasting(RECIPES[options.recipe], options.seconds)
+    name, output, repeat = options.recipe, options.output, options.repeat
     if options.uses:
-        measure(options.recipe, options.output, repeat=options.repeat, recipe=recipe)
-    elif options.repeat > 1:
-        repeat_captures(options.recipe, options.output, repeat=options.repeat, recipe=recipe)
+        measure(name, output, repeat=repeat, recipe=recipe)
+    elif repeat > 1:
+        repeat_captures(name, output, repeat=repeat, recipe=recipe, is_exact=options.exact)
     else:
-        make(options.recipe, options.output, recipe=recipe)
+        make(name, output, recipe=recipe, is_exact=options.exact)
 
 
 if __name__ == "__main__":
