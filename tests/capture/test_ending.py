@@ -70,7 +70,7 @@ def test_one_that_cannot_be_recovered_stops_no_other(disk: Disk, tmp_path: Path)
     # AND what a process works on is not called nothing
     add_to_index(other)
     with opened_unfinished(other):
-        done = machine.run_capture("--recover")
+        done = machine.run_capture("--recover", code=None)  # others may have left some, too
     shutil.rmtree(other)  # it would be left over for all that come later
     assert f"{other}: another process records or finishes it" in done.stdout
 
