@@ -98,7 +98,7 @@ def _wait(number: int, folder: Path, *, shared: bool) -> None:
     try:
         fcntl.flock(number, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        holders = _holders(os.fstat(number))
+        holders = holders_of(os.fstat(number))
     except OSError:
         return  # a file system without locks
     else:
@@ -112,7 +112,7 @@ def _wait(number: int, folder: Path, *, shared: bool) -> None:
     fcntl.flock(number, kind)
 
 
-def _holders(folder: os.stat_result) -> set[int]:
+def holders_of(folder: os.stat_result) -> set[int]:
     """Return the processes that have a lock on the folder, as far as the kernel shows them."""
     device = f"{os.major(folder.st_dev):02x}:{os.minor(folder.st_dev):02x}"
     place = f"{device}:{folder.st_ino}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture import machine
+from tracekit.capture import recovery
 from tracekit.capture.kernel_state import Settings
 from tracekit.capture.recovery import only_capture
 from tracekit.capture.tracefs import mount, tracefs_folder
@@ -165,6 +166,19 @@ def test_one_capture_at_a_time_also_from_another_container(tmp_path: Path) -> No
     refused = pytest.raises(TracekitError, match=r"another capture is running$")
     with only_capture(tmp_path, tmp_path / "a"), refused, only_capture(tmp_path, tmp_path / "b"):
         pass
+
+
+def test_a_later_process_with_the_number_of_a_killed_capture_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    monkeypatch.setattr(recovery, "STATE_FOLDER", state)
+    monkeypatch.setattr(recovery, "mounted_folder", lambda: tmp_path)
+    with only_capture(tmp_path, state):
+        assert recovery.running() == os.getpid()
+    # WHEN a capture was killed, and this process got its number
+    (state / "pid").write_text(str(os.getpid()))
+    assert recovery.running() is None
 
 
 def test_the_state_is_root_s_alone(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from tracekit.capture.unfinished import (
 )
 from tracekit.errors import InputError, TracekitError, UsageError, foreign_error
 from tracekit.layout import DiskCounters
+from tracekit.locks import holders_of
 
 WHY_KILLED = "the capture was killed"
 GAVE_BACK = "gave back the kernel settings of a capture that was killed"
@@ -291,12 +292,16 @@ def give_back_settings() -> tuple[list[str], Path | None]:
 
 
 def running() -> int | None:
-    """Return the process of the capture that runs, or None; no lock is taken for that."""
+    """Return the process of the capture that runs, or None; no lock is taken for that.
+
+    A later process may have the number of one that was killed, but not its lock.
+    """
+    tracefs = mounted_folder()
     try:
         pid = int((STATE_FOLDER / "pid").read_text())
+        return pid if tracefs is not None and pid in holders_of(tracefs.stat()) else None
     except (OSError, ValueError):
         return None
-    return pid if Path(f"/proc/{pid}").exists() else None
 
 
 def settings_left() -> list[str]:
