@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "play/file_codes.h"
+#include "play/flow_plan.h"
 
 #define FILE_NONE UINT32_MAX /* no file, other file, handle or record */
 #define FILE_NO_STEP 255U
@@ -77,6 +78,7 @@ struct file_plan {
   const struct file_step *steps;
   const struct file_entry *files;
   const char *names; /* not NUL-terminated */
+  struct flow_plan flow;
   void *map;
   size_t map_bytes;
 };

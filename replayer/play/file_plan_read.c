@@ -11,6 +11,7 @@
 #include "play/crc.h"
 #include "play/deadlock_check.h"
 #include "play/diag.h"
+#include "play/flow_plan_read.h"
 
 #define NAME_MAX_BYTES 255U
 
@@ -125,8 +126,10 @@ static const char *rules_record(const struct file_plan *plan, const struct file_
 
 #define VERSION 1U
 #define NAMES_MAX (UINT64_C(1) << 32)
+#define FLOW_MAX (UINT64_C(1) << 40)
 #define IS_REPEATABLE 1U
 #define HAS_MEDIUM 2U
+#define HAS_FLOW 4U
 
 /* Every number of the file is little-endian; the structures are read as they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are read on little-endian hosts");
@@ -153,12 +156,14 @@ struct header {
   uint32_t handle_count;
   uint64_t max_transfer_bytes;
   uint64_t needed_bytes;
-  uint32_t flags; /* or'ed IS_REPEATABLE, HAS_MEDIUM */
+  uint32_t flags; /* or'ed IS_REPEATABLE, HAS_MEDIUM, HAS_FLOW */
   uint32_t records_crc32;
   uint32_t tables_crc32; /* of all that follows the records */
   uint32_t read_line_ns; /* this and the next: with HAS_MEDIUM */
   uint32_t write_line_ns;
-  uint8_t reserved[16];
+  uint8_t reserved[4];
+  uint64_t flow_bytes; /* 0 without HAS_FLOW */
+  uint8_t reserved_too[4];
   uint32_t header_crc32; /* of the bytes before it */
 };
 _Static_assert(sizeof(struct header) == 128, "the header has 128 bytes");
@@ -189,15 +194,17 @@ static const char *wrong_format(const struct header *header, const struct crc_ta
  */
 static const char *wrong_values(const struct header *header, uint64_t file_bytes) {
   if (header->record_count >= FILE_NONE || header->file_count == FILE_NONE ||
-      header->name_bytes > NAMES_MAX)
+      header->name_bytes > NAMES_MAX || header->flow_bytes > FLOW_MAX)
     return "claims more records, files or names than a file plan can have";
+  if ((header->flow_bytes > 0) != ((header->flags & HAS_FLOW) != 0))
+    return "has flags and a size of its flow that do not fit";
   if (header->thread_count == 0 || header->thread_count > FILE_PLAN_THREADS_MAX)
     return "must have 1 to 4096 threads";
   if (header->step_count > FILE_NO_STEP || header->handle_count > FILE_PLAN_HANDLES_MAX)
     return "claims more than 255 steps or 2^24 handles";
   if (header->max_transfer_bytes > FILE_PLAN_TRANSFER_MAX)
     return "claims a transfer of more than 64 MiB";
-  if (header->duration_ns > INT64_MAX || header->flags > (IS_REPEATABLE | HAS_MEDIUM))
+  if (header->duration_ns > INT64_MAX || header->flags > (IS_REPEATABLE | HAS_MEDIUM | HAS_FLOW))
     return "has an absurd duration or unknown flags";
   bool is_slow = (header->flags & HAS_MEDIUM) != 0;
   if (is_slow && (header->read_line_ns > FILE_PLAN_LINE_NS_MAX ||
@@ -206,7 +213,8 @@ static const char *wrong_values(const struct header *header, uint64_t file_bytes
   uint64_t end = sizeof *header + header->record_count * header->record_bytes +
                  (uint64_t)header->thread_count * header->thread_bytes +
                  (uint64_t)header->step_count * header->step_bytes +
-                 (uint64_t)header->file_count * header->file_bytes + header->name_bytes;
+                 (uint64_t)header->file_count * header->file_bytes + header->flow_bytes +
+                 header->name_bytes;
   if (file_bytes < end)
     return "is truncated: it is shorter than its header says";
   return file_bytes > end ? "is longer than its header says" : NULL;
@@ -230,7 +238,7 @@ static const char *lay_out(struct file_plan *plan, const struct header *header) 
   plan->threads = (const struct file_thread *)(plan->records + plan->record_count);
   plan->steps = (const struct file_step *)(plan->threads + plan->thread_count);
   plan->files = (const struct file_entry *)(plan->steps + plan->step_count);
-  plan->names = (const char *)(plan->files + plan->file_count);
+  plan->names = (const char *)(plan->files + plan->file_count) + header->flow_bytes;
   return (const char *)plan->threads;
 }
 
@@ -302,7 +310,10 @@ static int check_all(struct file_plan *plan, const char *path) {
   if (crc_update(&crc, 0, plan->records, record_bytes) != header->records_crc32 ||
       crc_update(&crc, 0, tables, (size_t)(end - tables)) != header->tables_crc32)
     return reject(path, "is damaged: a checksum is wrong");
-  return check_entries(plan, path, header->name_bytes);
+  int rc = check_entries(plan, path, header->name_bytes);
+  if (rc != 0 || header->flow_bytes == 0)
+    return rc;
+  return flow_plan_read(plan, plan->files + plan->file_count, header->flow_bytes, path);
 }
 
 static int map_file(struct file_plan *plan, const char *path, int fd) {

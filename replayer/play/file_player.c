@@ -18,6 +18,8 @@ static int open_memory(struct file_session *session) {
   if (rc == 0)
     rc = buffers_open(&session->buffers,
                       longest > PREPARE_CHUNK_BYTES ? longest : PREPARE_CHUNK_BYTES);
+  if (rc == 0 && plan->flow.header != NULL)
+    rc = flow_open(&session->flow, plan);
   if (rc == -ENOMEM)
     diag("no memory for the run: %s", strerror(-rc));
   return rc;
@@ -62,6 +64,17 @@ static int prepare(struct file_session *session) {
                        &session->prepared);
 }
 
+static void report_empty(const struct file_session *session) {
+  const struct file_record *record = &session->plan.records[session->flow.empty_record];
+  const char *what = record->operation == FILE_CREATE || record->operation == FILE_MKDIR
+                         ? "make: all are there"
+                         : "use: none is there";
+  diag("after %.1f s the operation %s found no file to %s; run for a shorter time, or use more "
+       "files",
+       (double)session->report.elapsed_ns / 1e9,
+       record->step == FILE_NO_STEP ? "" : session->plan.steps[record->step].label, what);
+}
+
 /* The results are completed even after a failure, since they show how far the run came. */
 static int run(struct file_session *session) {
   const struct options *options = session->options;
@@ -76,7 +89,8 @@ static int run(struct file_session *session) {
   session->run = (struct file_run){.plan = &session->plan,
                                    .context = &session->context,
                                    .settings = &session->settings,
-                                   .results = session->results};
+                                   .results = session->results,
+                                   .flow = session->flow.plan == NULL ? NULL : &session->flow};
   session->timeline.interval_ns = options->interval_ns;
   fidelity_read_host(&before);
   stop_enter(STOP_RUN);
@@ -85,6 +99,8 @@ static int run(struct file_session *session) {
   fidelity_subtract_host(&session->host, &before);
   stop_enter(STOP_SAVE);
   int finished = results_finish(session->results);
+  if (session->report.end == RUN_END_FILES)
+    report_empty(session);
   return rc != 0 ? rc : finished;
 }
 
@@ -94,6 +110,7 @@ static int close_all(struct file_session *session) {
   int rc = run_folder_close(&session->folder, options->directory, options->keep);
   results_close(session->results);
   file_stats_free(session->report.stats);
+  flow_close(&session->flow);
   buffers_close(&session->buffers);
   file_paths_close(&session->paths);
   file_plan_close(&session->plan);

@@ -3,6 +3,7 @@
 #define TRACEKIT_PLAY_FILE_SESSION_H
 
 #include "play/fidelity.h"
+#include "play/flow.h"
 #include "play/free_space.h"
 #include "play/options.h"
 #include "play/own_mounts.h"
@@ -26,6 +27,7 @@ struct file_session {
   struct results *results;
   struct worker_settings settings;
   struct file_run run;
+  struct flow flow;                 /* its plan is NULL without one */
   struct thread_pool_report report; /* its stats is NULL when nothing ran */
   struct timeline timeline;
   struct fidelity_host host; /* what the run took */

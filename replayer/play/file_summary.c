@@ -8,7 +8,8 @@
 #include "play/summary.h"
 
 static const char *const found_names[] = {"nothing", "killed run", "kept run"};
-static const char *const end_names[] = {"nothing", "plan", "time", "signal", "full", "results"};
+static const char *const end_names[] = {"nothing", "plan", "time",   "signal",
+                                        "files",   "full", "results"};
 
 /* What is there before the first operation. */
 static void write_present(struct json *json, const struct file_plan *plan) {
@@ -187,6 +188,8 @@ static const char *outcome_name(const struct file_session *session, int error) {
     return "failed";
   if (session->report.end == RUN_END_SIGNAL)
     return "interrupted";
+  if (session->report.end == RUN_END_FILES)
+    return "out_of_files";
   return session->report.end == RUN_END_FULL ? "full" : "finished";
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "play/clock.h"
+#include "play/flow.h"
 
 #define LINE_BYTES 64U
 
@@ -46,8 +47,9 @@ static bool is_over(struct file_run *run, uint64_t now_ns) {
   return atomic_load_explicit(&run->end, memory_order_relaxed) != RUN_END_NONE;
 }
 
-/* Waits until the clock shows `due_ns`; false when the run is over before. */
-static bool wait_until(struct worker *worker, uint64_t due_ns) {
+bool worker_is_over(struct worker *worker) { return is_over(worker->run, clock_now_ns()); }
+
+bool worker_wait_until(struct worker *worker, uint64_t due_ns) {
   struct file_run *run = worker->run;
   for (;;) {
     uint64_t now = clock_now_ns();
@@ -124,13 +126,19 @@ static int64_t call(struct worker *worker, const struct file_record *record, uin
   return result;
 }
 
-/* Performs one record that is due and notes what became of it. */
-static void perform(struct worker *worker, const struct file_record *record, uint64_t due_ns) {
+/* When a record was due, 0: at once, and when it was done, by the clock. */
+struct span {
+  uint64_t due_ns;
+  uint64_t start_ns;
+  uint64_t end_ns;
+};
+
+/* Notes what became of a record that was due. */
+static void note(struct worker *worker, const struct file_record *record, int64_t result,
+                 const struct span *span) {
   struct file_run *run = worker->run;
-  uint64_t start;
-  int64_t result = call(worker, record, &start);
-  wait_for_memory(run->plan, record, result);
-  uint64_t end = clock_now_ns();
+  uint64_t start = span->start_ns;
+  uint64_t end = span->end_ns;
   struct file_outcome entry = {.record = record, .result = result, .latency_ns = end - start};
   bool is_warm = start >= run->measure_ns;
   bool is_timed = (record->flags & FILE_IS_UNTIMED) == 0 && is_warm;
@@ -138,8 +146,8 @@ static void perform(struct worker *worker, const struct file_record *record, uin
   worker->last_end_ns = end;
   if (is_timed) {
     file_stats_add(worker->stats, &entry);
-    if (due_ns != 0)
-      histogram_add(&worker->stats->issue_error, start - due_ns);
+    if (span->due_ns != 0)
+      histogram_add(&worker->stats->issue_error, start - span->due_ns);
     publish(worker);
   } else if (is_warm) {
     file_stats_add_untimed(worker->stats, end - start);
@@ -159,6 +167,29 @@ static void perform(struct worker *worker, const struct file_record *record, uin
     worker_end_run(run, RUN_END_FULL);
 }
 
+static int64_t timed_call(struct worker *worker, const struct file_record *record,
+                          struct span *span) {
+  int64_t result = call(worker, record, &span->start_ns);
+  wait_for_memory(worker->run->plan, record, result);
+  span->end_ns = clock_now_ns();
+  return result;
+}
+
+/* Performs one record that is due. */
+static void perform(struct worker *worker, const struct file_record *record, uint64_t due_ns) {
+  struct span span = {.due_ns = due_ns};
+  note(worker, record, timed_call(worker, record, &span), &span);
+}
+
+int64_t worker_perform(struct worker *worker, struct file_record *record, bool ends_empty) {
+  struct span span = {.due_ns = 0};
+  int64_t result = timed_call(worker, record, &span);
+  if (ends_empty && result <= 0)
+    record->flags &= (uint16_t)~FILE_CONTINUES;
+  note(worker, record, result, &span);
+  return result;
+}
+
 /* One pass over the thread's records; false when the run is over. */
 static bool run_cycle(struct worker *worker) {
   struct file_run *run = worker->run;
@@ -169,7 +200,7 @@ static bool run_cycle(struct worker *worker) {
     if (is_over(run, worker->last_end_ns))
       return false;
     uint64_t due_ns = due(worker, record);
-    if ((due_ns != 0 && !wait_until(worker, due_ns)) ||
+    if ((due_ns != 0 && !worker_wait_until(worker, due_ns)) ||
         (record->after != FILE_NONE && !wait_after(worker, record)))
       return false;
     perform(worker, record, due_ns);
@@ -179,20 +210,29 @@ static bool run_cycle(struct worker *worker) {
   return true;
 }
 
+/* The records one by one, as often as asked. A thread without any has nothing to repeat. */
+static void run_cycles(struct worker *worker) {
+  const struct file_run *run = worker->run;
+  uint64_t repeats = run->plan->threads[worker->number].count == 0 ? 1 : run->settings->repeats;
+  while (run_cycle(worker)) {
+    worker->cycle++;
+    worker->is_done = worker->cycle == repeats || worker->cycle == UINT32_MAX;
+    if (worker->is_done)
+      break;
+  }
+}
+
 void *worker_run(void *argument) {
-  /* A thread without records has nothing to repeat and ends after one empty pass. */
   struct worker *worker = argument;
   struct file_run *run = worker->run;
-  uint64_t repeats = run->plan->threads[worker->number].count == 0 ? 1 : run->settings->repeats;
   clock_exact_timers();
   worker->last_end_ns = run->start_ns;
-  if (wait_until(worker, run->start_ns))
-    while (run_cycle(worker)) {
-      worker->cycle++;
-      worker->is_done = worker->cycle == repeats || worker->cycle == UINT32_MAX;
-      if (worker->is_done)
-        break;
-    }
+  if (worker_wait_until(worker, run->start_ns)) {
+    if (run->flow != NULL)
+      flow_run(worker);
+    else
+      run_cycles(worker);
+  }
   results_flush(run->results, worker->block);
   if (results_error(run->results) != 0)
     worker_end_run(run, RUN_END_RESULTS);

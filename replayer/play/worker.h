@@ -19,6 +19,7 @@ enum run_end {
   RUN_END_PLAN,
   RUN_END_TIME,
   RUN_END_SIGNAL,
+  RUN_END_FILES, /* a flow found none that it could open, make or delete */
   RUN_END_FULL,
   RUN_END_RESULTS
 };
@@ -34,6 +35,7 @@ struct worker_settings {
 };
 
 struct worker;
+struct flow;
 
 /* What all threads of a run share. */
 struct file_run {
@@ -41,6 +43,7 @@ struct file_run {
   const struct file_context *context;
   const struct worker_settings *settings;
   struct results *results;
+  struct flow *flow;      /* borrowed; NULL for a plan whose records are done one by one */
   struct worker *workers; /* one a thread of the plan */
   uint64_t spin_ns;       /* how long before a deadline a thread stops sleeping */
   uint64_t start_ns;      /* clock: first operation */
@@ -69,6 +72,9 @@ struct worker {
   unsigned char *sink;              /* for what it reads */
   struct file_stats *stats;
   struct results_block *block;
+  struct file_record own; /* this and the next two: of a flow; the record under way */
+  uint64_t random;
+  uint32_t fd_rotor;
   pthread_t thread;
 };
 
@@ -77,6 +83,16 @@ void worker_end_run(struct file_run *run, enum run_end why);
 
 /* Makes what the thread needs. Returns 0 or -ENOMEM; end it with worker_close in both cases. */
 int worker_open(struct worker *worker, struct file_run *run, uint32_t number);
+
+/* Whether the run is over, also because the time is up. */
+bool worker_is_over(struct worker *worker);
+
+/* Waits until the clock shows `due_ns`; false when the run is over before. */
+bool worker_wait_until(struct worker *worker, uint64_t due_ns);
+
+/* Performs a record now, notes what became of it and returns its result. The step of one that
+ * `ends_empty` ends with it when it moves nothing. */
+int64_t worker_perform(struct worker *worker, struct file_record *record, bool ends_empty);
 
 /* Body of the thread: argument is a struct worker. */
 void *worker_run(void *argument);

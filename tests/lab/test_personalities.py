@@ -28,7 +28,7 @@ def share_of(summary: dict[str, Any], name: str) -> float:
 
 def test_a_mail_server_gains_by_dax_where_fsync_was_the_most_of_its_time(place: Path) -> None:
     # GIVEN varmail with few files
-    write_personality(open_personality("varmail", FEW), place / "share/mail.plan", turns=500)
+    write_personality(open_personality("varmail", FEW), place / "share/mail.plan")
     # WHEN it runs on ext4-DAX on persistent memory, and on ext4 on a disk of 5 ms
     told: dict[str, dict[str, Any]] = {}
     for folder, options in PLACES.items():

@@ -9,12 +9,6 @@ import pytest
 from tests.replay.disk import small_file_system
 
 
-@pytest.fixture(autouse=True)
-def short_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a plan hold what is done in 100 ms, not in a minute; the program repeats it as any."""
-    monkeypatch.setattr("tracekit.workload.file_plan.RECORDS", 50_000)
-
-
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Path]:
     """Yield a directory in memory where there is one: a busy disk does little in 100 ms."""

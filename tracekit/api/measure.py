@@ -103,7 +103,7 @@ def bench_files(
     *,
     output: PathLike,
     target: PathLike | None = None,
-    duration: Duration = "60s",
+    duration: Duration | None = None,
     seed: int = 0,
     repeat: int = 1,
     threads: Numbers = "",
@@ -114,15 +114,24 @@ def bench_files(
     report: bool = True,
     force: bool = False,
 ) -> results.Sweep:
-    """Run a personality in the directory `target`, as `tracekit bench` does."""
-    from tracekit.sweep.grid import asked_axes, asked_timing, plan_runs, split_targets
+    """Run a personality in the directory `target`, as `tracekit bench` does.
+
+    Without a duration it runs as long as its file says, else 60s; where the file ends the run when
+    threads are done, at most an hour.
+    """
+    from tracekit.sweep.grid import (
+        asked_axes,
+        asked_timing,
+        default_duration,
+        plan_runs,
+        split_targets,
+    )
     from tracekit.sweep.run import SweepOptions
 
     given = {"threads": values.joined(threads), "files": values.joined(files)}
     axes = asked_axes(given, values.texts(settings), option="--set")
-    timing = asked_timing(
-        values.time_text(duration) or "", values.time_text(warm_up) or "", cache=cache, seed=seed
-    )
+    lasts = values.time_text(duration) or default_duration(personality)
+    timing = asked_timing(lasts, values.time_text(warm_up) or "", cache=cache, seed=seed)
     if target is None:
         raise UsageError(f"{personality} needs --target, the directory to run in")
     targets = split_targets([str(target)])

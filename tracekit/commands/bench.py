@@ -23,7 +23,10 @@ OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
         " personality: directory.",
         show_default="a file beside the trace folder",
     ),
-    duration=option("So much of the profile's time.", show_default="60s without --requests"),
+    duration=option(
+        "So much of the profile's time, or of a run.",
+        show_default="60s without --requests; what a file of filebench says",
+    ),
     requests="Most requests.",
     seed=options.SEED,
     target_size=options.TARGET_SIZE,
@@ -54,7 +57,8 @@ def bench(
         typer.Argument(
             metavar="NAME",
             help="A shipped profile (web-server, paging, log-structured), a shipped personality"
-            " (fileserver, webserver, webproxy, varmail, zip, unzip, ffsb), or a TOML file.",
+            " (fileserver, webserver, webproxy, varmail, zip, unzip, ffsb, varmail-study-d,"
+            " webproxy-study-d), or a file, of TOML or of filebench (.f).",
         ),
     ],
     *,

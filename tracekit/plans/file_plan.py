@@ -104,14 +104,14 @@ OPERATIONS = (
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
 DIRECT, SYNC, APPEND, EXCLUSIVE, TRUNCATE, READ, WRITE, UNTIMED = (1 << bit for bit in range(8))
 CONTINUES, DATA_SYNC, KEEP_SIZE, PUNCH_HOLE = (1 << bit for bit in range(8, 12))
-REPEATABLE, HAS_MEDIUM = 1, 2
+REPEATABLE, HAS_MEDIUM, HAS_FLOW = 1, 2, 4
 
 HEADER = layout(
     "S8 magic, u4 version, u4 header_bytes, u4 record_bytes, u4 thread_bytes, u4 step_bytes,"
     " u4 file_bytes, u8 record_count, u8 duration_ns, u8 name_bytes, u4 file_count,"
     " u4 thread_count, u4 step_count, u4 handle_count, u8 max_transfer_bytes, u8 needed_bytes,"
     " u4 flags, u4 records_crc32, u4 tables_crc32, u4 read_line_ns, u4 write_line_ns,"
-    " V16 reserved, u4 header_crc32"
+    " V4 reserved, u8 flow_bytes, V4 reserved_too, u4 header_crc32"
 )
 RECORD = layout(
     "u8 start_ns, u8 think_ns, u8 offset, u8 length, u8 operation_id, u4 file, u4 other,"
@@ -149,6 +149,11 @@ class Setting:
     is_repeatable: bool = False
     needed_bytes: int | None = None
     medium: Medium | None = None
+    flow: bytes = b""
+    """What `flow_plan.flow_bytes` returned; then the records are the flow's operations, and the
+    next two say what they need."""
+    handles: int = 0
+    transfer_bytes: int = 0
 
 
 class FilePlanWriter:
@@ -184,10 +189,14 @@ class FilePlanWriter:
         if len(threads) == 0:
             raise InputError("a file plan needs at least one thread")
         steps = _step_table(setting.steps)
-        parts = (threads.tobytes(), steps.tobytes(), table.tobytes(), names)
+        parts = (threads.tobytes(), steps.tobytes(), table.tobytes(), setting.flow, names)
         for part in parts:
             self._file.write(part)
-        flags = (REPEATABLE if setting.is_repeatable else 0) | (HAS_MEDIUM if setting.medium else 0)
+        flags = (
+            (REPEATABLE if setting.is_repeatable else 0)
+            | (HAS_MEDIUM if setting.medium else 0)
+            | (HAS_FLOW if setting.flow else 0)
+        )
         needed_bytes = setting.needed_bytes
         if needed_bytes is None:
             needed_bytes = self._totals.needed_bytes(table)
@@ -200,9 +209,13 @@ class FilePlanWriter:
             "tables_crc32": zlib.crc32(b"".join(parts)),
             "flags": flags,
             "needed_bytes": needed_bytes,
+            "flow_bytes": len(setting.flow),
             **(vars(setting.medium) if setting.medium else {}),
         }
-        write_header(self._file, HEADER, values=self._totals.values() | values)
+        totals = self._totals.values()
+        totals["handle_count"] = max(totals["handle_count"], setting.handles)
+        totals["max_transfer_bytes"] = max(totals["max_transfer_bytes"], setting.transfer_bytes)
+        write_header(self._file, HEADER, values=totals | values)
         return self._totals.operations()
 
 

@@ -23,7 +23,8 @@ from tracekit.lab.machine import Disk, dax_start_mib, parse_disks
 from tracekit.metadata import Record
 from tracekit.plans.file_plan import MOST_LINE_NS, Medium
 from tracekit.units import MIB, parse_duration, parse_size
-from tracekit.workload.personality import Personality, open_personality
+from tracekit.workload.flow import Personality
+from tracekit.workload.personality import open_personality
 from tracekit.workload.requests import SEED_MOST
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -319,7 +320,7 @@ class Run:
         """Return what names the run: the same for the same settings, target and number."""
         identity = {
             "personality": self.personality.name,
-            "flow": repr((self.personality.flow, self.personality.file_sets)),
+            "flow": repr((self.personality.groups, self.personality.file_sets)),
             "threads": self.personality.threads,
             "target": self.target.name,
             "timing": vars(self.timing) | {"seed": self.seed},
@@ -338,6 +339,14 @@ def asked_timing(duration: str, warm_up: str, *, cache: str, seed: int) -> Timin
     """Return the timing of options as people write them, such as 60s."""
     warm_up_ns = 0 if warm_up in ("0", "0s") else parse_duration(warm_up, option="--warm-up")
     return Timing(parse_duration(duration, option="--duration"), warm_up_ns, cache, seed)
+
+
+def default_duration(name: str) -> str:
+    """Return how long a personality runs where nobody says it."""
+    personality = open_personality(name, {})
+    if personality.seconds is None:
+        return "60s" if personality.end == "timeout" else "1h"
+    return f"{personality.seconds}s"
 
 
 @dataclass(frozen=True)

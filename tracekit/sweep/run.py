@@ -172,6 +172,8 @@ class RunRecord(Record, kw_only=True):
     place: Place | UnsetType = UNSET
     """Of the directory on this machine; a guest's is none."""
     machine: MachineState | UnsetType = UNSET
+    not_used: tuple[str, ...] | UnsetType = UNSET
+    """What a file of filebench says that changes nothing here, in words."""
 
     @property
     def draw(self) -> Any:
@@ -263,6 +265,7 @@ def of_run(
         lab=dict(lab) if lab else UNSET,
         memory={"stands_for_dax": memory.stands_for_dax, **_medium(memory)} if memory else UNSET,
         seed=run.seed,
+        not_used=run.personality.not_used or UNSET,
         **more,
     )
 
@@ -412,6 +415,7 @@ LEAST_INTERVAL_NS = 5_000_000  # in which the program looks once
 TABLE = "files/file_runs"
 COMPARISONS = "files/file_comparisons"
 FULL = "full"  # what a run is that ended because nothing more could be written
+OUT_OF_FILES = "out_of_files"  # because a thread found no file that it could use
 Tell = Callable[[str], None]
 
 
@@ -598,6 +602,8 @@ def _run_one(one: _One, *, on_end: Callable[[Outcome], None]) -> RunRecord:
             f"{run.target.directory} was full after {elapsed}; free space there, or use fewer or"
             " smaller files"
         )
+    if outcome.summary["outcome"] == OUT_OF_FILES:
+        raise TracekitError(outcome.messages.strip().removeprefix(f"{PROGRAM}: "))
     return of_run(
         run,
         outcome.summary,

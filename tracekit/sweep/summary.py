@@ -246,7 +246,13 @@ def headline(folder: TraceFolder, found: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
     dax = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
     compared = [f"  {line}" for line in differences(found["ratios"])]
-    return [*lines, *compared, *doubts(rows), *failures(folder), *dax]
+    return [*lines, *compared, *doubts(rows), *failures(folder), *not_used(folder), *dax]
+
+
+def not_used(folder: TraceFolder) -> list[str]:
+    """Return a line for each file of filebench that says what changes nothing here."""
+    found = {one.personality: one.not_used for one in read_runs(folder) if one.not_used}
+    return [f"  {name}: no effect here: {'; '.join(words)}" for name, words in found.items()]
 
 
 def differences(compared: Sequence[Row]) -> list[str]:

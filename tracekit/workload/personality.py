@@ -1,11 +1,11 @@
-"""A personality in memory: checked, with all parameters filled in."""
+"""Personalities as TOML files, the shipped ones among them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -14,98 +14,33 @@ from typing import Any
 from tracekit.errors import InputError, UsageError
 from tracekit.toml_files import load_toml
 from tracekit.units import SECTOR_BYTES, parse_size
+from tracekit.workload.flow import FileSet, Group, Operation, Personality
 from tracekit.workload.keys import Keys
+from tracekit.workload.random_values import RandomValue, Value
 
-ACTIONS = (
-    "create",
-    "open",
-    "close",
-    "read_file",
-    "write_file",
-    "append",
-    "read",
-    "write",
-    "fsync",
-    "fdatasync",
-    "stat",
-    "delete",
-)
-"""What an operation does; `read_file` and `write_file` go through the whole file."""
+ACTIONS = {
+    "create": "createfile",
+    "open": "openfile",
+    "close": "closefile",
+    "read_file": "readwholefile",
+    "write_file": "writewholefile",
+    "append": "appendfile",
+    "read": "read",
+    "write": "write",
+    "fsync": "fsync",
+    "fdatasync": "fsync",
+    "stat": "statfile",
+    "delete": "deletefile",
+}
+"""What an operation does, by filebench's name of it."""
 ON_HANDLE = ("close", "read_file", "write_file", "append", "read", "write", "fsync", "fdatasync")
 MOVES_DATA = ("read_file", "write_file", "append", "read", "write")
 HANDLES = 8
-
-
-@dataclass(frozen=True)
-class FileSet:
-    """Files of one kind. Sizes follow a gamma distribution of mean and shape; shape 0: all equal.
-
-    A shared set is used by all threads, who create and delete nothing in it; of another one each
-    thread has its own part. `present_ratio` of the files are there before the run.
-    """
-
-    name: str
-    count: int
-    mean_bytes: int
-    shape: float
-    directory_width: int
-    present_ratio: float
-    is_shared: bool
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One entry of the flow that each thread repeats.
-
-    `size_bytes` is of one call; of an append that `is_random` the most, drawn evenly from 1.
-    `files` of an append names a shared set that stays open all the time.
-    """
-
-    action: str
-    files: str | None = None
-    handle: int = 1
-    size_bytes: int = 0
-    is_random: bool = False
-    is_direct: bool = False
-    is_sync: bool = False
-    label: str = ""
-
-
-@dataclass(frozen=True)
-class Personality:
-    """A name, its file sets, and what each of `threads` threads does again and again."""
-
-    name: str
-    about: str
-    threads: int
-    file_sets: tuple[FileSet, ...]
-    flow: tuple[Operation, ...]
-    parameters: dict[str, int | float] = field(default_factory=dict)
-    definition: str = ""
-    """Digest of its files and operations, before parameters are put in."""
-
-    def file_set(self, name: str) -> FileSet:
-        """Return the file set of that name, which must be there."""
-        return next(one for one in self.file_sets if one.name == name)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the steps, each once, in the order of the flow."""
-        return tuple(dict.fromkeys(operation.label for operation in self.flow))
-
-    def churn(self, files: str) -> tuple[int, int]:
-        """Return how many files of a set one turn of the flow creates and deletes."""
-        return (
-            sum(one.action == "create" and one.files == files for one in self.flow),
-            sum(one.action == "delete" and one.files == files for one in self.flow),
-        )
-
-
 SHIPPED = Path(__file__).with_name("personalities")
-TOP = ("about", "parameters", "files", "operation")
+TOP = ("about", "base", "parameters", "files", "operation")
 TABLES = {
-    "files": ("name", "count", "mean_size", "size_shape", "directory_width", "present_ratio",
-              "shared"),
+    "files": ("name", "count", "mean_size", "size_shape", "directory_width", "directory_shape",
+              "present_ratio"),
     "operation": ("do", "files", "handle", "size", "random", "direct", "sync", "label", "times"),
 }  # fmt: skip
 MOST_FILES = 50_000_000
@@ -120,18 +55,25 @@ def shipped() -> tuple[str, ...]:
 
 
 def is_personality(name: str) -> bool:
-    """Say whether it is a shipped personality, or a TOML file with what only these have."""
+    """Say whether it is a shipped personality, a TOML file of one, or a file of filebench (.f)."""
     file = Path(name)
     return name in shipped() or (
         file.is_file()
-        and not load_toml(file)[1].keys().isdisjoint(("parameters", "files", "operation"))
+        and (
+            is_filebench(file)
+            or not load_toml(file)[1]
+            .keys()
+            .isdisjoint(("base", "parameters", "files", "operation"))
+        )
     )
 
 
 def open_personality(
     name: str, settings: Mapping[str, str], *, given_by: Mapping[str, str] = MappingProxyType({})
 ) -> Personality:
-    """Return a shipped personality, or that of a TOML file, with other values of parameters.
+    """Return a shipped personality, or that of a file, with other values of parameters.
+
+    The file is TOML, or filebench's if its name ends in .f.
 
     `given_by` has the option that gave each of `settings`, `--set KEY` where it has none.
 
@@ -142,9 +84,17 @@ def open_personality(
     if not file.is_file():
         raise UsageError(
             f"there is no personality '{name}'",
-            hint=f"shipped are {', '.join(shipped())}; or name a TOML file",
+            hint=f"shipped are {', '.join(shipped())}; or name a file: TOML, or filebench (.f)",
         )
-    content = load_toml(file)[1]
+    if is_filebench(file):
+        from tracekit.workload.filebench import read_filebench  # the parser imports slowly
+
+        return read_filebench(file, settings, given_by=given_by)
+    return _read_toml(file, settings, given_by)
+
+
+def _read_toml(file: Path, settings: Mapping[str, str], given_by: Mapping[str, str]) -> Personality:
+    content = _with_base(load_toml(file)[1], file)
     top = Keys(content, str(file), known=TOP)
     place = f"{file}, [parameters]"
     values = _parameters(content.get("parameters", {}), place)
@@ -155,18 +105,36 @@ def open_personality(
     sets, flow = (
         _tables(top, kind, values=values, options=options) for kind in ("files", "operation")
     )
-    found = Personality(
+    steps = [_steps(keys) for keys in flow]
+    file_sets = tuple(_file_set(keys) for keys in sets)
+    _check_used(content, values, file)
+    _check([one for some in steps for one in some], file_sets, file)
+    logs = list(dict.fromkeys(one.files for some in steps for one in some if one.is_log))
+    operations = tuple(_operation(one, logs) for some in steps for one in some)
+    return Personality(
         name=file.stem,
         about=top.text("about", ""),
-        threads=threads,
-        file_sets=tuple(_file_set(keys) for keys in sets),
-        flow=tuple(one for keys in flow for one in _operations(keys)),
+        file_sets=file_sets,
+        groups=(Group(file.stem, threads, operations),),
         parameters=values,
         definition=_digest(content),
     )
-    _check_used(content, values, file)
-    _check(found, file)
-    return found
+
+
+def is_filebench(file: Path) -> bool:
+    """Say whether a file is filebench's, by its name."""
+    return file.suffix == ".f"
+
+
+def _with_base(content: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return a definition whose files and operations are those of a shipped one, `base`."""
+    if "base" not in content:
+        return content
+    keys = Keys(content, str(file), known=("about", "base", "parameters"))
+    base = load_toml(SHIPPED / f"{keys.choice('base', shipped())}.toml")[1]
+    own = content.get("parameters", {})
+    Keys(own, f"{file}, [parameters]", known=tuple(base["parameters"]))
+    return base | {"about": keys.text("about", ""), "parameters": base["parameters"] | own}
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -245,14 +213,20 @@ def _check_used(content: Mapping[str, Any], values: Mapping[str, Any], file: Pat
 
 
 def _file_set(keys: Keys) -> FileSet:
+    mean, shape = (
+        int(_size(keys, "mean_size", MOST_BYTES)),
+        keys.number("size_shape", low=0, high=1e6, default=0),
+    )
+    size: Value = mean
+    if shape:
+        size = RandomValue("gamma", (("mean", mean), ("gamma", shape)), least=1)
     return FileSet(
         name=_plain(keys, "name"),
         count=keys.whole("count", low=1, high=MOST_FILES),
-        mean_bytes=int(_size(keys, "mean_size", MOST_BYTES)),
-        shape=keys.number("size_shape", low=0, high=1e6, default=0),
-        directory_width=keys.whole("directory_width", low=1, high=1e9, default=1_000_000),
+        size=size,
+        width=keys.whole("directory_width", low=1, high=1e9, default=1_000_000),
+        width_shape=keys.number("directory_shape", low=0, high=1e6, default=0),
         present_ratio=keys.number("present_ratio", low=0, high=1, default=1),
-        is_shared=keys.flag("shared", default=False),
     )
 
 
@@ -271,8 +245,27 @@ def _size(keys: Keys, key: str, most: int) -> int:
     return size
 
 
-def _operations(keys: Keys) -> list[Operation]:
-    action = keys.choice("do", ACTIONS)
+@dataclass(frozen=True)
+class _Step:
+    """One entry of the flow, as the file has it."""
+
+    action: str
+    files: str | None
+    handle: int
+    size_bytes: int
+    is_random: bool
+    is_direct: bool
+    is_sync: bool
+    label: str
+
+    @property
+    def is_log(self) -> bool:
+        """Say whether it appends to a file that stays open."""
+        return self.action == "append" and self.files is not None
+
+
+def _steps(keys: Keys) -> list[_Step]:
+    action = keys.choice("do", tuple(ACTIONS))
     needs_files = action not in ON_HANDLE
     if needs_files or (action == "append" and keys.has("files")):
         files: str | None = keys.text("files")
@@ -284,7 +277,7 @@ def _operations(keys: Keys) -> list[Operation]:
         raise InputError(
             f"{keys.place}: {action} {'needs' if action in MOVES_DATA else 'takes no'} size"
         )
-    one = Operation(
+    one = _Step(
         action=action,
         files=files,
         handle=keys.whole("handle", low=1, high=HANDLES, default=1),
@@ -297,13 +290,33 @@ def _operations(keys: Keys) -> list[Operation]:
     return [one] * keys.whole("times", low=1, high=10_000, default=1)
 
 
-def _check(personality: Personality, file: Path) -> None:
+def _operation(one: _Step, logs: Sequence[str | None]) -> Operation:
+    """Return what a step is in a flow; each log has a descriptor behind those of the handles."""
+    goes_by_name = one.action in ("stat", "delete")
+    is_random_append = one.action == "append" and one.is_random
+    fd = HANDLES + 1 + logs.index(one.files) if one.is_log else one.handle
+    return Operation(
+        kind="appendfilerand" if is_random_append else ACTIONS[one.action],
+        label=one.label,
+        files=one.files,
+        fd=0 if goes_by_name else fd,
+        source_fd=fd if one.action == "write_file" else 0,
+        size=one.size_bytes,
+        is_random=one.action in ("read", "write"),
+        is_direct=one.is_direct,
+        is_sync=one.is_sync,
+        spares_open=one.action == "delete",
+        is_data_sync=one.action == "fdatasync",
+    )
+
+
+def _check(flow: Sequence[_Step], file_sets: Sequence[FileSet], file: Path) -> None:
     """Raise InputError for what no single table shows to be wrong."""
-    sets = {one.name: one for one in personality.file_sets}
-    if len(sets) < len(personality.file_sets):
+    sets = {one.name: one for one in file_sets}
+    if len(sets) < len(file_sets):
         raise InputError(f"{file}: two [[files]] have the same name")
     opened: dict[int, FileSet | None] = {}
-    for number, one in enumerate(personality.flow, start=1):
+    for number, one in enumerate(flow, start=1):
         problem, hint = _problem(one, sets, opened)
         if problem:
             place = f"{file}, operation {number} ({one.action})"
@@ -320,23 +333,17 @@ def _check(personality: Personality, file: Path) -> None:
 
 
 def _problem(
-    one: Operation, sets: Mapping[str, FileSet], opened: Mapping[int, FileSet | None]
+    one: _Step, sets: Mapping[str, FileSet], opened: Mapping[int, FileSet | None]
 ) -> tuple[str, str]:
     """Return what is wrong with an operation, nothing if it can be done, and a hint.
 
     `opened` has the open handles, with the files of one that is for direct I/O.
     """
     hint = problem = ""
-    named = sets.get(one.files or "")
-    is_shared = named is not None and named.is_shared
     files = opened.get(one.handle) if one.action in MOVES_DATA and one.files is None else None
-    if one.files is not None and named is None:
+    if one.files is not None and one.files not in sets:
         problem = f"there are no files '{one.files}'"
         hint = f"[[files]] are named {', '.join(sorted(sets))}"
-    elif is_shared and one.action in ("create", "delete"):
-        problem = "threads create and delete only in files of their own"
-    elif one.action == "append" and one.files is not None and not is_shared:
-        problem = "files that stay open must be shared"
     elif one.action in ON_HANDLE and one.files is None and one.handle not in opened:
         problem = f"nothing is open as handle {one.handle}"
     elif files is not None and (wrong := _unaligned(one, files)):
@@ -345,14 +352,15 @@ def _problem(
     return problem, hint
 
 
-def _unaligned(one: Operation, files: FileSet) -> str:
+def _unaligned(one: _Step, files: FileSet) -> str:
     """Return which size is no multiple of a sector, nothing if all are; reads may end early."""
     if one.size_bytes % SECTOR_BYTES:
         return f"calls of {one.size_bytes:,} bytes"
     if one.action in ("append", "write_file"):
         if one.is_random:
             return "calls of a random size"
-        if files.shape or files.mean_bytes % SECTOR_BYTES:
-            drawn = "sizes that are drawn" if files.shape else f"{files.mean_bytes:,} bytes each"
+        if isinstance(files.size, RandomValue) or files.size % SECTOR_BYTES:
+            is_drawn = isinstance(files.size, RandomValue)
+            drawn = "sizes that are drawn" if is_drawn else f"{files.size:,} bytes each"
             return f"the files '{files.name}' have {drawn}, so that writes end within a sector"
     return ""
