@@ -124,7 +124,7 @@ def test_curves_without_a_colour_are_counted(tmp_path: Path) -> None:
         place.mkdir()
     targets = [word for place in places for word in ("--target", f"{place.name}={place}")]
     out = tmp_path / "out"
-    brief = ("--repeat", "1", "--duration", "20ms", "--operations")
+    brief = ("--repeat", "1", "--duration", "100ms", "--operations")
     tracekit("sweep", "webproxy", *targets, "-o", out, *SMALL, *QUICK, *brief)
     tracekit("report", out)
     assert "2 more workloads and targets have no curve here" in (out / "report.html").read_text()

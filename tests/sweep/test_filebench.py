@@ -3,6 +3,7 @@
 Expected values are those of filebench 1.5-alpha3, whose sources say which file is next.
 """
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.command_line import invoke, succeed
 from tests.replay_files.program import KEPT, Ran, run
 from tests.traces import written
 from tracekit.errors import InputError, UsageError
+from tracekit.plans import file_plan, flow_plan
 from tracekit.workload.file_plan import write_personality
 from tracekit.workload.filebench import read_filebench
 from tracekit.workload.flow import Loop, Operation, Personality, operations
@@ -371,3 +373,38 @@ def test_sizes_and_offsets_that_are_drawn_follow_their_variable(tmp_path: Path) 
     mean = {name: ran.of(name, key="steps")["bytes"] / done(ran)[name] for name in "wx"}
     assert np.isclose(mean["w"], 2048, rtol=0.1)
     assert np.isclose(mean["x"], 1023.5, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("kind", 99, "has an unknown kind"),
+        ("kind", 2, "has a record of another operation"),
+        ("fd", 5, "names a descriptor that its thread does not have"),
+        ("set", 7, "needs a set of files that the flow has"),
+        ("link", 40, "has a link to what cannot be its target"),
+        ("iters_table", 3, "has an absurd value"),
+        ("size", 1 << 30, "has calls longer than the longest transfer"),
+    ],
+)
+def test_a_plan_with_a_wrong_flow_is_refused(
+    tmp_path: Path, field: str, value: int, words: str
+) -> None:
+    # GIVEN a plan whose checksums are right, and one number of its first operation is not
+    flowops = ("read name=r,filename=a,iosize=512", "wakeup name=w,target=b", "block name=b")
+    write_personality(read(tmp_path, FILES + process(*flowops)), tmp_path / "plan")
+    data = bytearray((tmp_path / "plan").read_bytes())
+    header = np.frombuffer(data, file_plan.HEADER, 1)[0]
+    kinds = {"thread": file_plan.THREAD, "step": file_plan.STEP, "file": file_plan.FILE}
+    tables = file_plan.HEADER.itemsize + int(header["record_count"]) * file_plan.RECORD.itemsize
+    sizes = (int(header[f"{name}_count"]) * kind.itemsize for name, kind in kinds.items())
+    first = tables + sum(sizes) + flow_plan.HEADER.itemsize
+    op = np.frombuffer(data, flow_plan.OP, 2, first)[1]
+    op[field] = value
+    header["tables_crc32"] = zlib.crc32(data[tables:])
+    header["header_crc32"] = zlib.crc32(header.tobytes()[:-4])
+    (tmp_path / "plan").write_bytes(data)
+    # THEN nothing is run
+    ran = run(tmp_path / "plan", tmp_path, "--repeat", "0", "--duration-ns", "1000")
+    assert ran.code == 1
+    assert words in ran.messages
