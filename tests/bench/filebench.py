@@ -107,10 +107,10 @@ def bench_filebench(
     out: Bench,
     *,
     names: tuple[str, ...] = NAMES,
-    seconds: int = 20,
+    seconds: int = 15,
     rounds: int = 3,
     threads: int = 4,
-    files: int = 10_000,
+    files: int = 2_000,
     workloads: Path | None = None,
     place: Path | None = None,
 ) -> None:
