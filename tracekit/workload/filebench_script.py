@@ -66,10 +66,14 @@ def _unexpected(file: Path, text: str, error: UnexpectedInput) -> InputError:
         return InputError(f"{file}: it ends within a command", hint="close what is open: } or ,")
     word = lines[error.line - 1][error.column - 1 :].split(maxsplit=1)
     expected = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
-    names = sorted(_parser_word(name) for name in expected)[:12]
+    names = sorted({_parser_word(name) for name in expected if name not in CLASSES})[:12]
     hint = f"expected is one of: {' '.join(names)}" if names else ""
     found = word[0] if word else "the end of the line"
     return Place(file, error.line).error(f"'{found[:40]}' is not expected here", hint)
+
+
+CLASSES = ("$END", "SAID", "REFUSED")
+"""Names of the grammar that nobody writes."""
 
 
 def _parser_word(name: str) -> str:
