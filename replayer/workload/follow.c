@@ -24,11 +24,12 @@ void follow_init(struct follower *follower, struct working_set *working_set) {
 static uint64_t fresh_place(struct working_set *working_set, const struct place *place,
                             struct rng *rng, const struct follow_request *request) {
   uint64_t wanted = request->sectors + request->ahead.sectors;
+  uint64_t align = place->setup.align_sectors;
   uint64_t found = 0;
   uint64_t most = 0;
   for (int left = FRESH_TRIES; left > 0 && most < wanted; left--) {
     uint64_t start = place_draw(place, request->sectors, rng);
-    if (request->sectors >= WORKING_SET_PAGE_SECTORS)
+    if (request->sectors >= WORKING_SET_PAGE_SECTORS && WORKING_SET_PAGE_SECTORS % align == 0)
       start -= start % WORKING_SET_PAGE_SECTORS;
     uint64_t free_sectors = working_set_free_sectors(working_set, start, wanted);
     if (free_sectors > most || left == FRESH_TRIES) {
@@ -38,7 +39,7 @@ static uint64_t fresh_place(struct working_set *working_set, const struct place 
   }
   if (most >= request->sectors)
     return found;
-  return working_set_gap(working_set, found, request->sectors, place->setup.align_sectors);
+  return working_set_gap(working_set, found, request->sectors, align);
 }
 
 static uint64_t used_place(const struct working_set *working_set, const struct place *place,

@@ -13,26 +13,13 @@ static uint32_t class_of(uint32_t uses) {
   return class < USE_CLASSES ? class : USE_CLASSES - 1;
 }
 
-static int init(struct use_classes *classes, uint64_t most) {
-  int status = 0;
-  for (uint32_t at = 0; status == 0 && at < USE_CLASSES; at++)
-    status = recency_new(most, &classes->places[at]);
-  return status;
-}
-
 int popularity_new(uint64_t most, struct popularity **out) {
   struct popularity *popularity = calloc(1, sizeof *popularity);
   if (popularity == NULL)
     return -ENOMEM;
-  int status = 0;
-  for (int at = 0; status == 0 && at < 2; at++) {
-    status = init(&popularity->pages[at], most);
-    if (status == 0)
-      status = init(&popularity->requests[at], most);
-  }
-  if (status != 0) {
-    popularity_free(popularity);
-    return status;
+  for (int at = 0; at < 2; at++) {
+    popularity->pages[at].most = most;
+    popularity->requests[at].most = most;
   }
   *out = popularity;
   return 0;
@@ -46,14 +33,26 @@ void popularity_free(struct popularity *popularity) {
   free(popularity);
 }
 
+static void forget(struct recency *places, uint64_t place) {
+  if (places != NULL)
+    recency_forget(places, place);
+}
+
 int use_classes_note(struct use_classes *classes, uint64_t place, uint32_t before, uint32_t now) {
   if (class_of(before) != class_of(now))
-    recency_forget(classes->places[class_of(before)], place);
-  return recency_use(classes->places[class_of(now)], place, 0);
+    forget(classes->places[class_of(before)], place);
+  struct recency **places = &classes->places[class_of(now)];
+  int status = *places == NULL ? recency_new(classes->most, places) : 0;
+  return status == 0 ? recency_use(*places, place, 0) : status;
 }
 
 static const struct recency *places_of(const struct use_search *search) {
   return search->classes->places[search->class];
+}
+
+static uint64_t count_of(const struct use_search *search) {
+  const struct recency *places = places_of(search);
+  return places == NULL ? 0 : recency_count(places);
 }
 
 /* Returns how far back a place of the class is among all; what those forgot is the farthest. */
@@ -65,7 +64,7 @@ static uint64_t back_of(const struct use_search *search, uint64_t at) {
 /* Finds the places of the class around the distance. */
 static void begin_class(struct use_search *search) {
   uint64_t low = 0;
-  uint64_t high = recency_count(places_of(search));
+  uint64_t high = count_of(search);
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
     if (back_of(search, middle) < search->back)
@@ -96,7 +95,7 @@ struct use_search use_search_begin(const struct use_classes *classes, const stru
 
 /* Returns the next place of the class that is near; RECENCY_NOWHERE if there is none. */
 static uint64_t next_of_class(struct use_search *search) {
-  bool has_older = search->older < recency_count(places_of(search));
+  bool has_older = search->older < count_of(search);
   uint64_t above = has_older ? back_of(search, search->older) : UINT64_MAX;
   uint64_t below = search->newer > 0 ? back_of(search, search->newer - 1) : 0;
   bool is_older = has_older && (below == 0 || above - search->back < search->back - below);

@@ -15,7 +15,8 @@
 #define USE_BANDS 14U   /* of distances of 1 to 3 places, 4 to 15, and so on; likewise */
 
 struct use_classes {
-  struct recency *places[USE_CLASSES];
+  struct recency *places[USE_CLASSES]; /* NULL: no place was of the class yet */
+  uint64_t most;                       /* places of each */
 };
 
 /* Pages and requests by how often each was read, [0], and written, [1]. */
@@ -37,7 +38,7 @@ struct use_search {
   uint32_t left; /* places of the class that are looked at */
 };
 
-/* Makes the stacks, of at most so many places each. Returns 0, -EINVAL or -ENOMEM. */
+/* Makes the stacks, of at most so many places each, 1 to 2^26. Returns 0 or -ENOMEM. */
 int popularity_new(uint64_t most, struct popularity **out);
 
 /* Frees the stacks; NULL is fine. */

@@ -144,6 +144,14 @@ WRONG = {
                          "cannot go with gamma", "weibull"),
     "phase": (("[arrival]", '[[phase]]\nduration = "1s"\nrate = 0\n[arrival]'),
               "no request comes in any", "rate above 0"),
+    "rates": (("[arrival]", '[[phase]]\nduration = "2ns"\nrate = [1, 2, 3]\n[arrival]'),
+              "more rates than the duration", ""),
+    "uses of new": (('"random"', '"following"\nbegins = "elsewhere"\npages = "new"\nuses = [[1]]'),
+                    "is for pages = 'used'", "leave uses"),
+    "uses goes on": (('"random"', '"following"\nbegins = "on"\npages = "used"\ndistance = 1\n'
+                      "uses = [[1]]"), "is for begins = 'elsewhere' or 'again'", "leave uses"),
+    "uses below 0": (('"random"', '"following"\nbegins = "elsewhere"\npages = "used"\ndistance = 1'
+                      "\nuses = [[-1]]"), "-1, no number", ""),
     "measured falls": (('process = "exponential"', 'process = "measured"\nshares = [0, 1]\n'
                         "values_us = [3, 1]"), "falls somewhere", "sort"),
     "locality": (('"random"', '"random"\nlocality = { kind = "zipf", block = "4KiB" }'),

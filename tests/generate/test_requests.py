@@ -119,7 +119,7 @@ def test_measured_gaps_follow_their_quantiles(tmp_path: Path) -> None:
 def test_phases_change_the_rate(tmp_path: Path) -> None:
     phases = "".join(
         f'[[phase]]\nduration = "{duration}"\nrate = {rate}\n'
-        for duration, rate in (("2s", 1), ("1s", 0), ("1s", 3))
+        for duration, rate in (("2s", "[1, 1]"), ("1s", 0), ("1s", 3))
     )
     of = profile(tmp_path, HEAD + ARRIVAL + phases + READS)
     seconds = requests(of, 100_000)["intended_ns"].astype(np.int64) // 10**9
@@ -380,6 +380,14 @@ size = "4KiB"
     assert found["sector"][0::2].tolist() == found["sector"][1::2].tolist()
     # AND no page is new twice
     assert len(set(found["sector"].tolist())) == 500
+
+
+@pytest.mark.parametrize("sectors", [1, 3, 8, 13])
+def test_new_pages_begin_at_multiples_of_align(tmp_path: Path, sectors: int) -> None:
+    size = f"{sectors * 5120}"
+    new = kind("elsewhere", "new", size=size, more=f'align = "{sectors * 512}"')
+    starts = made(tmp_path, new, count=500)["sector"]
+    assert not (starts % np.lcm(sectors, 8 if 8 % sectors == 0 else 1)).any()
 
 
 def test_a_full_region_is_used_anyhow(tmp_path: Path) -> None:

@@ -175,7 +175,8 @@ def correlation(gaps: Floats) -> float:
     if len(gaps) < 50 or gaps.min() == gaps.max():
         return 0.0
     scores = special.ndtri((stats.rankdata(gaps) - 0.5) / len(gaps))
-    found = float(np.corrcoef(scores[1:], scores[:-1])[0, 1])
+    with np.errstate(invalid="ignore", divide="ignore"):  # all equal but one at an end
+        found = float(np.corrcoef(scores[1:], scores[:-1])[0, 1])
     return found if math.isfinite(found) else 0.0
 
 

@@ -423,10 +423,14 @@ def _arrival(stream: Keys) -> Arrival:
         rate = one.value("rate")
         rates = one.numbers("rate", low=0, high=1e9) if isinstance(rate, list) else ()
         rates = rates or (one.number("rate", low=0, high=1e9),)
-        part_ns = one.duration("duration") // len(rates)
-        if not part_ns:
+        duration_ns, count = one.duration("duration"), len(rates)
+        if duration_ns < count:
             raise one.wrong("rate", "has more rates than the duration nanoseconds")
-        phases += [model.Phase(part_ns, each) for each in rates]
+        ends = [duration_ns * number // count for number in range(count + 1)]
+        phases += [
+            model.Phase(end - start, each)
+            for (start, end), each in zip(pairwise(ends), rates, strict=True)
+        ]
     if phases and not any(phase.rate for phase in phases):
         message = f"{stream.place}: no request comes in any [[phase]]"
         raise InputError(message, hint="give one a rate above 0")
