@@ -196,6 +196,22 @@ def test_a_table_of_partitions_may_come_first() -> None:
         )
 
 
+def test_a_second_text_of_fewer_columns_takes_nothing_away() -> None:
+    # GIVEN all columns of a disk, and three of them
+    few = json.loads(json.dumps(LSBLK))
+    (disk,) = few["blockdevices"]
+    for one in (disk, *disk["children"]):
+        for key in one.keys() - {"name", "size", "fstype", "children"}:
+            del one[key]
+    disk["children"][1].pop("children")
+    # THEN the layout is that of all columns, in any order
+    all_columns, few_columns = json.dumps(LSBLK), json.dumps(few)
+    expected = describe_texts({"all": all_columns}).layout
+    assert [one["partition"] for one in expected["partitions"]][:1] == ["8,1"]
+    for texts in ((all_columns, few_columns), (few_columns, all_columns)):
+        assert describe_texts(dict(zip("ab", texts, strict=True))).layout == expected
+
+
 def test_a_volume_is_known_by_its_path(tmp_path: Path) -> None:
     # GIVEN a host without udev: lsblk does not say what is on a volume, blkid does by its path
     volume = {"name": "a--b-c", "kname": "dm-0", "maj:min": "253:0", "size": 16 << 20}

@@ -38,6 +38,8 @@ _SFDISK = re.compile(
 )
 _FRAGMENT = re.compile(r"^ *\d+: +(\d+)\.\. *\d+: +(\d+)\.\. *(\d+):", re.MULTILINE)
 SOME = "a file system"
+_FACTS = {"logical_sector_bytes": "log-sec", "rotational": "rota", "scheduler": "sched"}
+"""Of a disk in layout.json, and the column of lsblk."""
 _SWAP_TYPES = {"0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "82"}
 
 
@@ -124,21 +126,22 @@ def _lsblk_entry(found: Gathered, entry: dict[str, Any], parent: str | None) -> 
         ) from None
     # A table of partitions, which may be read first, does not say all of a disk.
     node = found.nodes.setdefault(name, Node(name, "", sectors))
-    node.numbers, node.sectors = (entry.get("maj:min") or "").replace(":", ","), sectors
-    node.kind = entry.get("type") or "disk"
-    node.label = entry["name"] if entry["name"] != name else ""
+    # Another text, of fewer columns, takes nothing away.
+    node.sectors = sectors
+    node.numbers = (entry.get("maj:min") or "").replace(":", ",") or node.numbers
+    node.kind = entry.get("type") or node.kind
+    node.label = entry["name"] if entry["name"] != name else node.label
     if parent is None:
-        node.facts = {
-            "logical_sector_bytes": entry.get("log-sec"),
-            "rotational": entry.get("rota"),
-            "scheduler": entry.get("sched"),
-        }
+        for key, column in _FACTS.items():
+            value = entry.get(column)
+            node.facts[key] = node.facts.get(key) if value is None else value
     else:
         found.below.setdefault(name, set()).add(parent)
         if node.kind == "part" and entry.get("start") is not None:
             node.pieces = [Piece(0, sectors, parent, int(entry["start"]))]
-    if entry.get("fstype"):
-        found.signatures.setdefault(f"/dev/{name}", _signature(entry["fstype"], entry.get("uuid")))
+    known = found.signatures.get(f"/dev/{name}")
+    if entry.get("fstype") and (known is None or known.uuid == "?"):
+        found.signatures[f"/dev/{name}"] = _signature(entry["fstype"], entry.get("uuid"))
     for point in entry.get("mountpoints") or [entry.get("mountpoint")]:
         if point == "[SWAP]":
             found.swaps.append(Swap(f"/dev/{name}", is_file=False))
