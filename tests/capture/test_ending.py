@@ -16,6 +16,7 @@ import pytest
 
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
+from tests.privileges.others import OTHER
 from tracekit.capture import programs
 from tracekit.capture.unfinished import MANIFEST, add_to_index, opened_unfinished
 from tracekit.readers.blktrace import parse
@@ -67,12 +68,16 @@ def test_one_that_cannot_be_recovered_stops_no_other(disk: Disk, tmp_path: Path)
     assert other.exists()
     assert f"recovered {machine.read_layout(output)['capture']['records']} records" in done.stdout
     assert not left.exists()
-    # AND what a process works on is not called nothing
+    # AND what a process works on is not called nothing, not even a colleague's
     add_to_index(other)
     with opened_unfinished(other):
         done = machine.run_capture("--recover", code=None)  # others may have left some, too
+        os.chown(other, OTHER, OTHER)
+        theirs = machine.run_capture("--recover", code=None)
+    assert other.exists()
     shutil.rmtree(other)  # it would be left over for all that come later
-    assert f"{other}: another process records or finishes it" in done.stdout
+    for one in (done, theirs):
+        assert f"{other}: another process records or finishes it" in one.stdout
 
 
 def test_a_disk_that_goes_away(disk: Disk, tmp_path: Path) -> None:

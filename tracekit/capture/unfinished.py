@@ -289,16 +289,15 @@ def left_over() -> list[tuple[Path, Manifest]]:
 
 
 def in_use() -> list[Path]:
-    """Return those that a process works on."""
+    """Return those that a process works on, also of other users as far as this one sees them."""
     found = []
     for path in listed():
         try:
-            with suppress(OSError), opened_unfinished(path):
-                pass
+            with suppress(OSError):
+                if manifest_in(path) is not None:
+                    _locked(path).close()
         except InUseError:
             found.append(path)
-        except TracekitError:
-            pass  # none of ours
     return found
 
 
