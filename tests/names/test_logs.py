@@ -9,7 +9,9 @@ from tests.simulate.placement_models import Request, write_trace
 from tests.traces import disk, rows_of, written
 from tracekit.errors import InputError
 from tracekit.model.database_logs import load_rules, with_logs
+from tracekit.model.file_extents import read_logs
 from tracekit.stack.file_map import given_table
+from tracekit.store import write_table
 
 LOGS = {
     "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001": "postgresql",
@@ -52,6 +54,30 @@ def test_a_user_adds_and_replaces_rules(tmp_path: Path) -> None:
         "/x/redo-1.bin": "mine",
         "/x/a.wal2": "sqlite",
     }
+
+
+def test_a_database_has_one_log(tmp_path: Path) -> None:
+    # GIVEN rules of a user for what no shipped one knows, or what lies deeper than it says
+    rules = """
+        [mydb]
+        files = ["log/*/[0-9]*"]
+        [postgresql]
+        files = ["pg_wal/*", "pg_wal/archive_status/*"]
+    """
+    units = {
+        "/my/log/a/1": "log of mydb in /my/log",
+        "/my/log/b/1": "log of mydb in /my/log",
+        "/db1/pg_wal/1": "log of postgresql in /db1/pg_wal",
+        "/db1/pg_wal/archive_status/2": "log of postgresql in /db1/pg_wal",
+        "/db2/pg_wal/1": "log of postgresql in /db2/pg_wal",
+        "/my/ib_logfile0": "log of innodb in /my",
+        "/my/#innodb_redo/#ib_redo1": "log of innodb in /my",
+    }
+    pieces = [("sda", 8 * number, 8, path, 0) for number, path in enumerate(units)]
+    given = load_rules(written(tmp_path / "rules.toml", rules))
+    write_table(tmp_path / "map.parquet", with_logs(given_table(pieces), given))
+    # THEN each database is one unit, though the shipped rules are all that is known later
+    assert [one.path for one in read_logs(tmp_path / "map.parquet")] == [*units.values()]
 
 
 @pytest.mark.parametrize(

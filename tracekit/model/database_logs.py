@@ -49,11 +49,16 @@ def load_rules(given: Path | None = None) -> dict[str, LogRule]:
 
 
 def folder_of(path: str, rule: LogRule | None) -> str:
-    """Return the folder of the database whose log the file is: that in which the patterns begin."""
-    depth = min(one.count("/") for one in rule.files) if rule else 0
-    for _ in range(depth + 1):
+    """Return the folder of the database whose log the file is: that in which a pattern begins.
+
+    A file may also lie below what a pattern matches. "": no pattern says, as for a user's own rule.
+    """
+    while rule and path.strip("/"):
+        depths = [one.count("/") for one in rule.files if re.search(expression(one), path)]
+        if depths:
+            return "/".join(path.split("/")[: -1 - max(depths)]) or "/"
         path = posixpath.dirname(path)
-    return path
+    return ""
 
 
 def expression(pattern: str) -> str:

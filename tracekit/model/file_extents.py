@@ -215,7 +215,7 @@ def read_logs(file: Path) -> list[FileExtent]:
 
 
 def _log_names(table: Any) -> dict[str, str]:
-    """Return the unit of each file that is a log: the files of one database, in one folder."""
+    """Return the unit of each file that is a log: of one rule, and where known of one database."""
     rules = load_rules()
     logs = dict(zip(*(table.column(key).to_pylist() for key in ("path", "log")), strict=True))
     found: dict[tuple[str, str], list[str]] = {}
