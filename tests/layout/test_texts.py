@@ -179,13 +179,14 @@ def test_texts_of_another_host_make_a_layout(tmp_path: Path) -> None:
 def test_a_table_of_partitions_may_come_first() -> None:
     # GIVEN a disk whose name has a folder, in texts of two programs
     part = {"name": "cciss/c0d0p1", "maj:min": "104:1", "size": 4 << 20, "type": "part"}
-    part |= {"start": 2048, "fstype": "swap", "mountpoints": ["[SWAP]"]}
+    part |= {"kname": "cciss!c0d0p1", "fstype": "swap", "mountpoints": ["[SWAP]"]}
     disk = {"name": "cciss/c0d0", "maj:min": "104:0", "size": 64 << 20, "type": "disk"}
+    disk |= {"kname": "cciss!c0d0"}
     lsblk = json.dumps({"blockdevices": [disk | {"children": [part]}]})
     table = "device: /dev/cciss/c0d0\n\n/dev/cciss/c0d0p1 : start=2048, size=8192\n"
     # THEN in any order the disk has its number and its size, and the partition its role
     for texts in ({"lsblk": lsblk, "sfdisk": table}, {"sfdisk": table, "lsblk": lsblk}):
-        layout = describe_texts(texts, ["/dev/cciss/c0d0"]).layout
+        layout = describe_texts(texts, ["/dev/./cciss/c0d0"]).layout
         (device,), (entry,) = layout["devices"], layout["partitions"]
         assert (device["device"], device["major"]) == ("cciss/c0d0", 104)
         assert device["size_sectors"] == 131072

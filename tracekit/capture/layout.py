@@ -190,7 +190,7 @@ def _unread(contents: Contents, names: Collection[str]) -> list[str]:
 def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Described:
     """Describe disks of another host by texts of its programs; raise InputError for others."""
     stack, contents = read_texts(texts)
-    names = [kernel_name(device) for device in devices] or [
+    names = [kernel_name(os.path.normpath(device)) for device in devices] or [
         name for name, node in stack.nodes.items() if not node.below
     ]
     if absent := [name for name in names if name not in stack.nodes]:

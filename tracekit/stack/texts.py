@@ -116,7 +116,7 @@ def _lsblk(found: Gathered, content: dict[str, Any]) -> None:
 
 
 def _lsblk_entry(found: Gathered, entry: dict[str, Any], parent: str | None) -> None:
-    name = entry.get("kname") or entry["name"]
+    name = kernel_name(entry.get("kname") or entry["name"])
     try:
         sectors = int(entry["size"]) // SECTOR_BYTES
     except ValueError:
@@ -130,7 +130,7 @@ def _lsblk_entry(found: Gathered, entry: dict[str, Any], parent: str | None) -> 
     node.sectors = sectors
     node.numbers = (entry.get("maj:min") or "").replace(":", ",") or node.numbers
     node.kind = entry.get("type") or node.kind
-    node.label = entry["name"] if entry["name"] != name else node.label
+    node.label = entry["name"] if kernel_name(entry["name"]) != name else node.label
     if parent is None:
         for key, column in _FACTS.items():
             value = entry.get(column)
@@ -157,8 +157,8 @@ def _signature(kind: str, uuid: str | None, **more: Any) -> Signature:
 
 
 def kernel_name(path: str) -> str:
-    """Return the name of a disk or partition, which may have a folder of its own (cciss/c0d0)."""
-    return path.removeprefix("/dev/").removeprefix("mapper/")
+    """Return the name of a disk or partition; a folder of its own (cciss!c0d0) is cciss/c0d0."""
+    return path.removeprefix("/dev/").removeprefix("mapper/").replace("!", "/")
 
 
 def _partition(found: Gathered, disk: str, path: str, start: int, sectors: int) -> Node:
