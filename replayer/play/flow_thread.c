@@ -33,10 +33,10 @@ static uint64_t draw(struct worker *worker, const struct flow_value *value) {
   return flow_value_of(&worker->run->plan->flow, value, random);
 }
 
-static uint64_t draw_size(struct worker *worker, const struct flow_op *op) {
-  uint64_t size = draw(worker, &op->size);
+/* What one call can move of so much. */
+static uint64_t of_one_call(const struct worker *worker, uint64_t bytes) {
   uint64_t most = worker->run->plan->max_transfer_bytes;
-  return size < most ? size : most;
+  return bytes < most ? bytes : most;
 }
 
 static uint32_t handle_of(const struct worker *worker, uint32_t fd) {
@@ -205,11 +205,11 @@ static bool read_whole(struct worker *worker, uint32_t number, uint32_t fd, uint
   do {
     struct file_record *record = begin_on_fd(worker, number, fd);
     record->offset = FILE_AT_POSITION;
-    record->length = size > 0 ? size : working_set(worker, op, fd);
+    record->length = size > 0 ? size : of_one_call(worker, working_set(worker, op, fd));
     record->flags |= FILE_CONTINUES;
     result = worker_perform(worker, record, true);
     bytes += moved(result);
-  } while (result > 0);
+  } while (result > 0 && !worker_is_over(worker));
   return count(worker, number, bytes);
 }
 
@@ -219,7 +219,7 @@ static bool write_whole(struct worker *worker, uint32_t number, uint32_t fd, uin
   uint64_t wanted = fd_of(worker, op->source_fd)->set == FLOW_NONE
                         ? working_set(worker, op, fd)
                         : working_set(worker, &(struct flow_op){0}, op->source_fd);
-  uint64_t call = size == 0 || size > wanted ? wanted : size;
+  uint64_t call = of_one_call(worker, size == 0 || size > wanted ? wanted : size);
   uint64_t bytes = 0;
   uint64_t done = 0;
   do {
@@ -232,7 +232,7 @@ static bool write_whole(struct worker *worker, uint32_t number, uint32_t fd, uin
     bytes += moved(result);
     if (result < 0)
       break;
-  } while (done < wanted);
+  } while (done < wanted && !worker_is_over(worker));
   return count(worker, number, bytes);
 }
 
@@ -243,7 +243,7 @@ static bool append(struct worker *worker, uint32_t number, uint32_t fd, uint64_t
 
 static bool move_data(struct worker *worker, uint32_t number) {
   const struct flow_op *op = &worker->run->plan->flow.ops[number];
-  uint64_t size = draw_size(worker, op);
+  uint64_t size = of_one_call(worker, draw(worker, &op->size));
   if (op->kind == FLOW_APPEND_RANDOM)
     size = size == 0 ? 0 : below(flow_random(worker), size);
   uint32_t fd = choose_fd(worker, op);

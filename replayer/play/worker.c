@@ -109,6 +109,12 @@ static void publish(struct worker *worker) {
 
 static bool is_full(int64_t result) { return result == -ENOSPC || result == -EDQUOT; }
 
+/* Whether the buffers are as long as what it moves. */
+static bool fits(const struct file_plan *plan, const struct file_record *record) {
+  bool moves = record->operation == FILE_READ || record->operation == FILE_WRITE;
+  return !moves || record->length <= plan->max_transfer_bytes;
+}
+
 /* Performs one record; it may hang, and the thread be left there. *start_ns is set to its start. */
 static int64_t call(struct worker *worker, const struct file_record *record, uint64_t *start_ns) {
   const struct file_context *context = worker->run->context;
@@ -119,7 +125,9 @@ static int64_t call(struct worker *worker, const struct file_record *record, uin
   file_operation_clear(context, record);
   *start_ns = clock_now_ns();
   atomic_store_explicit(&worker->begun_ns, *start_ns, memory_order_relaxed);
-  int64_t result = file_operation_perform(context, record, worker->sink);
+  int64_t result = fits(worker->run->plan, record)
+                       ? file_operation_perform(context, record, worker->sink)
+                       : -EMSGSIZE;
   if (!atomic_compare_exchange_strong(&worker->place, &inside, WORKER_OUTSIDE))
     for (;;)
       (void)pause(); /* the program is being ended without this thread */

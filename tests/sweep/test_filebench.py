@@ -15,7 +15,7 @@ from tests.replay_files.program import KEPT, Ran, run
 from tests.traces import written
 from tracekit.errors import InputError, UsageError
 from tracekit.plans import file_plan, flow_plan
-from tracekit.workload.file_plan import write_personality
+from tracekit.workload.file_plan import _Writer, write_personality
 from tracekit.workload.filebench import read_filebench
 from tracekit.workload.flow import Loop, Operation, Personality, operations
 from tracekit.workload.random_values import RandomValue
@@ -291,6 +291,32 @@ def test_whole_files_are_written_in_whole_calls(tmp_path: Path) -> None:
     assert ran.of("write")["done"] == 30
 
 
+ZERO_OR_4K = "set $s=randvar(type=tabular,min=0,randtable={{50,4k,4k},{50,0,0}})\n"
+
+
+@pytest.mark.parametrize("kind", ["readwholefile", "writewholefile"])
+@pytest.mark.parametrize("longest", [None, 4096])
+def test_no_call_is_longer_than_the_buffers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, longest: int | None
+) -> None:
+    size = 1 << 20
+    # GIVEN calls of 4 KiB or of the whole file, in a plan that does or does not allow for these
+    text = ZERO_OR_4K + FILES.replace("size=1k", f"size={size}")
+    text += process(
+        "openfile name=o,filesetname=a,fd=1",
+        f"{kind} name=w,fd=1,srcfd=1,iosize=$s",
+        "closefile name=c,fd=1",
+        "finishoncount name=e,value=20,target=w",
+    )
+    if longest:
+        monkeypatch.setattr(_Writer, "_longest", lambda *_: longest)
+    ran = play(tmp_path, text)
+    # THEN each operation moves a whole file all the same
+    header = np.frombuffer((tmp_path / "plan").read_bytes(), file_plan.HEADER, 1)[0]
+    assert (ran.code, header["max_transfer_bytes"]) == (0, longest or size)
+    assert (done(ran)["w"], ran.of("w", key="steps")["bytes"]) == (20, 20 * size)
+
+
 def test_reads_go_on_where_they_ended_and_begin_again(tmp_path: Path) -> None:
     # GIVEN a file of 2.5 reads: 1024, 1024, 512, and nothing, which turns to its start
     text = FILES.replace("entries=10,size=1k", "entries=1,size=2560")
@@ -363,7 +389,7 @@ def test_bench_runs_a_file_as_long_as_it_says(tmp_path: Path) -> None:
 
 def test_sizes_and_offsets_that_are_drawn_follow_their_variable(tmp_path: Path) -> None:
     # GIVEN appends of a size that is 1 or 3 KiB, and random ones below 2 KiB
-    text = "set $s=randvar(type=tabular,min=1k,randtable={{50,1k,1k},{50,3k,3k}})\n"
+    text = "set $s=randvar(type=tabular,min=1k,randtable={{50,3k,3k},{50,1k,1k}})\n"
     text += FILES + process(
         "appendfile name=w,filename=a,iosize=$s,iters=1000",
         "appendfilerand name=x,filename=a,iosize=2k,iters=1000",

@@ -280,11 +280,11 @@ class _Writer:
     def _longest(self, one: Operation) -> int:
         """Return the most bytes of a call; raise InputError for more than there can be."""
         size = one.size
-        longest = (
-            int(size.table(flow_plan.TABLE_VALUES)[-1]) if isinstance(size, RandomValue) else size
-        )
-        if size == 0 and one.kind in ("readwholefile", "writewholefile"):
-            longest = max(self.layout.most_bytes.values(), default=0)
+        table = size.table(flow_plan.TABLE_VALUES) if isinstance(size, RandomValue) else (size,)
+        longest = int(max(table))
+        if min(table) == 0 and one.kind in ("readwholefile", "writewholefile"):
+            files = max(self.layout.most_bytes.values(), default=0)
+            longest = max(longest, one.working_set, files)
         if longest > plan.MAX_TRANSFER_BYTES:
             raise InputError(
                 f"{self.personality.name}: {one.label} has calls of {longest:,} bytes; more than"
