@@ -8,6 +8,7 @@
 #define SECOND_NS 1000000000U
 #define BACKLOG_S 5U /* of events that nobody took */
 #define WAIT_NS 20000000U
+#define DELAY_MAX_S (UINT64_C(1) << 33) /* 272 years: more waits for the end of the run */
 #define MIB (UINT64_C(1) << 20)
 
 /* Two counts of a semaphore, as semblock has them, and how often it was woken. */
@@ -204,10 +205,13 @@ static bool finish(struct worker *worker) {
   return false;
 }
 
-static bool hog(uint64_t turns) {
+static bool hog(struct worker *worker, uint64_t turns) {
   volatile unsigned char place = 0;
-  for (uint64_t i = 0; i < turns; i++)
+  for (uint64_t i = 0; i < turns; i++) {
     place = 1;
+    if (i % MIB == 0 && worker_is_over(worker))
+      return false;
+  }
   return place <= 1;
 }
 
@@ -219,9 +223,10 @@ bool flow_control(struct worker *worker, uint32_t number) {
   bool has_events = flow->plan->flow.header->events_per_second > 0;
   switch ((enum flow_kind)op->kind) {
   case FLOW_DELAY:
-    return worker_wait_until(worker, clock_now_ns() + value * SECOND_NS);
+    return worker_wait_until(worker,
+                             value < DELAY_MAX_S ? clock_now_ns() + value * SECOND_NS : UINT64_MAX);
   case FLOW_HOG:
-    return hog(value);
+    return hog(worker, value);
   case FLOW_EVENT_LIMIT:
     return !has_events || take_events(worker, 1);
   case FLOW_IO_LIMIT:

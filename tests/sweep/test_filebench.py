@@ -317,6 +317,14 @@ def test_no_call_is_longer_than_the_buffers(
     assert (done(ran)["w"], ran.of("w", key="steps")["bytes"]) == (20, 20 * size)
 
 
+@pytest.mark.parametrize(
+    "flowop", ["hog name=h,value=20000000000", "delay name=d,value=36893488148"]
+)
+def test_the_end_of_a_run_is_obeyed_within_an_operation(tmp_path: Path, flowop: str) -> None:
+    ran = play(tmp_path, FILES + process("statfile name=s,filesetname=a", flowop), seconds=0.2)
+    assert (ran.summary["ended_by"], done(ran)) == ("time", {"s": 1})
+
+
 def test_reads_go_on_where_they_ended_and_begin_again(tmp_path: Path) -> None:
     # GIVEN a file of 2.5 reads: 1024, 1024, 512, and nothing, which turns to its start
     text = FILES.replace("entries=10,size=1k", "entries=1,size=2560")
