@@ -15,6 +15,7 @@ from tests.replay_files.program import KEPT, Ran, run
 from tests.traces import written
 from tracekit.errors import InputError, UsageError
 from tracekit.plans import file_plan, flow_plan
+from tracekit.sweep.grid import Axis, Target, Timing, plan_runs
 from tracekit.workload.file_plan import _Writer, write_personality
 from tracekit.workload.filebench import read_filebench
 from tracekit.workload.flow import Loop, Operation, Personality, operations
@@ -381,6 +382,21 @@ def test_directories_are_made_listed_and_removed(tmp_path: Path) -> None:
     assert done(ran) == {"m": 3, "l": 3}
     ran = play(tmp_path, text + process("removedir name=r,filesetname=a"), "--replace")
     assert (ran.code, done(ran)) == (0, {"r": 3})
+
+
+def test_runs_last_as_their_variables_say(tmp_path: Path) -> None:
+    text = FILES + "set $runtime=6\n" + STAT
+    file = written(tmp_path / "own.f", text + "run $runtime\n")
+    planned = plan_runs(
+        [str(file), "varmail"],
+        [Target("here", tmp_path)],
+        vary={"runtime": Axis(("2", "3"), "--vary runtime")},
+        timing=Timing(1),
+        repeats=1,
+        lasts_as_said=True,
+    )
+    lasts = {(run.settings.get("runtime"), run.timing.duration_ns) for run in planned}
+    assert lasts == {("2", 2 * 10**9), ("3", 3 * 10**9), (None, 60 * 10**9)}
 
 
 def test_bench_runs_a_file_as_long_as_it_says(tmp_path: Path) -> None:

@@ -122,7 +122,6 @@ def bench_files(
     from tracekit.sweep.grid import (
         asked_axes,
         asked_timing,
-        default_duration,
         plan_runs,
         split_targets,
     )
@@ -130,12 +129,19 @@ def bench_files(
 
     given = {"threads": values.joined(threads), "files": values.joined(files)}
     axes = asked_axes(given, values.texts(settings), option="--set")
-    lasts = values.time_text(duration) or default_duration(personality)
+    lasts = values.time_text(duration)
     timing = asked_timing(lasts, values.time_text(warm_up) or "", cache=cache, seed=seed)
     if target is None:
         raise UsageError(f"{personality} needs --target, the directory to run in")
     targets = split_targets([str(target)])
-    planned = plan_runs([personality], targets, vary=axes, timing=timing, repeats=repeat)
+    planned = plan_runs(
+        [personality],
+        targets,
+        vary=axes,
+        timing=timing,
+        repeats=repeat,
+        lasts_as_said=lasts is None,
+    )
     options = SweepOptions(again=force)
     return _sweep(output, planned, ["bench", personality], options=options, report=report)
 
@@ -150,7 +156,7 @@ def sweep(
     io_size: Sizes = "",
     threads: Numbers = "",
     vary: Texts | None = None,
-    duration: Duration = "60s",
+    duration: Duration | None = None,
     warm_up: Duration = "0s",
     repeat: int = 5,
     until: str = "",
@@ -161,7 +167,10 @@ def sweep(
     operations: bool = False,
     report: bool = True,
 ) -> results.Sweep:
-    """Run personalities on directories: throughput and latency by step, mean and spread."""
+    """Run personalities on directories: throughput and latency by step, mean and spread.
+
+    Without a duration each runs as long as its file says, as with `bench_files`.
+    """
     from tracekit.sweep.grid import (
         asked_axes,
         asked_timing,
@@ -182,12 +191,13 @@ def sweep(
             option="--vary",
         ),
         timing=asked_timing(
-            values.time_text(duration) or "",
+            values.time_text(duration),
             values.time_text(warm_up) or "",
             cache=cache,
             seed=seed,
         ),
         repeats=rule.most if rule else repeat,
+        lasts_as_said=duration is None,
     )
     first = ["sweep", *values.texts(personality)]
     options = SweepOptions(replaces=force, keeps_operations=operations, until=rule)

@@ -28,7 +28,9 @@ from tracekit.commands.options import option
     ),
     threads=option("Numbers of threads, such as 1,2,4,8.", metavar="LIST"),
     vary=option("Values of any other parameter of the personality.", metavar="KEY=VALUE,..."),
-    duration="Measured time of each run.",
+    duration=option(
+        "Measured time of each run.", show_default="60s; what a file of filebench says"
+    ),
     warm_up="Time before it.",
     repeat="Repeats of each, for mean and spread; each has a seed and a plan of its own.",
     until=option(

@@ -335,18 +335,17 @@ class Run:
         return f"{self.personality.name}-{digest[:12]}-{self.number}"
 
 
-def asked_timing(duration: str, warm_up: str, *, cache: str, seed: int) -> Timing:
-    """Return the timing of options as people write them, such as 60s."""
+def asked_timing(duration: str | None, warm_up: str, *, cache: str, seed: int) -> Timing:
+    """Return the timing of options as people write them, such as 60s, also of no duration."""
     warm_up_ns = 0 if warm_up in ("0", "0s") else parse_duration(warm_up, option="--warm-up")
-    return Timing(parse_duration(duration, option="--duration"), warm_up_ns, cache, seed)
+    lasts = "60s" if duration is None else duration
+    return Timing(parse_duration(lasts, option="--duration"), warm_up_ns, cache, seed)
 
 
-def default_duration(name: str) -> str:
-    """Return how long a personality runs where nobody says it."""
-    personality = open_personality(name, {})
-    if personality.seconds is None:
-        return "60s" if personality.end == "timeout" else "1h"
-    return f"{personality.seconds}s"
+def _as_said(timing: Timing, personality: Personality) -> Timing:
+    """Return the timing of a run that lasts as its personality says."""
+    by_itself = 60 if personality.end == "timeout" else 3600
+    return replace(timing, duration_ns=(personality.seconds or by_itself) * 10**9)
 
 
 @dataclass(frozen=True)
@@ -393,14 +392,16 @@ def plan_runs(
     vary: Mapping[str, Axis],
     timing: Timing,
     repeats: int,
+    lasts_as_said: bool = False,
 ) -> list[Run]:
     """Return all runs in the order in which to do them, which the seed alone chooses.
 
     All settings come once in a repeat, in random order, and the targets of each one after the
     other, in random order, too: what drifts on the machine is in no setting more than in others.
 
-    Each personality takes the parameters of `vary` that it has; raises UsageError for one that none
-    has.
+    With `lasts_as_said` each run lasts as its personality says with its parameters, else 60 s, or
+    1 h where threads end it. Each personality takes the parameters of `vary` that it has; raises
+    UsageError for one that none has.
     """
     if timing.seed + repeats - 1 > SEED_MOST:
         raise UsageError(f"--seed {timing.seed}: no other seeds above it for {repeats} repeats")
@@ -414,7 +415,14 @@ def plan_runs(
         order = np.random.default_rng((timing.seed, number))
         for personality, name, settings in (points[p] for p in order.permutation(len(points))):
             for place in order.permutation(len(targets)):
-                runs.append(Run(personality, name, targets[place], timing, number, settings))
+                own = _as_said(timing, personality) if lasts_as_said else timing
+                runs.append(Run(personality, name, targets[place], own, number, settings))
+    _check_known(vary, runs)
+    return runs
+
+
+def _check_known(vary: Mapping[str, Axis], runs: Sequence[Run]) -> None:
+    """Raise UsageError for a parameter that no personality has."""
     for key, axis in vary.items():
         known = list(dict.fromkeys(name for run in runs for name in run.personality.parameters))
         if key not in known and not any(key in run.settings for run in runs):
@@ -423,7 +431,6 @@ def plan_runs(
                 f"{axis.option}: no personality has the parameter '{key}'",
                 hint=f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}",
             )
-    return runs
 
 
 def _options(vary: Mapping[str, Axis]) -> dict[str, str]:
