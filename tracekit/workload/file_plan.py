@@ -53,9 +53,11 @@ class Tree:
     def __post_init__(self) -> None:
         """Fill the tree: the root takes directories until all is in them."""
         files = self.files
-        width = (
-            files.width.table(1024).mean() if isinstance(files.width, RandomValue) else files.width
-        )
+        if isinstance(files.width, RandomValue):
+            self.widths = files.width.table(flow_plan.TABLE_VALUES)
+            width = self.widths.mean()
+        else:
+            width = files.width
         entries = files.count + files.leaf_directories
         self.mean_depth = math.log(entries) / math.log(max(int(width), 2))
         self.directories.append(files.name)
@@ -76,7 +78,7 @@ class Tree:
         is_deepest = above + 1 >= max(int(self._drawn(self.mean_depth)), 1)
         width = self.files.width
         wide = (
-            float(width.values(self.rng.random(1))[0])
+            float(self.rng.choice(self.widths))
             if isinstance(width, RandomValue)
             else self._drawn(width)
         )
@@ -280,9 +282,12 @@ class _Writer:
     def _longest(self, one: Operation) -> int:
         """Return the most bytes of a call; raise InputError for more than there can be."""
         size = one.size
-        table = size.table(flow_plan.TABLE_VALUES) if isinstance(size, RandomValue) else (size,)
-        longest = int(max(table))
-        if min(table) == 0 and one.kind in ("readwholefile", "writewholefile"):
+        if isinstance(size, RandomValue):
+            table = self.parts.tables[self._tables[size]]
+            least, longest = int(table.min()), int(table.max())
+        else:
+            least = longest = size
+        if least == 0 and one.kind in ("readwholefile", "writewholefile"):
             files = max(self.layout.most_bytes.values(), default=0)
             longest = max(longest, one.working_set, files)
         if longest > plan.MAX_TRANSFER_BYTES:
