@@ -3,6 +3,7 @@
 Expected values are those of filebench 1.5-alpha3, whose sources say which file is next.
 """
 
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_variables_take_their_last_value_and_options_win(tmp_path: Path) -> None
         read(tmp_path, text, nfile="9")
 
 
+def test_values_of_options_and_marks_of_editors(tmp_path: Path) -> None:
+    text = "\ufeffset $n=1\n" + FILES + STAT.replace("instances=1", "instances=$n")
+    assert read(tmp_path, text, n="1k").threads == 1024
+    for value, words in (("1kk", "'1kk' is not a size"), ("9" * 50, "beyond 2^63")):
+        with pytest.raises(UsageError, match=re.escape(words)):
+            read(tmp_path, text, n=value)
+    with pytest.raises(InputError, match=r"own.f, line 3: no process has threads"):
+        read(tmp_path, text, n="0")
+
+
 def test_flowops_within_flowops_take_variables(tmp_path: Path) -> None:
     text = (
         f"{FILES}define flowop name=inner, $set, $times=2 {{\n"
@@ -166,8 +177,17 @@ def test_random_variables(
 STAT = process("statfile name=s,filesetname=a")
 
 
+MULTIPLY = "define flowop name=c0 { flowop opslimit }\n" + "".join(
+    f"define flowop name=c{n} {{ {f'flowop c{n - 1} ' * 4} }}\n" for n in range(1, 11)
+)
+
+
 def one(flowop: str) -> str:
     return FILES + process(flowop)
+
+
+def drawn(family: str, parameters: str) -> str:
+    return f"set $s=cvar(type=cvar-{family},parameters={parameters})\n"
 
 
 @pytest.mark.parametrize(
@@ -196,6 +216,23 @@ def one(flowop: str) -> str:
         ("set $s=randvar(type=tabular,randtable={{90,1,2}})\n", "are 90 %, not 100 %"),
         ("set $s=cvar(type=cvar-zipf)\n", "there is no distribution 'zipf'"),
         (FILES + STAT.replace("}", ""), "ends within a command"),
+        (FILES + STAT.replace("=1", "=0"), "line 2: no process has threads"),
+        (FILES + STAT.replace("=1", "=1.5"), "line 2: instances of a thread is 1.5, not a whole"),
+        (FILES + STAT + "run 0.5\n", "line 5: run for 0.5 seconds"),
+        (one("sempost name=s"), "flowop s: has no target name a semblock"),
+        (FILES.replace("1k", "1000000000g") + STAT, "size: 10 files of about 1,073,741,824,000"),
+        (f"set $n={'9' * 5000}\n", "line 1: the number 9999"),
+        (f"set $n={'9' * 400}.0\n", "line 1: the number 9999"),
+        ("set $n=8000000000g\nset $m=$n*2\n", "line 2: the number 1.71799e+19 is beyond 2^63"),
+        (drawn("normal", "mean:nan"), "line 1: 'mean' of normal is nan"),
+        (drawn("gamma", "mean:inf"), "line 1: 'mean' of gamma is inf"),
+        (drawn("lognormal", "scale:900"), "line 1: 'scale' of lognormal is 900"),
+        (drawn("triangular", "mode:5"), "line 1: 'mode' of triangular is 5"),
+        (
+            drawn("normal", "mean:1") + FILES.replace("=a", "=$s") + STAT,
+            "name of a fileset is drawn",
+        ),
+        (MULTIPLY + FILES + process("c10"), "more than 100,000 flowops"),
     ],
 )
 def test_what_is_refused_is_named(tmp_path: Path, text: str, words: str) -> None:

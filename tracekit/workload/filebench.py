@@ -16,6 +16,7 @@ from lark import Token, Tree
 from tracekit.errors import InputError, UsageError
 from tracekit.units import parse_size
 from tracekit.workload.filebench_script import (
+    MOST_NUMBER,
     Attributes,
     Place,
     Scalar,
@@ -77,6 +78,8 @@ SAID_ONLY = ("print", "testrandvar")
 MODES = ("timeout", "firstdone", "alldone")
 MOST_THREADS = 4096
 MOST_FD = 127
+MOST_OPERATIONS = 100_000  # of all threads' flows, composites put in
+MOST_BYTES = 1 << 62  # of a file set
 MOST_LABEL = 31
 ALIASES = {"threads": "nthreads", "files": "nfiles", "io_size": "iosize"}
 """Options of commands, and the variables that published files have for them."""
@@ -103,7 +106,9 @@ def read_filebench(
     _check_given(script, settings, given_by)
     groups = tuple(_groups(script))
     if not groups:
-        raise InputError(f"{file}: it defines no process", hint="define process name=... { ... }")
+        raise InputError(
+            f"{file}: it defines no process with a thread", hint="define process name=... { ... }"
+        )
     found = Personality(
         name=file.stem,
         about=f"{file.name} of filebench",
@@ -123,10 +128,14 @@ def read_filebench(
 def _given(key: str, text: str, given_by: Mapping[str, str]) -> Scalar:
     if text in ("true", "false"):
         return text == "true"
+    option = given_by.get(key, f"--set {key}")
     try:
-        return number_of(text)
+        number = number_of(text)
     except ValueError:
-        return parse_size(text, option=given_by.get(key, f"--set {key}"))
+        return parse_size(text, option=option)
+    if abs(number) > MOST_NUMBER:
+        raise UsageError(f"{option}: {number:.6g} is beyond 2^63")
+    return number
 
 
 def _check_given(script: _Script, settings: Mapping[str, str], given_by: Mapping[str, str]) -> None:
@@ -171,6 +180,7 @@ class _Script:
     end: str = "timeout"
     is_over: bool = False
     rate: Attributes | None = None
+    flowops: int = 0
     run_for: tuple[Any, Place] | None = None
 
     def attributes(self, tree: Tree[Token], what: str) -> Attributes:
@@ -294,8 +304,8 @@ class _Script:
             return None
         token, place = self.run_for
         found = scalar_of(Tree("value", [token]), place, variables=self.variables)
-        if isinstance(found, str | RandomValue) or not 0 <= found < 1 << 31:
-            raise place.error(f"run for {token} seconds is no time")
+        if isinstance(found, str | RandomValue) or not 0 <= found < 1 << 31 or found % 1:
+            raise place.error(f"run for {token} seconds", "whole seconds, to 2^31 - 1")
         return int(found) or None
 
 
@@ -315,6 +325,10 @@ def _file_set(found: Attributes) -> FileSet:
     leaves = found.number("leafdirs", 0, most=50_000_000)
     if count + leaves == 0:
         raise found.place.error(f"the fileset {name} has neither entries nor leafdirs")
+    if mean_of(size) * count > MOST_BYTES:
+        raise found.place.error(
+            f"size: {count:,} files of about {mean_of(size):,} bytes", "at most 4 EiB are run"
+        )
     access = "read" if found.flag("readonly") else "write" if found.flag("writeonly") else ""
     return FileSet(
         name=name,
@@ -347,6 +361,9 @@ def _groups(script: _Script) -> list[Group]:
                 raise found.place.error(f"the thread {name} has no flowop")
             groups.append(Group(name, threads, flow))
     total = sum(group.threads for group in groups)
+    if groups and total == 0:
+        place = script.processes[0].found.place
+        raise place.error("no process has threads: all instances are 0", "instances=1")
     if total > MOST_THREADS:
         raise InputError(
             f"{script.file}: {total:,} threads; at most {MOST_THREADS:,} are run",
@@ -361,6 +378,11 @@ def _flow(script: _Script, trees: list[Tree[Token]], scope: Scope, prefix: str) 
     for tree in trees:
         kind = str(tree.children[0])
         found = script.attributes(tree, f"flowop {kind}").within(scope)
+        script.flowops += 1
+        if script.flowops > MOST_OPERATIONS:
+            raise found.place.error(
+                f"flowop {kind}: more than {MOST_OPERATIONS:,} flowops, composites put in"
+            )
         if kind in script.composites:
             flow.append(_composite(script, kind, found, prefix))
         elif kind in SAID_ONLY:
@@ -457,9 +479,8 @@ def _check_target(one: Operation, known: Mapping[str, Operation], file: Path) ->
         wanted = f"a {kinds[one.kind]}" if one.kind in kinds else "a flowop of its thread"
         close = [name for name, other in known.items() if other.kind == kinds.get(one.kind)]
         hint = f"name {wanted}" + (f": {', '.join(close)}" if close else "")
-        raise InputError(
-            f"{file}: flowop {one.label}: its target '{one.target}' is not {wanted}", hint=hint
-        )
+        is_wrong = f"its target '{one.target}' is not {wanted}" if one.target else "has no target"
+        raise InputError(f"{file}: flowop {one.label}: {is_wrong}", hint=hint)
 
 
 def _check_operation(found: Personality, one: Operation, file: Path) -> None:
@@ -490,7 +511,7 @@ def _check_operation(found: Personality, one: Operation, file: Path) -> None:
 def _check_descriptors(group: Group, file: Path) -> None:
     """Raise InputError for descriptors that two turns open twice, or use closed."""
     opened: set[int] = set()
-    for one in (*_unrolled(group.flow), *_unrolled(group.flow)):
+    for one in _unrolled(group.flow, file) * 2:
         place = f"{file}: flowop {one.label}"
         if one.rotates and one.fd == 0:
             continue
@@ -508,13 +529,18 @@ def _check_descriptors(group: Group, file: Path) -> None:
             opened.discard(one.fd)
 
 
-def _unrolled(flow: Flow) -> list[Operation]:
-    """Return the operations in their order; what is done several times twice."""
+def _unrolled(flow: Flow, file: Path) -> list[Operation]:
+    """Return the operations in their order; what is done several times twice.
+
+    Raises InputError where there are too many.
+    """
     found: list[Operation] = []
     for one in flow:
         times = 2 if isinstance(one.iters, RandomValue) else min(one.iters, 2)
-        body = _unrolled(one.body) if isinstance(one, Loop) else [one]
+        body = _unrolled(one.body, file) if isinstance(one, Loop) else [one]
         found += body * times
+        if len(found) > 10 * MOST_OPERATIONS:
+            raise InputError(f"{file}: composite flowops multiply without bounds", hint="use fewer")
     return found
 
 

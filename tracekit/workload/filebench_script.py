@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
@@ -19,6 +20,8 @@ from tracekit.safe_open import read_given
 from tracekit.workload.random_values import RandomValue, Segment, Value, check_family
 
 MOST_BYTES = 4 << 20
+MOST_DIGITS = 40
+MOST_NUMBER = 1 << 63
 GRAMMAR = Path(__file__).with_name("filebench.lark")
 FACTORS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 Scalar = int | float | bool | str | RandomValue
@@ -48,7 +51,7 @@ class Place:
 def parse_file(file: Path) -> tuple[str, list[Tree[Token]]]:
     """Return text and commands of a file; raise InputError with line, word and what is expected."""
     try:
-        text = read_given(file, most_bytes=MOST_BYTES).decode()
+        text = read_given(file, most_bytes=MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -89,9 +92,10 @@ def place_of(file: Path, one: Tree[Token] | Token) -> Place:
 
 def number_of(text: str) -> int | float:
     """Return a number as filebench writes it, such as 16k."""
-    factor = FACTORS.get(text[-1].lower(), 1)
-    digits = text.rstrip("kmgKMG")
-    return float(digits) * factor if "." in digits else int(digits) * factor
+    factor = FACTORS.get(text[-1:].lower(), 1)
+    digits = text if factor == 1 else text[:-1]
+    found = float(digits) if "." in digits or len(digits) > MOST_DIGITS else int(digits)
+    return found * factor
 
 
 @dataclass
@@ -195,7 +199,8 @@ class Attributes:
     def text(self, name: str, default: str | None = None) -> str:
         """Return a word or text."""
         found = self.scalar(name, default)
-        return str(found) if not isinstance(found, bool) else self._wrong(name, found, "a name")
+        is_name = not isinstance(found, bool | RandomValue)
+        return str(found) if is_name else self._wrong(name, found, "a name")
 
     def flag(self, name: str) -> bool:
         """Return whether it is set; numbers as in C."""
@@ -209,8 +214,8 @@ class Attributes:
     def number(self, name: str, default: int | None = None, *, most: int = 1 << 62) -> int:
         """Return a whole number from 0 on."""
         found = self.scalar(name, default)
-        if isinstance(found, bool | str | RandomValue) or not 0 <= found <= most:
-            self._wrong(name, found, f"a number from 0 to {most:,}")
+        if isinstance(found, bool | str | RandomValue) or not 0 <= found <= most or found % 1:
+            self._wrong(name, found, f"a whole number from 0 to {most:,}")
         return int(found)  # type: ignore[arg-type]
 
     def value(self, name: str, default: Value | None = None) -> Value:
@@ -238,11 +243,18 @@ def scalar_of(
         raise place.error("a table stands only in randtable of a randvar")
     token = tree.children[0]
     if token.type == "NUMBER":
-        return number_of(token)
+        return _in_range(number_of(token), place, text=token)
     if token.type == "VARIABLE":
         return variables.get(variable_name(token), place, scope=scope)
     text = str(token).strip('"')
     return {"true": True, "false": False}.get(text, text)
+
+
+def _in_range(number: float, place: Place, *, text: str = "") -> int | float:
+    """Return a number; raise InputError beyond 2^63."""
+    if abs(number) > MOST_NUMBER:
+        raise place.error(f"the number {text[:40] or f'{number:.6g}'} is beyond 2^63")
+    return number
 
 
 def product_of(tree: Tree[Token], place: Place, *, variables: Variables) -> int | float:
@@ -255,9 +267,8 @@ def product_of(tree: Tree[Token], place: Place, *, variables: Variables) -> int 
     if operator == "/" and second == 0:
         raise place.error("a division by 0")
     quotient = first // second if operator == "/" else 0
-    return {"*": first * second, "+": first + second, "-": first - second, "/": quotient}[
-        str(operator)
-    ]
+    found = {"*": first * second, "+": first + second, "-": first - second, "/": quotient}
+    return _in_range(found[str(operator)], place)
 
 
 RANDVAR = {
@@ -286,7 +297,16 @@ def randvar_of(found: Attributes, not_used: Counter[str]) -> RandomValue:
     else:
         raise found.place.error(f"a randvar of type '{kind}'", "it is gamma, uniform or tabular")
     check_family(kind, dict(parameters), place=f"{found.place.file}, line {found.place.line}")
-    return RandomValue(kind, parameters, offset=least, step=step)
+    return _drawn(RandomValue(kind, parameters, offset=least, step=step), found)
+
+
+def _drawn(value: RandomValue, found: Attributes) -> RandomValue:
+    """Return a distribution; raise InputError where it has values that are no numbers."""
+    with np.errstate(all="ignore"):
+        least = value.table(1024).min()
+    if least < 0:  # of what is no number: values are 0 or more
+        raise found.place.error(f"{found.what}: {value.family} gives no numbers with these values")
+    return value
 
 
 def _segments(found: Attributes, mean: float, least: int) -> Iterator[Segment]:
@@ -304,6 +324,8 @@ def _segments(found: Attributes, mean: float, least: int) -> Iterator[Segment]:
         raise found.place.error("a randtable has something else than numbers")
     numbers: list[list[Any]] = rows
     total = sum(row[0] for row in numbers)
+    if any(row[0] < 0 for row in numbers):
+        raise found.place.error("a share of a randtable is below 0")
     if total != 100:
         raise found.place.error(f"the shares of a randtable are {total:g} %, not 100 %")
     lowest = min(row[1] for row in numbers)
@@ -326,10 +348,11 @@ def cvar_of(found: Attributes, not_used: Counter[str]) -> RandomValue:
         except ValueError:
             raise found.place.error(f"the parameter '{part}' of a cvar is not KEY:NUMBER") from None
     check_family(family, dict(parameters), place=f"{found.place.file}, line {found.place.line}")
-    return RandomValue(
+    value = RandomValue(
         family,
         tuple(parameters),
         step=found.number("round", 0),
         least=found.number("min", 0),
         most=found.number("max", 1 << 62),
     )
+    return _drawn(value, found)

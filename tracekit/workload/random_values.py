@@ -93,6 +93,7 @@ class RandomValue:
 
 
 Value = int | RandomValue
+LARGEST = float(1 << 62)
 
 
 def check_family(family: str, parameters: Mapping[str, float], *, place: str) -> None:
@@ -106,9 +107,18 @@ def check_family(family: str, parameters: Mapping[str, float], *, place: str) ->
         if name not in FAMILIES[family]:
             known = ", ".join(FAMILIES[family])
             raise InputError(f"{place}: {family} has no parameter '{name}'", hint=f"it has {known}")
+        if not abs(value) <= LARGEST or (name == "scale" and family == "lognormal" and value > 43):
+            raise InputError(
+                f"{place}: '{name}' of {family} is {value:g}",
+                hint="that is too large, or no number",
+            )
         if name not in ("lower", "upper", "mode", "mean", "scale") and value <= 0:
             raise InputError(f"{place}: '{name}' of {family} is {value:g}", hint="it is above 0")
     if "upper" in of and not of["lower"] < of["upper"]:
         raise InputError(f"{place}: 'lower' of {family} is not below 'upper'")
+    if "mode" in of and not of["lower"] <= of["mode"] <= of["upper"]:
+        raise InputError(
+            f"{place}: 'mode' of {family} is {of['mode']:g}", hint="it is from 'lower' to 'upper'"
+        )
     if family in ("gamma", "exponential") and of["mean"] <= 0:
         raise InputError(f"{place}: 'mean' of {family} is {of['mean']:g}", hint="it is above 0")
