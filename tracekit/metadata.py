@@ -412,6 +412,7 @@ ADVICE = {
     "assumed_values": "trust no duration, rate, size or answer that rests on them",
     "lone_places": "take these lines out if their places are wrong: they stretch the device",
     "lone_times": "take these lines out if their times are wrong: they stretch the trace",
+    "repeated_parts": "if it is so, import the trace once: cut the others out of the file",
     "rounded_places": "check the unit of places",
     "doubtful_commas": "if it groups the digits of a larger number, write them without commas",
     "unused_options": "correct these options, or leave them out: they changed nothing",

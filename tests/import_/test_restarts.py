@@ -68,6 +68,20 @@ def test_traces_one_after_the_other(read: Importer, sizes: tuple[int, ...]) -> N
     assert [row[0] for row in traces.rows(read(text, columns=COLUMNS, join="overlay"))] == times_ns
 
 
+@pytest.mark.parametrize("join", ["sequence", "overlay"])
+def test_a_trace_that_is_joined_twice_is_told(read: Importer, join: str) -> None:
+    # GIVEN a trace twice in one file
+    part = climb(300)
+    made = read(text_of(part, part), columns=COLUMNS, join=join)
+    # THEN it is told, and weighed in how both ways are judged
+    assert "the same trace twice?" in traces.warnings(made)["repeated_parts"]
+    said = next(one for one in made.content["inferences"] if one["what"] == "judgement")
+    assert said["evidence"].count("the same trace twice?") == 2
+    # BUT not of another one
+    made = read(text_of(part, climb(300, first=1)), columns=COLUMNS, join=join)
+    assert "repeated_parts" not in traces.warnings(made)
+
+
 def disorder(kind: str) -> list[float]:
     """Return times of one clock that are in no order."""
     times, choose = climb(2000), random.Random(5)  # noqa: S311 - test data

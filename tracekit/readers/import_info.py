@@ -76,6 +76,16 @@ DATED, UNDATED = -2.5, -0.5
 """Against what dates, or times that count from anywhere, do not say."""
 
 
+TWINS = "two parts begin at one time with as many requests: the same trace twice?"
+
+
+def _has_twins(read: Reading) -> bool:
+    """Say whether two parts of a clock that starts again may be the same trace."""
+    if read.shifts is not None:
+        return read.shifts.has_twins
+    return bool(read.restarts.doubted()) and read.restarts.has_twins()
+
+
 def _clocks(read: Reading, options: ImportOptions) -> list[Clock]:
     """Return how times that start again can be taken, first as they were, and what says not."""
     rows, behind = max(read.assembler.rows, 1), read.disorder.count
@@ -85,10 +95,7 @@ def _clocks(read: Reading, options: ImportOptions) -> list[Clock]:
     if read.shifts is None and not read.restarts.doubted():
         return [Clock("--join overlay", "parts of one time") if later else Clock("", "", [order])]
     again = Finding(LOST_LINES, f"its clock starts again {times_in_words(later)}")
-    same = []
-    if len({(part.first, part.rows) for part in parts}) < len(parts):
-        text = "two parts begin at one time with as many requests: the same trace twice?"
-        same = [Finding(UNDATED, text)]
+    same = [Finding(UNDATED, TWINS)] if _has_twins(read) else []
     moved = "times are dates, which would be moved" if is_dated else "the pauses are not known"
     zero = "the parts have the same devices" if is_dated else "each clock begins anywhere"
     found = {
@@ -233,17 +240,14 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     if other := read.other_part():
         where += f"; {other.in_words(read.format.name)}"
     absent = missing_numbers([feed.path for feed in read.feeds])
+    missing = f"missing between the others: {', '.join(absent[:KEPT_EXAMPLES])}"
     passed_over = [text for feed in read.feeds for text in feed.passed_over()]
     tick_ns = 1 if read.is_scaled else TIME_NS[read.units.time]
     unused, comma = unused_options(read, options), _comma_of(read)
     grouped = comma if THOUSANDS.fullmatch(comma) else ""
     gaps = gaps_in_words(made.gaps, read.pieces, first_ns=made.first_ns, tick_ns=tick_ns)
     found = [
-        (
-            "absent_files",
-            absent,
-            f"missing between the others: {', '.join(absent[:KEPT_EXAMPLES])}",
-        ),
+        ("absent_files", absent, missing),
         ("long_gaps", gaps, "; ".join(gaps[:KEPT_EXAMPLES])),
         ("coarse_times", is_coarse, coarse),
         *_unknown(read),
@@ -256,6 +260,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ("lone_times", lone, "; ".join(lone)),
         ("lone_places", far, "; ".join(far)),
         ("reordered_records", read.disorder.count, read.disorder.in_words()),
+        ("repeated_parts", _has_twins(read), TWINS),
         ("rounded_places", made.rounded, rounded),
         ("doubtful_commas", grouped, f"a comma is taken for a decimal point: {grouped}"),
         ("unused_options", unused, "; ".join(unused)),

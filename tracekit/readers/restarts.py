@@ -105,6 +105,8 @@ class Shifts:
     rows: NDArray[np.int64]
     """The first of each part."""
     added: NDArray[np.int64]
+    has_twins: bool = False
+    """Two parts may be the same trace."""
 
     def shifted(self, times: Times, *, row: int) -> Times:
         """Return the times of the rows from this one on, as one clock has them."""
@@ -233,6 +235,11 @@ class Restarts:
             known |= part.devices or {()}
         return found
 
+    def has_twins(self) -> bool:
+        """Say whether two parts begin at one time with as many rows."""
+        parts = self.parts()
+        return len({(part.first, part.rows) for part in parts}) < len(parts)
+
     def shifts(self) -> Shifts:
         """Return what puts the parts one behind the other, with no pause between them."""
         found, end = list[int](), None
@@ -240,7 +247,7 @@ class Restarts:
             found.append(0 if end is None else end - part.first)
             end = part.end + found[-1]
         rows = np.array([part.row for part in self.parts()], np.int64)
-        return Shifts(rows, np.array(found, np.int64))
+        return Shifts(rows, np.array(found, np.int64), self.has_twins())
 
 
 def _is_disorder(before: Part, part: Part, least: float) -> bool:
