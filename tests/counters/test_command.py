@@ -121,7 +121,8 @@ def test_the_measured_time_is_counted_alone(tmp_path: Path, out: Path) -> None:
     assert counted["timed"]["task-clock"] <= 1.1 * spent_ms + 20  # of ticks of the processor's time
     if counted["timed"]["raw_syscalls:sys_enter"] is not None:
         calls, done = counted["timed"]["raw_syscalls:sys_enter"], run["counts"]["operations"]
-        assert 0.3 * done <= calls <= 1.2 * done + 1000  # a busy machine lets perf begin late
+        # Two of the 13 steps read until nothing is left, a call more; a busy machine begins late.
+        assert 0.3 * done <= calls <= 1.2 * done * 15 / 13 + 1000
     # AND what measures nothing is told so
     none = invoke("counters", "-o", tmp_path / "none", "--repeat", "1", "--timed", "--", "true")
     refused(none, "true ran no personality of tracekit", error=TracekitError)
