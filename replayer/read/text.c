@@ -16,6 +16,15 @@ static void take_skips(struct text *text, const char *line) {
   text->has_skips = true;
 }
 
+/* Over a table of `blkparse -s`: "fio (123)", or of several processes "fio (123, ...)". */
+static bool is_process(const char *line) {
+  const char *at = line, *bracket = line;
+  for (; *at != '\n'; at++)
+    if (*at == '(')
+      bracket = at;
+  return bracket > line && is_digit(bracket[1]) && at[-1] == ')' && !is_blank(*line);
+}
+
 /* What blkparse writes behind its events, and what shells and scripts write around them. */
 static bool begins_summary(const char *line) {
   static const char *const begins[] = {"CPU",      "Total (",     "Throughput (",
@@ -23,15 +32,23 @@ static bool begins_summary(const char *line) {
   for (unsigned i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
     if (begins_with(line, begins[i]))
       return true;
-  return false;
+  return is_process(line);
 }
 
-/* Behind its begin a summary is anything but an event of the kernel's text, which has a bracket in
- * what stands before its first colon. */
+/* Behind its begin a summary is anything but an event of the kernel's text, which has a processor
+ * in brackets, as in "kworker/0:1H-123 [000]"; names of processes may have colons and brackets,
+ * too. */
 static bool may_be_of_summary(const char *line) {
-  while (*line != '\n' && *line != ':' && *line != '[')
-    line++;
-  return *line != '[';
+  for (; *line != '\n'; line++) {
+    if (line[0] != ' ' || line[1] != '[' || !is_digit(line[2]))
+      continue;
+    for (line += 3; is_digit(*line); line++)
+      ;
+    if (*line == ']')
+      return false;
+    line--;
+  }
+  return true;
 }
 
 static void keep_example(struct text *text, const char *line, size_t length) {

@@ -1,5 +1,7 @@
 """Two known formats in one file: the second is named, with its line and its share."""
 
+import re
+
 import pytest
 
 from tests import parsed as traces
@@ -47,6 +49,14 @@ Throughput (R/W): 4KiB/s / 0KiB/s
 Events (8,0): 3 entries
 Skips: 0 forward (0 -   0.0%)
 """
+PROCESSES = b"""kworker/u8:1 (77)
+ Reads Queued:           0,        0KiB
+[md0_raid1] (12, ...)
+ Reads Queued:           0,        0KiB
+"""
+
+
+PROCESS = re.compile(rb"^ +\S+(?=[ -] *[0-9]+ +\[)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("other", ["perf", "ftrace"])
@@ -56,9 +66,15 @@ def test_what_follows_a_summary_of_blkparse_is_named(read: Importer, other: str)
         for n in range(100)
         for at, (act, name) in enumerate([(b"Q", b"a"), (b"D", b"a"), (b"C", b"0")])
     )
-    assert traces.requests(read(text + SUMMARY)).num_rows == 100
-    message = read.rejects(text + SUMMARY + b"".join(LINES[other]), "lines are wrong")
-    assert f"it looks like {other}, not blkparse" in message
+    for summary in (SUMMARY, PROCESSES + SUMMARY, SUMMARY + PROCESSES):
+        assert read(text + summary).content["counts"]["bad_lines"] == 0
+    # AND also where its processes have a colon in their names
+    plain = b"".join(LINES[other])
+    colons, count = PROCESS.subn(b" kworker/0:1H", plain)
+    assert count > len(LINES[other]) // 2
+    for events in (plain, colons):
+        message = read.rejects(text + SUMMARY + events, "lines are wrong")
+        assert f"it looks like {other}, not blkparse" in message
 
 
 def test_lines_of_the_same_format_are_told_by_how_they_differ(read: Importer) -> None:
