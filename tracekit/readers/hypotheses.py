@@ -192,7 +192,9 @@ def seen_of(units: Units, *, places: Numbers, lengths: Numbers, times: Any = Non
         Column(values, int(values.max()), odd)
         for values, odd in zip((places, lengths), pairs.odd.values(), strict=True)
     )
-    first, span = (None, 0.0) if times is None else (float(times[0]), float(times[-1] - times[0]))
+    first, span = None, 0.0
+    if times is not None:  # of traces one after the other nothing is known
+        first, span = float(times[0]), max(float(times[-1] - times[0]), 0.0)
     return Seen(units, frozenset(), place, length, pairs, first, span)
 
 
