@@ -47,12 +47,13 @@ static int fail(struct source *source, struct problem *problem, enum problem_kin
   return -EBADMSG;
 }
 
-/* A pipe may stay silent for ever; returns false when nobody wants its bytes any more. */
+/* A pipe may stay silent or be slow; returns false when nobody wants its bytes any more. */
 static bool wait_for_bytes(struct source *source) {
   struct pollfd input = {.fd = source->fd, .events = POLLIN};
-  while (poll(&input, 1, LOOK_MS) == 0)
+  do
     if (source->is_closing)
       return false;
+  while (poll(&input, 1, LOOK_MS) == 0);
   return true;
 }
 

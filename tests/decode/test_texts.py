@@ -1,5 +1,6 @@
 """Texts of events give the rows that the binary records of the same events give."""
 
+import contextlib
 import os
 import random
 import threading
@@ -198,6 +199,35 @@ def test_a_long_text_has_every_request() -> None:
     assert all(row["complete_ns"] - row["queue_ns"] == 2 for row in decoded.rows)
     assert (decoded.stats.lines, decoded.stats.bad_lines) == (len(lines), 0)
     assert decoded.stats.reordered_records == len(range(900, len(lines) - 9, 997))
+
+
+def test_a_decoder_of_a_slow_pipe_is_closed_at_once() -> None:
+    # GIVEN a pipe through which a text goes on line by line, and a decoder of it
+    read_fd, write_fd = os.pipe()
+    lines, is_over = events_of(80_000), threading.Event()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(write_fd, "\n".join([*lines[:-20_000], ""]).encode())
+            for line in lines[-20_000:]:
+                if is_over.wait(0.005):
+                    return
+                os.write(write_fd, f"{line}\n".encode())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with Decoder([read_fd]) as decoder:
+        head = os.read(read_fd, HEAD_BYTES)
+        decoder.set_text(detect_text(head), head)
+        assert next(decoder.batches()).num_rows == 1 << 16
+        # WHEN it is closed THEN it does not wait for the lines of a block
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 5
+    is_over.set()
+    os.close(read_fd)
+    writer.join(timeout=10)
+    assert not writer.is_alive()
+    os.close(write_fd)
 
 
 def test_a_decoder_of_a_silent_pipe_is_closed_at_once() -> None:
