@@ -42,6 +42,8 @@ COMPRESSIONS = {
     **{bytes([first]) + b"\x2a\x4d\x18": "zstd" for first in range(0x50, 0x60)},
 }
 """By the first bytes; zstd's parallel compressors begin with a frame to be skipped."""
+FEW_BYTES = 1 << 12
+"""Given to a decompressor first: it copies what is behind the end of a stream."""
 LONGEST_MAGIC = 6
 Zeros = list[tuple[int, int]]
 OPENERS: dict[str | None, Callable[[Any, Zeros], Any]] = {
@@ -82,7 +84,9 @@ class _Streams:
 
     def __init__(self, packed: io.BufferedReader, decoder: Callable[[], Any], zeros: Zeros) -> None:
         self._packed, self._make, self._zeros = packed, decoder, zeros
-        self._stream, self._taken = decoder(), 0
+        self._stream, self._size = decoder(), FEW_BYTES
+        self._chunk, self._at, self._before = b"", 0, 0
+        """What was read, how much of it is taken, and bytes before it."""
 
     def __enter__(self) -> Self:
         return self
@@ -96,28 +100,34 @@ class _Streams:
         while not out:
             data = b""
             if self._stream.eof:
-                if not (data := self._next()):
+                if not self._next():
                     return b""
-                self._stream = self._make()
-            elif self._stream.needs_input and not (data := self._more()):
-                raise EOFError("it ends within a stream")
+                self._stream, self._size = self._make(), FEW_BYTES
+            if self._stream.needs_input:
+                if not (data := self._more(self._size)):
+                    raise EOFError("it ends within a stream")
+                self._size = min(2 * self._size, CHUNK_BYTES)
             out = self._stream.decompress(data, size)
         return out
 
-    def _more(self) -> bytes:
-        data = self._packed.read1(CHUNK_BYTES)
-        self._taken += len(data)
+    def _more(self, size: int) -> bytes:
+        if self._at == len(self._chunk):
+            self._before += self._at
+            self._chunk, self._at = self._packed.read1(CHUNK_BYTES), 0
+        data = self._chunk[self._at : self._at + size]
+        self._at += len(data)
         return data
 
-    def _next(self) -> bytes:
-        """Return what follows a stream but for zeros, which are noted; none at the end."""
-        more: bytes = self._stream.unused_data
-        first = self._taken - len(more)
-        while not (data := more.lstrip(b"\0")) and (more := self._more()):
+    def _next(self) -> bool:
+        """Go behind a stream and zeros that follow it, which are noted; False at the end."""
+        self._at -= len(self._stream.unused_data)
+        first, data = self._before + self._at, b""
+        while (more := self._more(FEW_BYTES)) and not (data := more.lstrip(b"\0")):
             pass
-        if self._taken - len(data) > first:
-            self._zeros.append((first, self._taken - len(data)))
-        return data
+        self._at -= len(data)
+        if (end := self._before + self._at) > first:
+            self._zeros.append((first, end))
+        return bool(data)
 
 
 @dataclass
