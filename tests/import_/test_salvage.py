@@ -274,6 +274,26 @@ def test_an_unexpected_failure_ends_the_import(
 
 def test_what_is_no_text_is_not_salvaged(read: Importer) -> None:
     read.rejects(noise(9000), "--salvage: this is no text", hint="tracekit parse", salvages=True)
+    # AND no hint leads to it, or behind the end of the file
+    read.rejects(noise(9000), "no known format", hint="this is no text: check the file")
+    read.rejects(noise(9000), "lines are wrong", hint="choose another --format", form="msr")
+
+
+def test_long_damage_at_the_beginning_of_a_short_text(read: Importer) -> None:
+    text = "".join(LINES).encode()
+    found, _ = sectors(read, noise(50_000) + b"\n" + text)
+    assert found == SECTORS
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "bz2"])
+def test_many_members_are_read(read: Importer, kind: str) -> None:
+    # GIVEN a member for each line, and zeros between two of them
+    packed = [PACKS[kind](line.encode()) for line in LINES[:3000]]
+    folder = read(b"".join([*packed[:1500], bytes(9000), *packed[1500:]]))
+    # THEN all lines are there, and the place of the zeros
+    assert [row[3] for row in traces.rows(folder)] == SECTORS[:3000]
+    said = f"9,000 zero bytes from byte {sum(map(len, packed[:1500])):,} of the compressed file"
+    assert said in traces.warnings(folder)["salvaged"]
 
 
 @pytest.mark.parametrize("fill", [bytes(5000), noise(5000)], ids=["zeros", "noise"])

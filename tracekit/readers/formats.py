@@ -20,7 +20,7 @@ from tracekit.readers.binary import LCS, ORACLE_OP_NS, OracleFormat, VscsiFormat
 from tracekit.readers.drivers import NAMES
 from tracekit.readers.hypotheses import LEAST_MARGIN, Finding, Hypothesis, scored, seen_of
 from tracekit.readers.refused import reject_by_name
-from tracekit.readers.salvage import is_text
+from tracekit.readers.salvage import HEAD_BYTES, is_text
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.text import (
     OPERATIONS,
@@ -570,10 +570,12 @@ def _choose(
     if head.lstrip()[:1] == b"{":
         hint = "of lines of JSON, give a --regex with the groups, as 'offset\":(?P<offset>[0-9]+)'"
     elif not is_text(head):
-        hint = (
-            "if its beginning is damaged, copy it again; what follows in a plain text is imported"
-            f" by: tail -c +{len(head) + 1} FILE | tracekit import -"
-        )
+        hint = "this is no text: check the file, or copy it again if it is damaged"
+        if len(head) == HEAD_BYTES:
+            hint = (
+                "if its beginning is damaged, copy it again; what follows in a text (unpack it"
+                f" first) is imported by: tail -c +{len(head) + 1} FILE | tracekit import -"
+            )
     raise InputError(f"{name}: the content is of no known format: {head[:40]!r}", hint=hint)
 
 

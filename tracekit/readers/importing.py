@@ -35,6 +35,7 @@ from tracekit.readers.pieces import by_name, by_time
 from tracekit.readers.rbd_replay import BANNER, RBD_REPLAY, import_actions
 from tracekit.readers.reading import HEAD_BYTES, Reading, blocks_of, whole_lines
 from tracekit.readers.restarts import RestartError
+from tracekit.readers.salvage import is_text
 from tracekit.readers.stream import (
     Feed,
     finish_feeds,
@@ -228,7 +229,7 @@ def _hint_of(read: Reading) -> str:
     form, lines = read.format, [text for _, text in read.lines.examples]
     if isinstance(form, TextFormat) and (found := form.unknown_words(lines)):
         return hint_of_words(found)
-    if any(damage.zeros for damage in read.damages):
+    if any(damage.zeros for damage in read.damages) and is_text(read.head):
         return "pass over what is damaged: --salvage; or choose another --format or --unit"
     hint = "choose another --format or --unit, or allow more with --max-bad PERCENT"
     line = lines[-1] if lines and any(map(str.isdigit, lines[-1])) else ""

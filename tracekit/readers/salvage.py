@@ -248,6 +248,9 @@ def _joined(begins: list[int], ends: list[int]) -> Iterator[tuple[int, int]]:
     yield begin, end
 
 
+HEAD_BYTES = 1 << 16
+
+
 def is_text(head: bytes) -> bool:
     """Say whether most of the first bytes of a file are lines without damage."""
     good = sum(len(line) for line in head.splitlines(keepends=True) if not has_damage(line))

@@ -31,7 +31,14 @@ from tracekit.errors import InputError
 from tracekit.metadata import SourceFile
 from tracekit.prefetch import STOP_SECONDS
 from tracekit.readers.files import STANDARD_INPUT
-from tracekit.readers.salvage import Packed, Salvage, is_text, plain_pieces, zeros_in_words
+from tracekit.readers.salvage import (
+    HEAD_BYTES,
+    Packed,
+    Salvage,
+    is_text,
+    plain_pieces,
+    zeros_in_words,
+)
 
 CHUNK_BYTES = 1 << 20
 COMPRESSIONS = {
@@ -510,10 +517,6 @@ def _write(sink: Any, data: bytes) -> None:
         view = view[sink.write(view) :]
 
 
-SALVAGED_HEAD = 1 << 16
-"""Of so many first bytes most must be text."""
-
-
 def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:
     """Move the whole lines of a text into the pipe, and then hash the file."""
     fd, found = source.fileno(), feed.salvage or Salvage()
@@ -523,7 +526,8 @@ def _salvage(feed: Feed, source: Any, start: int, write_fd: int) -> None:
     try:
         with os.fdopen(write_fd, "wb", buffering=0) as sink:
             first = next(pieces, b"")
-            if isinstance(first, bytes) and not is_text(first[:SALVAGED_HEAD]):
+            # A long damage at the beginning leaves what is behind it.
+            if isinstance(first, bytes) and not (is_text(first[:HEAD_BYTES]) or is_text(first)):
                 hint = "leave --salvage out; captures of blktrace: tracekit parse --salvage"
                 feed.failure = InputError(f"{feed.name}: --salvage: this is no text", hint=hint)
                 return
