@@ -9,6 +9,7 @@
 
 __extension__ typedef unsigned __int128 wide;
 
+#define CALLS_MOST 4096              /* before one operation asks for the end of the run */
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* of splitmix64 */
 
 uint64_t flow_random(struct worker *worker) {
@@ -138,7 +139,7 @@ static bool open_file(struct worker *worker, uint32_t number, uint32_t fd, uint3
     flow_files_closed(&flow->files[place->set], place->member);
   uint32_t file = file_of(&flow->plan->flow, op->set, member);
   struct file_record *record = begin(worker, number, handle_of(worker, fd), file);
-  bool is_open = worker_perform(worker, record, false) >= 0;
+  bool is_open = worker_perform(worker, record) >= 0;
   *place = (struct flow_fd){.set = op->set, .member = member, .is_open = is_open};
   struct flow_change change = {
       .sets_present = makes && is_open, .is_present = true, .opened = is_open};
@@ -151,7 +152,7 @@ static bool open_file(struct worker *worker, uint32_t number, uint32_t fd, uint3
 
 static bool close_file(struct worker *worker, uint32_t number, uint32_t fd) {
   struct flow_fd *place = fd_of(worker, fd);
-  (void)worker_perform(worker, begin_on_fd(worker, number, fd), false);
+  (void)worker_perform(worker, begin_on_fd(worker, number, fd));
   if (place->is_open)
     flow_files_closed(&worker->run->flow->files[place->set], place->member);
   place->is_open = false;
@@ -190,26 +191,31 @@ static bool transfer(struct worker *worker, uint32_t number, uint32_t fd, uint64
   if ((op->flags & FLOW_IS_RANDOM) != 0)
     record->offset =
         size == 0 || bytes <= size ? 0 : below(flow_random(worker), bytes - size) / size * size;
-  int64_t result = worker_perform(worker, record, false);
+  int64_t result = worker_perform(worker, record);
   if (result == 0 && op->kind == FLOW_READ)
     seek(worker, fd, SEEK_SET);
   return count(worker, number, moved(result));
 }
 
+/* An operation that has begun is finished even when the run is over, but not a very long one. */
+static bool may_go_on(struct worker *worker, uint64_t calls) {
+  return calls % CALLS_MOST != 0 || !worker_is_over(worker);
+}
+
 /* From the start until a call reads nothing. */
 static bool read_whole(struct worker *worker, uint32_t number, uint32_t fd, uint64_t size) {
   const struct flow_op *op = &worker->run->plan->flow.ops[number];
+  struct file_record *record;
   uint64_t bytes = 0;
-  int64_t result;
+  uint64_t calls = 0;
   seek(worker, fd, SEEK_SET);
   do {
-    struct file_record *record = begin_on_fd(worker, number, fd);
+    record = begin_on_fd(worker, number, fd);
     record->offset = FILE_AT_POSITION;
     record->length = size > 0 ? size : of_one_call(worker, working_set(worker, op, fd));
-    record->flags |= FILE_CONTINUES;
-    result = worker_perform(worker, record, true);
-    bytes += moved(result);
-  } while (result > 0 && !worker_is_over(worker));
+    record->flags |= may_go_on(worker, ++calls) ? FILE_CONTINUES : 0;
+    bytes += moved(worker_perform(worker, record));
+  } while ((record->flags & FILE_CONTINUES) != 0);
   return count(worker, number, bytes);
 }
 
@@ -220,19 +226,17 @@ static bool write_whole(struct worker *worker, uint32_t number, uint32_t fd, uin
                         ? working_set(worker, op, fd)
                         : working_set(worker, &(struct flow_op){0}, op->source_fd);
   uint64_t call = of_one_call(worker, size == 0 || size > wanted ? wanted : size);
+  struct file_record *record;
   uint64_t bytes = 0;
-  uint64_t done = 0;
+  uint64_t calls = 0;
   do {
-    struct file_record *record = begin_on_fd(worker, number, fd);
+    record = begin_on_fd(worker, number, fd);
     record->offset = FILE_AT_POSITION;
     record->length = call;
-    done += call;
-    record->flags |= done < wanted ? FILE_CONTINUES : 0;
-    int64_t result = worker_perform(worker, record, false);
-    bytes += moved(result);
-    if (result < 0)
-      break;
-  } while (done < wanted && !worker_is_over(worker));
+    bool is_last = !may_go_on(worker, ++calls) || calls * call >= wanted;
+    record->flags |= is_last ? 0 : FILE_CONTINUES;
+    bytes += moved(worker_perform(worker, record));
+  } while ((record->flags & FILE_CONTINUES) != 0);
   return count(worker, number, bytes);
 }
 
@@ -287,7 +291,7 @@ static bool delete_file(struct worker *worker, uint32_t number) {
     return true;
   }
   uint32_t file = file_of(&flow->plan->flow, set, member);
-  bool is_gone = worker_perform(worker, begin(worker, number, FILE_NONE, file), false) >= 0;
+  bool is_gone = worker_perform(worker, begin(worker, number, FILE_NONE, file)) >= 0;
   flow_files_give(&flow->files[set], member, (struct flow_change){.sets_present = is_gone});
   return count(worker, number, 0);
 }
@@ -303,7 +307,7 @@ static bool by_path(struct worker *worker, uint32_t number) {
   if (found != FLOW_FOUND)
     return end_without_file(worker, number, found);
   uint32_t file = file_of(&flow->plan->flow, op->set, member);
-  bool is_done = worker_perform(worker, begin(worker, number, FILE_NONE, file), false) >= 0;
+  bool is_done = worker_perform(worker, begin(worker, number, FILE_NONE, file)) >= 0;
   struct flow_change change = {.sets_present = (makes || removes) && is_done, .is_present = makes};
   flow_files_give(&flow->files[op->set], member, change);
   return count(worker, number, 0);
@@ -315,7 +319,7 @@ static bool sync_set(struct worker *worker, uint32_t number) {
     const struct flow_fd *place = fd_of(worker, fd);
     if (!place->is_open || place->set != plan->ops[number].set)
       continue;
-    (void)worker_perform(worker, begin_on_fd(worker, number, fd), false);
+    (void)worker_perform(worker, begin_on_fd(worker, number, fd));
     (void)count(worker, number, 0);
   }
   return true;
@@ -323,7 +327,7 @@ static bool sync_set(struct worker *worker, uint32_t number) {
 
 /* A call on what is open; its result is in the statistics. */
 static bool on_fd(struct worker *worker, uint32_t number, uint32_t fd) {
-  (void)worker_perform(worker, begin_on_fd(worker, number, fd), false);
+  (void)worker_perform(worker, begin_on_fd(worker, number, fd));
   return count(worker, number, 0);
 }
 

@@ -189,10 +189,10 @@ static void perform(struct worker *worker, const struct file_record *record, uin
   note(worker, record, timed_call(worker, record, &span), &span);
 }
 
-int64_t worker_perform(struct worker *worker, struct file_record *record, bool ends_empty) {
+int64_t worker_perform(struct worker *worker, struct file_record *record) {
   struct span span = {.due_ns = 0};
   int64_t result = timed_call(worker, record, &span);
-  if (ends_empty && result <= 0)
+  if (result <= 0)
     record->flags &= (uint16_t)~FILE_CONTINUES;
   note(worker, record, result, &span);
   return result;

@@ -90,9 +90,9 @@ bool worker_is_over(struct worker *worker);
 /* Waits until the clock shows `due_ns`; false when the run is over before. */
 bool worker_wait_until(struct worker *worker, uint64_t due_ns);
 
-/* Performs a record now, notes what became of it and returns its result. The step of one that
- * `ends_empty` ends with it when it moves nothing. */
-int64_t worker_perform(struct worker *worker, struct file_record *record, bool ends_empty);
+/* Performs a record now, notes what became of it and returns its result. One that moves nothing is
+ * the last of its step. */
+int64_t worker_perform(struct worker *worker, struct file_record *record);
 
 /* Body of the thread: argument is a struct worker. */
 void *worker_run(void *argument);
