@@ -37,6 +37,7 @@ class BestKernel(RequestKernel):
 
     kind = "tk_best"
     failure = "the best placement failed"
+    result_count = 0
 
     def __init__(self, setup: BestSetup) -> None:
         self._block_count = len(setup.keys)
@@ -122,9 +123,6 @@ class BestKernel(RequestKernel):
         result = struct("tk_best_result")
         self._call("time", on_nvm, result)
         return int(plain(result)["elapsed_ps"])
-
-    def _totals(self) -> dict[str, Any]:
-        return dict(self._read("read", "tk_placement_totals"))
 
 
 def _fields(prices: Prices) -> dict[str, Any]:

@@ -80,6 +80,11 @@ class Place:
     other: int = 0
 
 
+def place_of(problem: dict[str, Any], kind: type[IntEnum]) -> Place:
+    """Return the place that the fields of a structure tell, with a problem of this kind."""
+    return Place(**problem | {"kind": kind(problem["kind"])})
+
+
 class StoppedError(Exception):
     """A reader stopped; `place` says where. The caller knows the file's name."""
 
@@ -169,7 +174,7 @@ class Decoder(Owned):
             except StopIteration:
                 return
             except (pa.ArrowException, OSError):
-                raise DecodeError(_place(self._read("problem", "problem"))) from None
+                raise DecodeError(place_of(self._read("problem", "problem"), Problem)) from None
             yield batch
 
     def devices(self) -> list[tuple[int, int]]:
@@ -217,8 +222,4 @@ class Decoder(Owned):
     def cut(self, file: int) -> Place | None:
         """Return where input `file` was cut because it could not be read on."""
         problem = self._read("cut", "problem", file)
-        return _place(problem) if problem["kind"] else None
-
-
-def _place(problem: dict[str, Any]) -> Place:
-    return Place(**problem | {"kind": Problem(problem["kind"])})
+        return place_of(problem, Problem) if problem["kind"] else None

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit._native.library import Owned, constant, dtype_of, enumerators, out, struct, structs
-from tracekit._native.readers import SHOWN_BYTES, SPARE_RATIO
+from tracekit._native.readers import SPARE_RATIO, examples
 
 OPERATIONS = enumerators("tk_memory_operation", "MEMORY_")[:-1]
-ROWS_A_LINE = constant("TK_MEMORY_ROWS_A_LINE")
 MOST_BUFFERS = constant("BUFFER_MOST")
 MOST_LEVELS = constant("MEMORY_LEVELS_MOST")
 MOST_WAYS = constant("MEMORY_WAYS_MOST")
@@ -106,14 +105,7 @@ class MemoryReader(Owned):
             **columns,
         )
         self._check(self._call("read", asked))
-        shown = [
-            (number, bytes(text[begin : begin + SHOWN_BYTES]).split(b"\n", 1)[0])
-            for begin, number in zip(
-                wrong[: asked.wrong_count].tolist(),
-                wrong_lines[: asked.wrong_count].tolist(),
-                strict=True,
-            )
-        ]
+        shown = examples(text, begins=wrong, numbers=wrong_lines, count=asked.wrong_count)
         filled = {name: column[: asked.rows] for name, column in columns.items()}
         return Block(**filled, lines=asked.lines, passed=asked.passed, wrong=shown), asked.used
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -129,10 +128,12 @@ class Totals:
     missing_blocks: int
 
 
-class RequestKernel(Owned, ABC):
+class RequestKernel(Owned):
     """What goes once through the requests of a trace."""
 
     failure = "the placement model failed"
+    result_count = 1
+    """How many results the kernel gives beside its totals."""
 
     def add(self, rows: Rows) -> None:
         """Take the next requests; raise InputError that names a request that makes no sense."""
@@ -148,9 +149,14 @@ class RequestKernel(Owned, ABC):
             self._check(status)
         raise InputError(f"request {bad_id} {REASONS[status]}", hint="parse the capture again")
 
-    @abstractmethod
-    def _totals(self) -> dict[str, Any]:
-        """Return the fields of `struct tk_placement_totals`; fine after a failure."""
+    def _totals(self, *results: Any) -> dict[str, Any]:
+        """Return the fields of `struct tk_placement_totals`; fine after a failure.
+
+        `results` take what the kernel found beside them.
+        """
+        totals = struct("tk_placement_totals")
+        self._call("read", totals, *(results or (None,) * self.result_count))
+        return dict(plain(totals))
 
 
 class PlacementKernel(RequestKernel):
@@ -169,11 +175,6 @@ class PlacementKernel(RequestKernel):
         self._check_rows(self._call("finish"))
         steps_ps = np.zeros((CURVES, self._point_count), np.int64)
         return _totals_of(self._totals(steps_ps)), steps_ps
-
-    def _totals(self, steps_ps: NDArray[np.int64] | None = None) -> dict[str, Any]:
-        totals = struct("tk_placement_totals")
-        self._call("read", totals, steps_ps)
-        return dict(plain(totals))
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ class SimulationKernel(RequestKernel):
         self._call("read", totals, results)
         return plain(totals), results
 
-    def _totals(self) -> dict[str, Any]:
+    def _totals(self, *_results: Any) -> dict[str, Any]:
         totals = struct("tk_simulation_totals")
         self._call("read", totals, None)
         return dict(plain(totals.placement))
@@ -359,6 +360,7 @@ class Ledger(RequestKernel):
     """Counts a trace, or one window after the other."""
 
     kind = "tk_ledger"
+    result_count = 2
 
     def __init__(self, placement: LedgerSetup) -> None:
         self._disk_count = len(placement.disks)
@@ -390,11 +392,6 @@ class Ledger(RequestKernel):
         )
         return alone, placed
 
-    def _totals(self) -> dict[str, Any]:
-        totals = struct("tk_placement_totals")
-        self._call("read", totals, None, None)
-        return dict(plain(totals))
-
 
 class Rival(RequestKernel):
     """One pass of a trace through a cache."""
@@ -421,11 +418,6 @@ class Rival(RequestKernel):
         self._call("read", struct("tk_placement_totals"), counts)
         return dict(plain(counts))
 
-    def _totals(self) -> dict[str, Any]:
-        totals = struct("tk_placement_totals")
-        self._call("read", totals, None)
-        return dict(plain(totals))
-
 
 def _fields(setup: Setup) -> dict[str, Any]:
     """Return the fields of `struct tk_placement_setup`."""
@@ -443,7 +435,6 @@ def _fields(setup: Setup) -> dict[str, Any]:
 
 
 def _totals_of(fields: dict[str, Any]) -> Totals:
-    """Return what a kernel counted."""
     return Totals(**{name: value for name, value in fields.items() if name != "bad_request_id"})
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.decode import Place, StoppedError
+from tracekit._native.decode import Place, StoppedError, place_of
 from tracekit._native.library import (
     Owned,
     address,
@@ -83,7 +83,7 @@ class OctfReader(Owned):
         block = np.empty((len(COLUMNS), BLOCK_ROWS), np.int64)
         rows = self._call("read", list(block), BLOCK_ROWS)
         if rows < 0:
-            raise OctfError(_place(self._read("problem", "octf_problem")))
+            raise OctfError(place_of(self._read("problem", "octf_problem"), Problem))
         return {name: block[number, :rows] for number, name in enumerate(COLUMNS)}
 
     def devices(self) -> list[Device]:
@@ -102,11 +102,7 @@ class OctfReader(Owned):
     def cut(self, file: int) -> Place | None:
         """Return where input `file` ended within a message, if it did."""
         problem = self._read("cut", "octf_problem", file)
-        return _place(problem) if problem["kind"] else None
-
-
-def _place(problem: dict[str, Any]) -> Place:
-    return Place(**problem | {"kind": Problem(problem["kind"])})
+        return place_of(problem, Problem) if problem["kind"] else None
 
 
 SPARE_RATIO = 1.25
@@ -140,6 +136,16 @@ class Block:
     lines: int
     wrong: list[tuple[int, bytes]]
     """Number in the block, from 0, and beginning of each wrong line."""
+
+
+def examples(
+    text: bytes | memoryview, *, begins: NDArray[Any], numbers: NDArray[Any], count: int
+) -> list[tuple[int, bytes]]:
+    """Return number and beginning of the first `count` wrong lines of a block."""
+    return [
+        (number, bytes(text[begin : begin + SHOWN_BYTES]).split(b"\n", 1)[0])
+        for begin, number in zip(begins[:count].tolist(), numbers[:count].tolist(), strict=True)
+    ]
 
 
 class Depths(Owned):
@@ -255,12 +261,8 @@ class ColumnReader(Owned):
             [nothing if column is None else column[: asked.rows] for column in values],
             asked.rows,
             asked.lines,
-            [],
+            examples(block, begins=wrong, numbers=wrong_lines, count=asked.wrong_count),
         )
-        count = asked.wrong_count
-        for begin, number in zip(wrong[:count].tolist(), wrong_lines[:count].tolist(), strict=True):
-            shown = bytes(block[begin : begin + SHOWN_BYTES])
-            found.wrong.append((number, shown.split(b"\n", 1)[0]))
         return found, asked.used
 
     def words(self, column: int) -> Any:
