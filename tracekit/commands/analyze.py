@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +43,7 @@ def analyze(
         raise UsageError("no trace folder was given", hint="tracekit analyze TRACE")
     found = tk.open(trace).analyze(**chosen)
     if as_json:
-        typer.echo(json.dumps(found.summary, indent=2))
+        options.say_json(found.summary)
     else:
         _print(trace, found.summary)
     for warning in found.warnings:
@@ -68,7 +67,7 @@ def _print_list(*, as_json: bool) -> None:
             }
             for query in queries
         ]
-        typer.echo(json.dumps(listed, indent=2))
+        options.say_json(listed)
         return
     for query in queries:
         options.say(f"{query.name}: {query.question}")

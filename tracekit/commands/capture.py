@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -161,7 +160,7 @@ def _recover(folders: list[str], chosen: Mapping[str, Any], *, as_json: bool) ->
     _refuse(chosen, others, "is of a new capture", hint="leave it away with --recover")
     found = tk.recover(folders, chosen.get("output"))
     if as_json:
-        typer.echo(json.dumps(found.summary, indent=2))
+        options.say_json(found.summary)
     elif found.notes or not found.failures:
         options.say(*(found.notes or ["nothing is left over"]))
     found.check()
@@ -176,7 +175,7 @@ def _refuse(chosen: Mapping[str, Any], names: tuple[str, ...], why: str, *, hint
 def _print_files(found: tk.FileCapture, output: Path, *, as_json: bool) -> None:
     info = found.summary
     if as_json:
-        typer.echo(json.dumps(info, indent=2))
+        options.say_json(info)
         return
     counts = info["counts"]
     lost = ""
@@ -207,7 +206,7 @@ def _print_files(found: tk.FileCapture, output: Path, *, as_json: bool) -> None:
 def _print(done: Mapping[str, Any], output: Path, *, as_json: bool, err: bool) -> None:
     """Say what was recorded; what stands on a command's own output (`err`) is its own."""
     if as_json:
-        typer.echo(json.dumps(done, indent=2))
+        options.say_json(done)
         return
     missed = done["missed_at_most"]
     unseen = f", up to {missed:,} not seen" if missed else ""

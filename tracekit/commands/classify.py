@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +40,7 @@ def classify(
     """Give each request its role (fs, journal, swap, other) and each block its temperature."""
     found = tk.open(trace).classify(**chosen)
     if as_json:
-        typer.echo(json.dumps(found.summary, indent=2))
+        options.say_json(found.summary)
         return
     _print_layout(found.summary)
     _print_roles(found.summary)

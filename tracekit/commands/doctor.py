@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ def doctor(
     results = tk.doctor()
     works = core_works(results)
     if as_json:
-        typer.echo(json.dumps(_as_json(results, works=works), indent=2))
+        options.say_json(_as_json(results, works=works))
     else:
         _print_table(results)
         typer.echo("\nThe core works." if works else "\nThe core does not work: see BROKEN above.")

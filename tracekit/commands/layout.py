@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -37,7 +36,7 @@ def layout(
     """
     found = tk.describe_disks(device, **chosen)
     if as_json:
-        typer.echo(json.dumps(found.summary, indent=2))
+        options.say_json(found.summary)
     else:
         options.say(*found.text.splitlines())
     for warning in found.warnings:

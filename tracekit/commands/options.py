@@ -255,6 +255,11 @@ def say(*lines: str, err: bool = False) -> None:
         typer.echo(joined(lines), err=err)
 
 
+def say_json(content: Any) -> None:
+    """Print an answer to stdout as JSON."""
+    typer.echo(json.dumps(content, indent=2))
+
+
 def show(result: Result, *, as_json: bool) -> None:
     """Print an answer to stdout, what is missing or doubtful to stderr; raise if it failed."""
     typer.echo(json.dumps(result.summary, indent=2) if as_json else result.text)

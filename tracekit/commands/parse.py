@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +36,7 @@ def parse(
     """Decode a block trace into a trace folder of one row a request."""
     made = tk.parse(inputs, **{"output": options.default_output(inputs), **chosen})
     if as_json:
-        typer.echo(json.dumps(made.summary, indent=2))
+        options.say_json(made.summary)
     else:
         _print(made.summary)
     options.warn(made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +40,7 @@ def run(
     """Do parse, classify, analyze, recommend, replay and report in one go."""
     found = tk.run(inputs, **{"output": options.run_output(inputs), **chosen}, on_step=_print_step)
     if as_json:
-        typer.echo(json.dumps(found.summary, indent=2))
+        options.say_json(found.summary)
     else:
         options.say(f"report: {found.report}", "")
         typer.echo(found.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +32,7 @@ def verify_certificate(
     if as_json:
         shown = {"file": str(found.file), "differences": found.differences}
         content = {**shown, "certificate": to_builtins(found.certificate)}
-        typer.echo(json.dumps(content, indent=2))
+        options.say_json(content)
     else:
         options.say(*describe_verdict(found.certificate.result))
     if found.differences:

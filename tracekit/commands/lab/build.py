@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
@@ -22,6 +19,6 @@ def build(*, as_json: options.Json = False, **chosen: Any) -> None:
     become_invoking_user()
     made = lab.build(**chosen)
     if as_json:
-        typer.echo(json.dumps(made, indent=2))
+        options.say_json(made)
     else:
         options.say(f"{made['folder']}: {made['kernel']}, {made['archives']} packages")

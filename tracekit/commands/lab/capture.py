@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
-
-import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
@@ -29,7 +26,7 @@ def capture(command: options.GuestCommand, *, as_json: options.Json = False, **c
     sys.stderr.write(guest.stdout + guest.stderr)
     done = guest.summary
     if as_json:
-        typer.echo(json.dumps(done, indent=2))
+        options.say_json(done)
     else:
         options.say(
             f"{chosen['output']}: {done['records']:,} records in {len(done['files'])} files,"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any, TextIO
-
-import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
@@ -28,7 +25,7 @@ def run(command: options.GuestCommand, *, as_json: options.Json = False, **chose
     guest = lab.run(command, **chosen)
     if as_json:
         talk = {"stdout": guest.stdout, "stderr": guest.stderr}
-        typer.echo(json.dumps({**guest.summary, **talk}, indent=2))
+        options.say_json({**guest.summary, **talk})
     else:
         _pass_on(guest.stdout, sys.stdout)
         _pass_on(guest.stderr, sys.stderr)

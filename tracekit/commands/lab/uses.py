@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-
-import typer
 
 from tracekit.api import lab
 from tracekit.commands import options
@@ -37,6 +34,6 @@ def uses(command: options.GuestCommand, *, as_json: options.Json = False, **chos
     become_invoking_user()
     done = lab.uses(command, **chosen)
     if as_json:
-        typer.echo(json.dumps(done, indent=2))
+        options.say_json(done)
     else:
         options.say(*done["headline"])
