@@ -50,6 +50,11 @@ NS_PER_UNIT = {
 LONG_NS = 1000e9  # from here on a time is written in minutes or hours
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 line, 2 lines."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def parse_size(text: str, *, option: str) -> int:
     """Return the bytes that `text` means: 64MiB, 64M (both 2^20), 64MB (10^6), 1.5g, 4096.
 

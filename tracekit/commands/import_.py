@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import tracekit as tk
 from tracekit.choices import ImportFormat, words
 from tracekit.commands import options
 from tracekit.commands.options import option
+from tracekit.units import counted
 
 
 def completed(incomplete: str) -> list[str]:
@@ -84,7 +84,7 @@ def import_(
     """Turn a trace of another tool, known by its content, into a trace folder."""
     made = tk.read(sources, **{"output": options.default_output(sources), **chosen})
     if as_json:
-        typer.echo(json.dumps(made.summary, indent=2))
+        options.say_json(made.summary)
     else:
         if chosen.get("explain"):
             _explain(made.summary["inferences"])
@@ -113,9 +113,9 @@ def _print(info: Mapping[str, Any]) -> None:
     }
     for name, what in others.items():
         if lines := counts.get(name):
-            options.say(f"  {lines:,} {'line' if lines == 1 else 'lines'} {what}")
+            options.say(f"  {counted(lines, 'line')} {what}")
     bad = counts["bad_lines"]
-    options.say(f"  {bad:,} wrong {'line' if bad == 1 else 'lines'} left out")
+    options.say(f"  {counted(bad, 'wrong line')} left out")
     for one in info["inferences"]:
         if one["what"] == "passed over":
             options.say(f"  passed over: {one['value']}")

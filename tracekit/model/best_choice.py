@@ -38,7 +38,7 @@ from tracekit.model.block_orders import blocks_in_order, hottest_first
 from tracekit.model.placement import COVERAGES, ChargedTrace, Curves, to_ns
 from tracekit.model.run_sample import LongTrace
 from tracekit.tables import MOST_ACCESSED, ROLE_NAMES
-from tracekit.units import format_duration, format_size
+from tracekit.units import counted, format_duration, format_size
 
 HEADLINE_PARTS, OTHER_PARTS = 4, 80
 """The shares of the work that the headline's capacity, and each other one, may take."""
@@ -232,7 +232,7 @@ def _sentences(best: BestPlacement, advice: Recommendation, nvm: Profile) -> Ite
         f"{format_size(size)} of {f'the {ROLE_NAMES[role]}' if role in PLACED_BYTES else role}"
         for role, size in one.role_bytes.items()
     )
-    runs = f"{best.extents:,} {'extent' if best.extents == 1 else 'extents'}"
+    runs = counted(best.extents, "extent")
     other, what = advice.answer.elapsed_ns, "roles"
     if advice.units is not None:
         other, what = advice.units.elapsed_ns, advice.units.title

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.model.cache_plane import LEAST_GAIN_RATIO, Devices
-from tracekit.units import format_size
+from tracekit.units import counted, format_size
 
 KNEE_SHARE = 0.9
 MEASURES = {"read_latency_avg": "mean read latency", "io_time": "aggregate I/O time"}
@@ -58,7 +58,7 @@ def _curve_words(rows: list[dict[str, Any]]) -> str:
 def _sample_words(pages: int | None) -> Iterator[str]:
     if pages is not None and pages < ENOUGH_PAGES:
         yield (
-            f"the sample has only {pages:,} {'page' if pages == 1 else 'pages'}: what follows is no"
+            f"the sample has only {counted(pages, 'page')}: what follows is no"
             f" more than a guess, as long as it has fewer than {ENOUGH_PAGES:,}; take a larger"
             " --sample-rate"
         )

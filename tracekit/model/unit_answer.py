@@ -29,7 +29,7 @@ from tracekit.model.unit_records import PlacedUnit, UnitAnswer, UnitPoint
 from tracekit.model.unit_search import Chain, find_placement
 from tracekit.store import TraceFolder
 from tracekit.tables import ROLE_NAMES, UNITS
-from tracekit.units import BLOCK_BYTES, PS_PER_NS, format_duration, format_size
+from tracekit.units import BLOCK_BYTES, PS_PER_NS, counted, format_duration, format_size
 
 TABLE = "simulations/units"
 FINER_PARTS = 16
@@ -208,14 +208,9 @@ def headline(found: UnitAnswer, *, nvm: Profile, measure: str) -> str:
 def _left_out(found: UnitAnswer) -> str:
     """Return what of the table of files is no unit."""
     rows, files = found.skipped_rows, found.linked_files
-    parts = [
-        *([f"{rows:,} {'row' if rows == 1 else 'rows'} of other devices"] if rows else []),
-        *(
-            [f"{files:,} {'file' if files == 1 else 'files'} with a second name elsewhere"]
-            if files
-            else []
-        ),
-    ]
+    parts = [f"{counted(rows, 'row')} of other devices"] if rows else []
+    if files:
+        parts.append(f"{counted(files, 'file')} with a second name elsewhere")
     return f" Left out: {' and '.join(parts)}." if parts else ""
 
 

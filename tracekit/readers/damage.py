@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tracekit.readers.text import PatternFormat, TextFormat
-from tracekit.readers.units import SHOWN_CHARACTERS, counted
+from tracekit.readers.units import SHOWN_CHARACTERS
+from tracekit.units import counted
 
 LINES_BEFORE = 100
 """The last line is compared with so many: leaving one more out is no reason to stop an import."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.readers.units import Columns, counted, show_example
+from tracekit.readers.units import Columns, show_example
+from tracekit.units import counted
 
 FEW = 5
 """So many are shown, and so many late times in an early place are taken for wrong lines."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tracekit.readers.units import counted
+from tracekit.units import counted
 
 READ_BYTES = 1 << 16
 """Where data cannot be unpacked is known to so many bytes."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tracekit.choices import Join
 from tracekit.errors import UsageError
+from tracekit.units import counted
 
 TIME_NS = {"ns": 1, "us": 1_000, "filetime": 100, "ms": 1_000_000, "s": 1_000_000_000, "date": 1}
 """Nanoseconds in a unit of time; filetime is 100 ns since 1601, a date is read as ns of 1970."""
@@ -90,11 +91,6 @@ def show_example(example: Example) -> str:
 def listed(texts: Iterable[str]) -> list[str]:
     """Return texts as the lines of a list below a message."""
     return [f"  {text}" for text in texts]
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 line, 2 lines."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def wrong_lines(count: int) -> str:
