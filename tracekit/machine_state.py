@@ -70,6 +70,11 @@ class MachineState(Record, kw_only=True):
     """By resource: time in which at least one task waited for it."""
 
 
+def boot_id() -> str:
+    """Return what no other boot of any machine has; empty where the kernel does not say."""
+    return _text(PROC / "sys/kernel/random/boot_id") or ""
+
+
 class Reading:
     """The machine now, with the counters that only a second reading makes sense of."""
 

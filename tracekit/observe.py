@@ -20,6 +20,7 @@ from tracekit.arrow import Integers
 from tracekit.capture.layout import disks_below
 from tracekit.capture.session import Captured, CaptureOptions, capture
 from tracekit.errors import PartialError, TracekitError, UsageError
+from tracekit.machine_state import boot_id
 from tracekit.plans import block_plan
 from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.replay import observed
@@ -215,7 +216,7 @@ class Observer:
             devices=sorted({one.device for one in seen.places}),
             lost_events=seen.lost_events,
             lead_ns=self.lead_ns,
-            boot_id=observed.boot_id(),
+            boot_id=boot_id(),
             notes=self.notes,
             **found.counts,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from tracekit.capture.disk_counters import CountersRead, read_all
 from tracekit.capture.kernel_state import Settings
-from tracekit.capture.recording import Recording
+from tracekit.capture.recording import Recording, clock_to_wall_ns
 from tracekit.capture.spool import READ_BYTES, Seen, Spool, cut_zeros
 from tracekit.capture.tracefs import (
     CGROUP_OPTION,
@@ -108,7 +108,7 @@ class BlkTracer:
         self._open(online_cpus())
         traced = (*self.followed, *self._disks)
         self._settings.change({disk / "trace/enable": "1" for disk in traced})
-        self.facts = {"before": self._before, "clock_to_wall_ns": _clock_to_wall_ns()}
+        self.facts = {"before": self._before, "clock_to_wall_ns": clock_to_wall_ns()}
         return self.facts
 
     def _open(self, cpus: Iterable[int]) -> None:
@@ -176,12 +176,7 @@ class BlkTracer:
 
     def _note_names(self) -> None:
         """Keep the names that the kernel has of processes; it forgets them."""
-        names = saved_names(self._tracefs)
-        new = {pid: name for pid, name in names.items() if self._names.get(pid) != name}
-        if new:
-            self._names |= new
-            with (self._folder / NAMES).open("a") as file:
-                file.writelines(f"{pid} {name}\n" for pid, name in new.items())
+        keep_names(self._folder / NAMES, saved_names(self._tracefs), known=self._names)
 
     def _check(self) -> None:
         tracer = read_setting(self._tracefs / "current_tracer")
@@ -190,7 +185,7 @@ class BlkTracer:
             why = why or f"{self._tracefs}/tracing_on is 0"
         for disk in self._disks:
             with suppress(OSError):  # it went away
-                if read_setting(disk / "trace/enable") == "0" and int(_text(disk / "size")):
+                if read_setting(disk / "trace/enable") == "0" and int((disk / "size").read_text()):
                     why = why or f"{disk}/trace/enable is 0"
         if why:
             message = f"somebody else took the kernel's tracer: {why}"
@@ -300,12 +295,12 @@ def recorded_in(folder: Path, facts: Mapping[str, Any], *, is_live: bool) -> Rec
     )
 
 
-def _clock_to_wall_ns() -> int:
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-
-
-def _text(path: Path) -> str:
-    return path.read_text().strip()
+def keep_names(file: Path, names: Mapping[int, str], *, known: dict[int, str]) -> None:
+    """Add those names of processes to a file, and to the `known`, that are new."""
+    if new := {pid: name for pid, name in names.items() if known.get(pid) != name}:
+        known |= new
+        with file.open("a") as out:
+            out.writelines(f"{pid} {name}\n" for pid, name in new.items())
 
 
 def why_not(tracefs: Path, disk: Path | None) -> str | None:

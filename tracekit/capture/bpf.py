@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import struct
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,6 +33,7 @@ from tracekit.capture.recording import (
     CaptureFiles,
     CaptureFolder,
     NothingRecordedError,
+    clock_to_wall_ns,
 )
 from tracekit.errors import InputError, TracekitError
 
@@ -153,7 +153,7 @@ class Bpf(ProgramSource):
         """Begin to record; raise TracekitError when the program does not."""
         words = [str(self._data), str(self._ring_bytes), *map(str, self._numbers)]
         self._program.start([str(program_path(PROGRAM)), *words])
-        self.facts = {"clock_to_wall_ns": _clock_to_wall_ns(), "own": [self._program.check().pid]}
+        self.facts = {"clock_to_wall_ns": clock_to_wall_ns(), "own": [self._program.check().pid]}
         return self.facts
 
     def drain(self) -> int:
@@ -302,10 +302,6 @@ def without_completion(records: Table, layout: Mapping[str, Any]) -> int:
             counted = sum(last[kind] - first[kind] for kind in last if kind != "flush")
             count += max(0, counted - int(is_seen.sum()))
     return count
-
-
-def _clock_to_wall_ns() -> int:
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 @dataclass

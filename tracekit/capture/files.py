@@ -39,13 +39,13 @@ from tracekit.capture.unfinished import (
     FileWork,
     Manifest,
     Unfinished,
-    boot_id,
     new_unfinished,
 )
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.helper_programs import find_helper, run_helper
 from tracekit.invoking_user import User
 from tracekit.layout import CaptureSummary
+from tracekit.machine_state import boot_id
 from tracekit.metadata import Record, TraceInfo
 from tracekit.store import new_folder, write_batches, write_info, write_table
 from tracekit.tables import EVIDENCE, FILE_KINDS, FILE_OPERATION_NAMES, FILE_OPERATIONS, FILES
@@ -528,7 +528,11 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
     with new_unfinished(output) as left:
         try:
             with new_folder(output, overwrite=options.overwrite) as part, closed_to_others(part):
-                untraced_s = _untraced_s(options)
+                untraced_s = None
+                if options.runs_untraced:
+                    untraced_s = run_untraced(
+                        options.command, user=options.user, is_stdout_ours=options.is_stdout_ours
+                    )
                 work = _Work(left, options, source, cost, untraced_s)
                 done = work.record(output)
                 with left.kept(done.ran.exit_code if done.ran else 0):
@@ -539,13 +543,6 @@ def capture_files(output: Path, *, options: FileOptions) -> FileCapture:
             raise
         left.remove()
     return found
-
-
-def _untraced_s(options: FileOptions) -> float | None:
-    """Return how long the command takes without a source, where that is asked for."""
-    if not options.runs_untraced:
-        return None
-    return run_untraced(options.command, user=options.user, is_stdout_ours=options.is_stdout_ours)
 
 
 @dataclass

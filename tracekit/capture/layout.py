@@ -196,10 +196,11 @@ def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Des
     if absent := [name for name in names if name not in stack.nodes]:
         known = ", ".join(stack.nodes)
         raise UsageError(f"{absent[0]} is in none of the texts", hint=f"they have {known}")
+    found = [stack.nodes[name] for name in names]
     layout = {
         "layout_version": LAYOUT_VERSION,
         "kernel": None,
-        "devices": [_described(stack.nodes[name]) for name in names],
+        "devices": [_numbered(one) | {"size_sectors": one.sectors, **one.facts} for one in found],
         "partitions": entries_of(stack, names),
     }
     return _with_doubts(layout, draw(stack, names), contents.doubts)
@@ -207,10 +208,6 @@ def describe_texts(texts: Mapping[str, str], devices: Sequence[str] = ()) -> Des
 
 def _with_doubts(layout: dict[str, Any], tree: list[str], doubts: list[str]) -> Described:
     return Described(layout | ({"doubts": doubts} if doubts else {}), tree, doubts)
-
-
-def _described(node: Node) -> dict[str, Any]:
-    return {**_numbered(node), "size_sectors": node.sectors, **node.facts}
 
 
 def _numbered(node: Node) -> dict[str, Any]:
@@ -317,7 +314,6 @@ class SwapFiles:
 
 
 def _entries(layout: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
-    """Return what a layout has of a disk."""
     entries = [*layout["devices"], *layout["partitions"]]
     return [entry for entry in entries if entry["device"] == device]
 
@@ -330,7 +326,7 @@ def _has_bytes(disk: Path) -> bool:
 
 
 def _describe_disk(disk: Path) -> dict[str, Any]:
-    major, minor = _numbers(disk).split(",")
+    major, minor = (disk / "dev").read_text().split(":")
     try:
         scheduler = read_setting(disk / "queue/scheduler")
     except FileNotFoundError:
@@ -344,10 +340,6 @@ def _describe_disk(disk: Path) -> dict[str, Any]:
         "rotational": _number(disk / "queue/rotational") == 1,
         "scheduler": scheduler,
     }
-
-
-def _numbers(folder: Path) -> str:
-    return (folder / "dev").read_text().strip().replace(":", ",")
 
 
 def _number(file: Path) -> int:

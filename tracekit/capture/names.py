@@ -156,15 +156,12 @@ def _system(node: Node, mounts: Sequence[Mount]) -> FileSystem:
     trees: dict[str, list[Mount]] = {}
     for mount in sorted(mounts, key=lambda one: len(one.root)):
         of_tree = trees.setdefault(numbers_at(mount.point) or "", [])
-        if not any(_is_below(mount.root, one.root) for one in of_tree):
+        root = f"{mount.root}/"
+        if not any(root.startswith(f"{one.root.rstrip('/')}/") for one in of_tree):
             of_tree.append(mount)
     pairs = [(one.point, tree) for tree, of_tree in trees.items() if tree for one in of_tree]
     points, numbers = (tuple(pair[at] for pair in pairs) for at in (0, 1))
     return FileSystem(node.name, node.numbers, points, numbers)
-
-
-def _is_below(root: str, other: str) -> bool:
-    return f"{root}/".startswith(f"{other.rstrip('/')}/")
 
 
 def _is_on(disks: Sequence[str], stack: Stack, name: str) -> bool:

@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ from tracekit.capture.cgroups import (
     paths_of_cgroups,
     with_messages,
 )
-from tracekit.capture.remaps import MOST_REMAPS, REMAP, Remaps, followed
+from tracekit.capture.remaps import MOST_REMAPS, REMAP, Remaps, followed, number_of
 from tracekit.errors import InputError
 from tracekit.layout import CaptureSummary, Losses
 from tracekit.store import write_json
@@ -490,14 +491,14 @@ class Recording:
         """
         paths = [path for some in self.spools.values() for path in some]
         between = between_of(folder.layout)
-        found = survey(paths, without=[*map(_number_of, between)])
+        found = survey(paths, without=[*map(number_of, between)])
         folder = _followed(folder, paths)
         processes = self._names(found.pids, folder.own_pid)
         disks = folder.layout["devices"]
         files: list[str] = []
         seen: set[int] = set()
         for disk in disks:
-            notes = self._notes(found, _number_of(disk), processes)
+            notes = self._notes(found, number_of(disk), processes)
             is_ours = _chooser(disk, disks, between)
             # A CPU without records has its file too: blkparse stops at the first that is missing.
             for cpu in range(max(self.spools, default=0) + 1):
@@ -561,14 +562,15 @@ def _followed(folder: CaptureFolder, spools: Sequence[Path]) -> CaptureFolder:
     return copied(folder, layout=followed(folder.layout, remaps_in(spools)))
 
 
+def clock_to_wall_ns() -> int:
+    """Return what makes a time of the monotonic clock one since 1970."""
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
 def between_of(layout: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     """Return the devices that are traced for their remaps alone."""
     found: Sequence[dict[str, Any]] = layout.get("above", {}).get("between", ())
     return found
-
-
-def _number_of(disk: dict[str, Any]) -> int:
-    return int(disk["major"]) << 20 | int(disk["minor"])
 
 
 def _chooser(
@@ -581,8 +583,8 @@ def _chooser(
     """
     if len(disks) == 1 and not between:
         return None
-    number = _number_of(disk)
-    others = [_number_of(other) for other in (*disks, *between) if other != disk]
+    number = number_of(disk)
+    others = [number_of(other) for other in (*disks, *between) if other != disk]
     if disk is not disks[0]:
         return lambda column: column == number
     return lambda column: ~np.isin(column, others)

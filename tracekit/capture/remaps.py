@@ -50,7 +50,7 @@ def followed(layout: Mapping[str, Any], remaps: Remaps) -> Mapping[str, Any]:
     names = [*dict.fromkeys([UNKNOWN, *(one["role"] for one in layout["above"]["partitions"])])]
     rows, codes = _at_disks(layout, remaps, names)
     for disk in layout["devices"]:
-        own = rows["target"] == _number(disk)
+        own = rows["target"] == number_of(disk)
         pages, page_codes = _pages(rows[own], codes[own])
         # Of bases that overlap the smaller one has the place, of one size the later.
         ours = [one for one in reversed(bases) if one["device"] == disk["device"]]
@@ -85,7 +85,8 @@ def _unfollowed(layout: Mapping[str, Any], why: str) -> Mapping[str, Any]:
     return {**layout, "doubts": [*layout.get("doubts", ()), doubt], "open_places": places}
 
 
-def _number(device: Mapping[str, Any]) -> int:
+def number_of(device: Mapping[str, Any]) -> int:
+    """Return the number of a device as the kernel's events have it."""
     return int(device["major"]) << 20 | int(device["minor"])
 
 
@@ -94,7 +95,7 @@ def _at_disks(
 ) -> tuple[Remaps, NDArray[np.int64]]:
     """Return the remaps to the disks of what came from the highest devices, and its roles."""
     above = layout["above"]
-    disks = np.array([_number(disk) for disk in layout["devices"]], np.uint32)
+    disks = np.array([number_of(disk) for disk in layout["devices"]], np.uint32)
     # The remap of a partition names itself as both.
     is_own = remaps["source"] == remaps["target"]
     remaps["target"][is_own] = remaps["device"][is_own]
@@ -102,7 +103,7 @@ def _at_disks(
     rows, codes = [remaps[:0]], [np.empty(0, np.int64)]
     for top in above["devices"]:
         entries = [one for one in above["partitions"] if one["device"] == top["device"]]
-        now = remaps[remaps["source"] == _number(top)]
+        now = remaps[remaps["source"] == number_of(top)]
         now_codes = _roles(now["source_sector"], entries, names)
         for _ in range(MOST_LEVELS):
             is_down = np.isin(now["target"], disks)

@@ -459,7 +459,8 @@ class RemoteRun:
             elif kind == "cut":
                 self._note_cut()
             elif kind == "names":
-                self._note_names(names_in(data.decode(errors="replace")))
+                names, file = names_in(data.decode(errors="replace")), blk_tracer.NAMES
+                blk_tracer.keep_names(self.unfinished.path / file, names, known=self._process_names)
             elif kind == "stat" and name in self.names:
                 folder = self.unfinished.path / f"disk-{name}"
                 folder.mkdir(exist_ok=True)
@@ -486,14 +487,6 @@ class RemoteRun:
         self.arrived.record_bytes += len(data)
         if self._watch:
             self._watch.see(data)
-
-    def _note_names(self, names: dict[int, str]) -> None:
-        known = self._process_names
-        new = {pid: name for pid, name in names.items() if known.get(pid) != name}
-        if new:
-            known |= new
-            with (self.unfinished.path / blk_tracer.NAMES).open("a") as file:
-                file.writelines(f"{pid} {name}\n" for pid, name in new.items())
 
     def _note_end(self) -> None:
         """Note in the manifest what was lost, and the disks' counters."""

@@ -32,13 +32,13 @@ from tracekit.capture.unfinished import (
     Manifest,
     Unfinished,
     Written,
-    boot_id,
     new_unfinished,
     space_check,
 )
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.invoking_user import User, popen_options
 from tracekit.layout import CaptureSummary, DiskCounters
+from tracekit.machine_state import boot_id
 from tracekit.stack.mounts import Mount, read_mounts
 from tracekit.units import SECTOR_BYTES
 
@@ -296,15 +296,12 @@ def _asked_source(options: CaptureOptions) -> str | None:
     return blk_tracer.BlkTracer.name
 
 
-def _between(layout: Mapping[str, Any]) -> list[Path]:
-    return [Path("/sys/block") / one["device"] for one in between_of(layout)]
-
-
 def _chosen(
     tracefs: Path, disks: Sequence[Path], layout: Mapping[str, Any], *, options: CaptureOptions
 ) -> Choice:
     """Return the source: by default one that records remaps between devices, if there are some."""
-    asked, follower, between = _asked_source(options), blk_tracer.BlkTracer.name, _between(layout)
+    asked, follower = _asked_source(options), blk_tracer.BlkTracer.name
+    between = [Path("/sys/block") / one["device"] for one in between_of(layout)]
     if asked is None and between and KNOWN[follower][0](tracefs, [*disks, *between]) is None:
         asked = follower
     choice = choose(asked, tracefs=tracefs, disks=disks)

@@ -26,6 +26,7 @@ from tracekit.capture.recording import (
 )
 from tracekit.errors import PartialError, TracekitError, UsageError, foreign_error, named_for
 from tracekit.layout import CaptureSummary
+from tracekit.machine_state import boot_id
 from tracekit.metadata import Record, read_object, validate
 from tracekit.stack.file_map import MAP_NAME
 from tracekit.store import left_behind, new_folder, write_json
@@ -40,7 +41,6 @@ FILES_MANIFEST = "file-capture.json"
 INDEX = Path("/var/lib/tracekit/unfinished")
 RESERVE_BYTES = 16 << 20
 RESERVE_PART = 16
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class FileWork(Record, kw_only=True):
@@ -101,11 +101,6 @@ class Written(Protocol):
 
     def write(self, folder: CaptureFolder) -> CaptureFiles:
         """Write it into a folder."""
-
-
-def boot_id() -> str:
-    """Return what no other boot of any machine has."""
-    return BOOT_ID.read_text().strip()
 
 
 class Unfinished:

@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.helper_programs import find_helper, start_helper
 from tracekit.lab.image import QEMU, Image, cache_folder
+from tracekit.machine_state import boot_id
 from tracekit.metadata import Record, read_object, validate
 from tracekit.store import scratch_folder, write_json
 from tracekit.units import MIB, parse_duration, parse_size
@@ -26,7 +27,6 @@ PATIENCE_S = (60.0, 120.0)
 PROBE_LIMIT_S = 30.0
 POLL_S = 0.05
 TAIL_LINES = 15
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 ACCELERATORS = {
     "kvm": ("-accel", "kvm", "-cpu", "host"),
     "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max"),
@@ -182,14 +182,14 @@ class KvmProbe(Record):
 def kvm_works(image: Image) -> bool:
     """Say whether a guest boots under KVM: found by booting one, once for each boot of the host."""
     kept = cache_folder() / "kvm.json"
-    boot_id = BOOT_ID.read_text().strip()
+    boot = boot_id()
     with suppress(InputError):
         hint = "remove the file"
         known = validate(read_object(kept, hint=hint), KvmProbe, file=kept, hint=hint)
-        if known.boot_id == boot_id:
+        if known.boot_id == boot:
             return known.works
     works = _boots(Machine(image, "kvm", memory_mib=512, cpus=1, kernel_words="lab.probe"))
-    write_json(kept, to_builtins(KvmProbe(boot_id=boot_id, works=works)))
+    write_json(kept, to_builtins(KvmProbe(boot_id=boot, works=works)))
     return works
 
 

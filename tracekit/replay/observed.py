@@ -16,6 +16,7 @@ import pyarrow as pa
 from tracekit._native.workload import fit
 from tracekit.arrow import Integers, ints, number_column, open_table, texts
 from tracekit.errors import InputError
+from tracekit.machine_state import boot_id
 from tracekit.plans import Records, block_plan
 from tracekit.plans.block_plan import FLUSH, FUA, OPERATIONS, PREFLUSH, WRITE, WRITE_ZEROES
 from tracekit.replay.summary import (
@@ -630,12 +631,6 @@ def lead_of(lag: Percentiles | None) -> int | None:
     """Return the lead that makes up for the kernel's part, None where too little was seen."""
     enough = lag is not None and lag.count >= FEWEST
     return min(max(lag.p50, 0), MOST_LEAD_NS) if lag is not None and enough else None
-
-
-def boot_id() -> str:
-    """Return what names this run of the kernel."""
-    file = Path("/proc/sys/kernel/random/boot_id")
-    return file.read_text().strip() if file.exists() else ""
 
 
 def kept_lead(replays: Path, paths: Sequence[str], *, engine: str) -> tuple[int, str]:
