@@ -6,7 +6,6 @@ blocks of the trace. What a step has made stays when the round is killed, and th
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import time
@@ -56,6 +55,7 @@ from tracekit.replay.verdict import CANNOT_TELL
 from tracekit.replay.verify import verify
 from tracekit.replay.verify_runs import VerifyOptions
 from tracekit.replay.verify_words import SELF_TEST
+from tracekit.safe_open import sha256_of
 from tracekit.store import TraceFolder, link, new_folder, scratch_folder, write_json
 from tracekit.toml_files import load_toml
 from tracekit.units import BLOCK_BYTES, MIB, format_duration, format_size
@@ -209,7 +209,7 @@ def prove(
 
 def _opened(folder: TraceFolder, output: Path, options: ProveOptions, on_step: OnStep) -> _Run:
     """Open the folder of the round, or make it; everything is checked before."""
-    trace = {name: _sha256(folder.require(name, made_by=one)) for name, one in HASHED.items()}
+    trace = {name: sha256_of(folder.require(name, made_by=one)) for name, one in HASHED.items()}
     is_new = options.overwrite or not (output / PROOF).is_file()
     proof = Proof(asked=options.asked, trace=trace, sizes=_checked_sizes(folder, options))
     if is_new:
@@ -293,11 +293,6 @@ def _sizes_of_targets(options: ProveOptions, needs: Sequence[int], scratch: Path
             hint=f"add {' '.join(missing)}",
         )
     return sizes
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @dataclass

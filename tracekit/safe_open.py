@@ -7,6 +7,7 @@ link inside it could lead to any file of this machine, and a pipe would be waite
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -105,6 +106,12 @@ def open_regular(path: Path) -> int:
 def read_regular(path: Path) -> bytes:
     """Return the content of a regular file that is no link; raise InputError above the limit."""
     return _read(path, open_regular(path), TEXT_BYTES)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the digest of a regular file that is no link; raise as `open_inside`."""
+    with os.fdopen(open_regular(path), "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def copy_regular(path: Path, target: Path) -> None:

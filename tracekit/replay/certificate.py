@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,7 +42,7 @@ from tracekit.replay.summary import (
     Window,
     lateness_of,
 )
-from tracekit.safe_open import open_regular
+from tracekit.safe_open import sha256_of
 from tracekit.store import TraceFolder, write_batches
 from tracekit.tables import OBSERVED
 from tracekit.units import SECTOR_BYTES
@@ -410,7 +409,7 @@ def certify(
         run=run,
         trace_sha256=summary.plan.trace_sha256,
         files={
-            name: _sha256(place / name)
+            name: sha256_of(place / name)
             for name in (PLAN, TABLE, *([] if run.measured_at == PROGRAM else [OBSERVED_TABLE]))
         },
         engine=summary.engine.used,
@@ -438,8 +437,3 @@ def checksum_of(certificate: Certificate) -> str:
     content = to_builtins(replace(certificate, checksum=""))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
-
-
-def _sha256(file: Path) -> str:
-    with os.fdopen(open_regular(file), "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
