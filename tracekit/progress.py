@@ -82,7 +82,7 @@ def _notebook_line(label: str) -> _NotebookLine | None:
 def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Callable[..., None]]:
     """Yield a function of a text, which a notebook shows, and of what a task of rich shows.
 
-    `columns` makes the columns of a bar from the module `rich.progress`; the line is gone
+    `columns` makes what follows the bar from the module `rich.progress`; the line is gone
     afterwards. Texts of a task are escaped, and rich finds no markup in them.
     """
     if line := _notebook_line(label):
@@ -94,7 +94,9 @@ def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Call
         return
     from rich import progress
 
-    with _shown(progress.Progress(*columns(progress), console=_console(), transient=True)) as bar:
+    first = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn())
+    bar = progress.Progress(*first, *columns(progress), console=_console(), transient=True)
+    with _shown(bar):
         task = bar.add_task(escape(label), total=None, step="")
         yield lambda _text, **shown: bar.update(task, **shown)
 
@@ -116,13 +118,7 @@ def row_progress(label: str) -> Iterator[Callable[[int], None]]:
         done += rows
         show(f"{done:,} rows", completed=done)
 
-    with _bar(
-        label,
-        lambda rich: (
-            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn()),
-            *("{task.completed:,.0f} rows", rich.TimeElapsedColumn()),
-        ),
-    ) as show:
+    with _bar(label, lambda rich: ("{task.completed:,.0f} rows", rich.TimeElapsedColumn())) as show:
         yield count
 
 
@@ -131,10 +127,7 @@ def byte_progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
     """Yield a function that gets the bytes done and all bytes, None if not known."""
     with _bar(
         label,
-        lambda rich: (
-            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn()),
-            *(rich.DownloadColumn(binary_units=True), rich.TimeRemainingColumn()),
-        ),
+        lambda rich: (rich.DownloadColumn(binary_units=True), rich.TimeRemainingColumn()),
     ) as show:
         yield lambda done, total: show(
             f"{done >> 20:,} MiB" + (f" of {total >> 20:,}" if total else ""),
@@ -149,8 +142,8 @@ def step_progress(label: str) -> Iterator[Callable[[str, int, int], None]]:
     with _bar(
         label,
         lambda rich: (
-            *(rich.TextColumn("{task.description}", markup=False), rich.BarColumn()),
-            *(rich.MofNCompleteColumn(), rich.TimeElapsedColumn()),
+            rich.MofNCompleteColumn(),
+            rich.TimeElapsedColumn(),
             rich.TextColumn("{task.fields[step]}", markup=False),
         ),
     ) as show:

@@ -482,12 +482,10 @@ def ask(connection: DuckDBPyConnection, text: str) -> Rows:
     """
     with _user_errors():
         _must_read(connection, text)
-        reader = _interruptible(connection, partial(_reader, connection, text))
+        reader = _interruptible(
+            connection, lambda: connection.sql(text).to_arrow_reader(READER_ROWS)
+        )
     return Rows(reader.schema, _batches(connection, reader))
-
-
-def _reader(connection: DuckDBPyConnection, text: str) -> Any:
-    return connection.sql(text).to_arrow_reader(READER_ROWS)
 
 
 def _interruptible(connection: DuckDBPyConnection, work: Callable[[], Any]) -> Any:

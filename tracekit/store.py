@@ -395,15 +395,11 @@ def beside(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
         return
     place = _resolved(path)
     make_folder(place.parent)
-    with named_for(place), _claimed(place, _make_file) as part:
+    with named_for(place), _claimed(place, lambda path: path.touch(exist_ok=False)) as part:
         yield part
         hand_over(part)
         sync(part)
         _give_name(part, place, overwrite=overwrite)
-
-
-def _make_file(path: Path) -> None:
-    path.touch(exist_ok=False)
 
 
 def refuse_taken(path: Path, *, overwrite: bool, name: str = "", can_force: bool = True) -> None:

@@ -61,6 +61,8 @@ def about(folder: TraceFolder, advice: Recommendation, *, parts: Sequence[Part])
     if not names:
         return first
     settings = " ".join(f"{name}=/dev/..." for name in names)
+    has_cache = any(one.action == CACHE for one in parts)
+    but_caches = ", but for what is said below" if has_cache else ""
     return [
         *first,
         "  sh FILE         prints the commands and does nothing",
@@ -68,23 +70,19 @@ def about(folder: TraceFolder, advice: Recommendation, *, parts: Sequence[Part])
         f"  TRACEKIT_APPLY=yes {settings} sh FILE undo    takes them back",
         "",
         "Back up first and end the applications. Wherever it is cut, all file systems can be",
-        f"mounted{_but_caches(parts)}; run it again and it goes on. If the NVM is dead: undo with",
+        f"mounted{but_caches}; run it again and it goes on. If the NVM is dead: undo with",
         "NVM_LOST=yes.",
         *(
             [
                 "",
                 "The NVM must be divided, for example by sfdisk, into these partitions:",
-                *(f"  size={_mib(one.nvm_bytes)}MiB    {one.nvm}" for one in _by_nvm(parts)),
+                *(f"  size={-(-one.nvm_bytes // MIB)}MiB    {one.nvm}" for one in _by_nvm(parts)),
             ]
             if len(names) > 1
             else []
         ),
         "",
     ]
-
-
-def _but_caches(parts: Sequence[Part]) -> str:
-    return ", but for what is said below" if any(one.action == CACHE for one in parts) else ""
 
 
 def _predictions(
@@ -152,9 +150,4 @@ def about_part(one: Part, done: Sequence[Part]) -> list[str]:
 
 
 def _by_nvm(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield one part for each device."""
     yield from {one.nvm: one for one in parts if one.library}.values()
-
-
-def _mib(size: int) -> int:
-    return -(-size // MIB)

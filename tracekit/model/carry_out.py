@@ -325,12 +325,9 @@ def _cache_times(
     """Yield what caches take by simulation: the prediction of placed blocks is not theirs."""
     found = [one for one in caches if (one.rival, one.mode) in ways]
     if found:
-        yield f"A cache takes other times than placed blocks; of {_sizes(found)}, simulated:"
+        largest = format_size(max(one.capacity_bytes for one in found))
+        yield f"A cache takes other times than placed blocks; of {largest}, simulated:"
     yield from (f"  {ways[one.rival, one.mode]}: {one.times}" for one in found)
-
-
-def _sizes(caches: Sequence[CacheTimes]) -> str:
-    return format_size(max(one.capacity_bytes for one in caches))
 
 
 def _whole_part(system: Region) -> Part:

@@ -133,7 +133,6 @@ def _estimate(
 
 
 def _misses(counts: CacheCounts) -> tuple[int, int]:
-    """Return the missed reads and writes."""
     reads, writes = (sum(counts.references[at::2]) - sum(counts.hits[at::2]) for at in (0, 1))
     return reads, writes
 

@@ -292,7 +292,6 @@ def _reject_large(values: Numbers, factor: int, what: str) -> None:
 
 
 def _mapped(codes: Sequence[int], indices: NDArray[Any]) -> Codes:
-    """Return the code of each index."""
     return np.asarray(np.array(codes, np.int32)[indices], np.int32)
 
 

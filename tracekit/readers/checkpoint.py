@@ -109,7 +109,6 @@ def pack(value: Any) -> bytes:
 
 
 def _sources_of(files: Sequence[Path]) -> tuple[Source, ...]:
-    """Return what is known of the files."""
     return tuple(map(_source_of, sorted(files)))
 
 

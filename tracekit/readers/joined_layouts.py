@@ -29,7 +29,11 @@ def joined(layouts: Sequence[Layout]) -> Layout:
     if are_pieces:
         layouts = sorted(layouts, key=_number)
     found = Layout(
-        loss=_losses(layouts),
+        loss=Losses(
+            sum(one.loss.overrun for one in layouts),
+            sum(one.loss.dropped for one in layouts),
+            _whole_ns(layouts),
+        ),
         kernel=next((one.kernel for one in layouts if one.kernel), None),
         counters=_counters(layouts, are_pieces=are_pieces),
         doubts=list(dict.fromkeys(doubt for one in layouts for doubt in one.doubts)),
@@ -115,27 +119,18 @@ def _are_pieces(layouts: Sequence[Layout]) -> bool:
     return is_row and len({one.capture.own_pid for one in layouts}) == 1
 
 
-def _losses(layouts: Sequence[Layout]) -> Losses:
-    return Losses(
-        sum(one.loss.overrun for one in layouts),
-        sum(one.loss.dropped for one in layouts),
-        _whole_ns(layouts),
-    )
-
-
 def _whole_ns(layouts: Sequence[Layout]) -> int | UnsetType:
     """Return how long all records found space in all captures, where that is known."""
-    began_ns = [_began_ns(one) for one in layouts]
+    began_ns = [
+        min((one.begin.before_ns for one in layout.counters if one.begin), default=None)
+        for layout in layouts
+    ]
     ends_ns = [
         at_ns - began_ns[0] + one.loss.whole_ns
         for one, at_ns in zip(layouts, began_ns, strict=True)
         if isinstance(one.loss.whole_ns, int) and at_ns is not None and began_ns[0] is not None
     ]
     return min(ends_ns) if ends_ns else layouts[0].loss.whole_ns
-
-
-def _began_ns(layout: Layout) -> int | None:
-    return min((one.begin.before_ns for one in layout.counters if one.begin), default=None)
 
 
 def _counters(layouts: Sequence[Layout], *, are_pieces: bool) -> list[DiskCounters]:

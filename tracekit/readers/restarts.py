@@ -328,7 +328,6 @@ def _device_codes(columns: Columns) -> NDArray[Any]:
 
 
 def _devices(codes: NDArray[Any]) -> set[tuple[int, ...]]:
-    """Return the devices of these rows."""
     if not codes.size:
         return set()
     sizes = [int(column.max()) + 1 for column in codes]

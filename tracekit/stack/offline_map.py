@@ -128,7 +128,6 @@ def _asked(words: Sequence[str], commands: Sequence[str]) -> list[str]:
 
 
 def _debugfs(image: Path, command: str, inodes: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Yield the lines about each inode."""
     words = ["debugfs", "-f", "-", str(image)]
     inode = 0
     for line in _asked(words, [f"{command} <{one}>" for one in inodes]):
@@ -162,7 +161,6 @@ EXT4 = Reader("debugfs", 2, _ext4_entries, _ext4_runs)
 
 
 def _xfs_lines(image: Path, command: str, inodes: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Yield the lines about each inode."""
     commands = [word for one in inodes for word in (f"inode {one}", "inode", command)]
     number = 0
     for line in _asked(["xfs_db", "-r", str(image)], commands):

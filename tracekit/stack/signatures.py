@@ -43,7 +43,7 @@ class Signature:
 
 _EXT_AT = 1024
 _EXT_BYTES = 1024
-_EXT_MAGIC = 0xEF53
+_EXT_MAGIC = b"\x53\xef"
 _HAS_JOURNAL = 0x4
 _IS_JOURNAL_DEVICE = 0x8
 _BACKUP_IS_INODE = 1
@@ -75,7 +75,7 @@ def _swap(_file: BinaryIO, first: bytes) -> Signature | None:
 
 def _ext4(file: BinaryIO, first: bytes) -> Signature | None:
     super_block = first[_EXT_AT : _EXT_AT + _EXT_BYTES]
-    if len(super_block) < _EXT_BYTES or _u16(super_block, 0x38) != _EXT_MAGIC:
+    if len(super_block) < _EXT_BYTES or super_block[0x38:0x3A] != _EXT_MAGIC:
         return None
     own = _uuid(super_block, 0x68)
     if _u32(super_block, 0x60) & _IS_JOURNAL_DEVICE:
@@ -166,10 +166,6 @@ _BCACHE_BACKING, _BCACHE_MOVED, _BCACHE_OFFSET = 1, 4, 16
 _KINDS: tuple[Callable[[BinaryIO, bytes], Signature | None], ...] = (
     *(_swap, _member, _ext4, _xfs, _btrfs, _f2fs, _zfs),
 )
-
-
-def _u16(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 2], "little")
 
 
 def _u32(data: bytes, at: int) -> int:

@@ -453,7 +453,7 @@ def _map_nodes(found: Gathered, names: _Names) -> None:
             node.pieces = [Piece(0, node.sectors, below[0], offset)]
         elif node.kind == "lvm":
             _map_volume(found, node, names)
-        elif _is_md(node) and below:
+        elif re.match(r"md[_\d]", node.name) and node.kind != "part" and below:
             _map_array(found, node, below)
         elif node.kind == "mpath":
             node.pieces = [Piece(0, node.sectors, one, 0) for one in below]
@@ -501,10 +501,6 @@ def _map_target(found: Gathered, node: Node, target: Target, names: dict[str, st
             f"{node.title} lies on {', '.join(sorted(absent))}, which lsblk does not have: give"
             " both of the same host"
         )
-
-
-def _is_md(node: Node) -> bool:
-    return re.match(r"md[_\d]", node.name) is not None and node.kind != "part"
 
 
 def _map_volume(found: Gathered, node: Node, names: _Names) -> None:

@@ -194,7 +194,6 @@ def _device_names(table: Path) -> dict[str, str]:
 
 
 def _moves(table: Path, layout: list[Region], rng: np.random.Generator) -> dict[str, Move]:
-    """Return the move of each device."""
     touched: dict[str, list[tuple[Integers, Integers]]] = {}
     for batch in read_batches(table, ["device", "sector", "length_bytes"]):
         names, codes = texts(batch.column("device"))
