@@ -72,6 +72,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a page's headings have on the web."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=map(place, PAGES))
+def test_anchors_are_headings(page: Path) -> None:
+    linked = re.findall(r"\]\(([\w./-]*\.md|)#([^)\s]+)\)", page.read_text())
+    found = [(page.parent / name if name else page, anchor) for name, anchor in linked]
+    assert [anchor for path, anchor in found if anchor not in anchors(path)] == []
+
+
 FIRST_COMMAND_BEFORE_LINE = 25
 README = ROOT / "README.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -138,6 +151,32 @@ def test_an_example_has_options_that_are_there(line: str) -> None:
     name = next(name for name, lines in EXAMPLES.items() if line in lines)
     assert name in ("", " ".join(shlex.split(line)[1:])[: len(name)])
     assert len(line) <= 96
+
+
+VERDICTS = ("**shown**", "**differs**", "**refuted**", "**impossible here**", "**not tried**")
+
+
+def test_every_finding_of_a_study_has_a_verdict_a_command_and_a_result() -> None:
+    # GIVEN the table of all findings
+    page = ROOT / "docs" / "studies.md"
+    table = page.read_text().partition("| finding | here |")[2].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    assert {finding[:3] for finding, *_ in rows} == {"A, ", "B, ", "C, ", "D, ", "E, "}
+    for finding, here, command, result in rows:
+        # THEN each says what became of it, and what was found can be looked up and made again
+        assert here.startswith(VERDICTS), finding
+        assert bool(command) == bool(result), finding
+        assert result or here.startswith(VERDICTS[3:]), finding
+        # AND each test that it names is there, and each command can be typed
+        for name, path in re.findall(r"\[`(test_\w+)`\]\(([^)]+)\)", result):
+            assert f"def {name}(" in (page.parent / path).read_text(), finding
+        words = shlex.split(command.strip("`"))
+        if words[:2] == ["python", "-m"]:
+            assert (ROOT / words[2].replace(".", "/")).with_suffix(".py").exists(), finding
+        elif words:
+            assert words[0] == "tracekit", finding
+            found, options = command_of(words[1:])
+            found.make_context(found.name, options)
 
 
 SCRIPTS = sysconfig.get_path("scripts")
