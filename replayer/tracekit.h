@@ -24,6 +24,7 @@
 #include "model/policy.h"
 #include "model/response_times.h"
 #include "model/shards.h"
+#include "model/slow_memory.h"
 #include "model/tiering.h"
 #include "model/two_level.h"
 #include "play/fit.h"

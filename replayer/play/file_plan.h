@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/slow_memory.h"
 #include "play/file_codes.h"
 #include "play/flow_plan.h"
 
@@ -17,7 +18,9 @@
 #define FILE_PLAN_HANDLES_MAX (1U << 24)
 #define FILE_PLAN_TRANSFER_MAX (64U << 20) /* bytes of one read or write */
 #define FILE_PLAN_ERROR_MAX 4095U          /* largest errno of Linux */
-#define FILE_PLAN_LINE_NS_MAX 1000000U     /* that slower memory adds to 64 bytes */
+#define FILE_PLAN_LINE_NS_MAX 1000000U     /* of a line of slower memory */
+#define FILE_PLAN_LINE_BYTES_MIN 64U
+#define FILE_PLAN_LINE_BYTES_MAX 65536U
 
 enum file_kind { FILE_REGULAR, FILE_DIRECTORY };
 
@@ -70,14 +73,13 @@ struct file_plan {
   uint32_t thread_count;
   uint32_t step_count;
   uint32_t handle_count;
-  uint32_t read_line_ns; /* what slower memory adds to 64 bytes; 0: nothing */
-  uint32_t write_line_ns;
   bool is_repeatable;
   const struct file_record *records;
   const struct file_thread *threads;
   const struct file_step *steps;
   const struct file_entry *files;
-  const char *names; /* not NUL-terminated */
+  const struct tk_slow_memory *memory; /* NULL: this machine's */
+  const char *names;                   /* not NUL-terminated */
   struct flow_plan flow;
   void *map;
   size_t map_bytes;

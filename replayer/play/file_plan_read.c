@@ -128,8 +128,8 @@ static const char *rules_record(const struct file_plan *plan, const struct file_
 #define NAMES_MAX (UINT64_C(1) << 32)
 #define FLOW_MAX (UINT64_C(1) << 40)
 #define IS_REPEATABLE 1U
-#define HAS_MEDIUM 2U
 #define HAS_FLOW 4U
+#define HAS_MEMORY 8U
 
 /* Every number of the file is little-endian; the structures are read as they lie. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "plans are read on little-endian hosts");
@@ -156,12 +156,10 @@ struct header {
   uint32_t handle_count;
   uint64_t max_transfer_bytes;
   uint64_t needed_bytes;
-  uint32_t flags; /* or'ed IS_REPEATABLE, HAS_MEDIUM, HAS_FLOW */
+  uint32_t flags; /* or'ed IS_REPEATABLE, HAS_FLOW, HAS_MEMORY */
   uint32_t records_crc32;
   uint32_t tables_crc32; /* of all that follows the records */
-  uint32_t read_line_ns; /* this and the next: with HAS_MEDIUM */
-  uint32_t write_line_ns;
-  uint8_t reserved[4];
+  uint8_t reserved[12];
   uint64_t flow_bytes; /* 0 without HAS_FLOW */
   uint8_t reserved_too[4];
   uint32_t header_crc32; /* of the bytes before it */
@@ -190,6 +188,23 @@ static const char *wrong_format(const struct header *header, const struct crc_ta
   return NULL;
 }
 
+static size_t memory_bytes(const struct header *header) {
+  return (header->flags & HAS_MEMORY) != 0 ? sizeof(struct tk_slow_memory) : 0;
+}
+
+static const char *wrong_memory(const struct tk_slow_memory *memory) {
+  if (memory->line_bytes < FILE_PLAN_LINE_BYTES_MIN ||
+      memory->line_bytes > FILE_PLAN_LINE_BYTES_MAX)
+    return "has a memory whose lines are not of 64 to 65536 bytes";
+  for (unsigned i = 0; i < 2; i++) {
+    const struct tk_memory_way *way = &memory->ways[i];
+    if (way->latency_ns > FILE_PLAN_LINE_NS_MAX || way->line_ps / 1000 > FILE_PLAN_LINE_NS_MAX ||
+        way->device_ps / 1000 > FILE_PLAN_LINE_NS_MAX)
+      return "has a memory that takes more than a millisecond for a line";
+  }
+  return NULL;
+}
+
 /* The counts are bounded before they are multiplied, so that the sum of the parts cannot overflow.
  */
 static const char *wrong_values(const struct header *header, uint64_t file_bytes) {
@@ -204,17 +219,14 @@ static const char *wrong_values(const struct header *header, uint64_t file_bytes
     return "claims more than 255 steps or 2^24 handles";
   if (header->max_transfer_bytes > FILE_PLAN_TRANSFER_MAX)
     return "claims a transfer of more than 64 MiB";
-  if (header->duration_ns > INT64_MAX || header->flags > (IS_REPEATABLE | HAS_MEDIUM | HAS_FLOW))
+  if (header->duration_ns > INT64_MAX ||
+      (header->flags & ~(IS_REPEATABLE | HAS_FLOW | HAS_MEMORY)) != 0)
     return "has an absurd duration or unknown flags";
-  bool is_slow = (header->flags & HAS_MEDIUM) != 0;
-  if (is_slow && (header->read_line_ns > FILE_PLAN_LINE_NS_MAX ||
-                  header->write_line_ns > FILE_PLAN_LINE_NS_MAX))
-    return "adds more than a millisecond to 64 bytes of its medium";
   uint64_t end = sizeof *header + header->record_count * header->record_bytes +
                  (uint64_t)header->thread_count * header->thread_bytes +
                  (uint64_t)header->step_count * header->step_bytes +
-                 (uint64_t)header->file_count * header->file_bytes + header->flow_bytes +
-                 header->name_bytes;
+                 (uint64_t)header->file_count * header->file_bytes + memory_bytes(header) +
+                 header->flow_bytes + header->name_bytes;
   if (file_bytes < end)
     return "is truncated: it is shorter than its header says";
   return file_bytes > end ? "is longer than its header says" : NULL;
@@ -231,14 +243,13 @@ static const char *lay_out(struct file_plan *plan, const struct header *header) 
   plan->step_count = header->step_count;
   plan->handle_count = header->handle_count;
   plan->is_repeatable = (header->flags & IS_REPEATABLE) != 0;
-  bool is_slow = (header->flags & HAS_MEDIUM) != 0;
-  plan->read_line_ns = is_slow ? header->read_line_ns : 0;
-  plan->write_line_ns = is_slow ? header->write_line_ns : 0;
   plan->records = (const struct file_record *)(header + 1);
   plan->threads = (const struct file_thread *)(plan->records + plan->record_count);
   plan->steps = (const struct file_step *)(plan->threads + plan->thread_count);
   plan->files = (const struct file_entry *)(plan->steps + plan->step_count);
-  plan->names = (const char *)(plan->files + plan->file_count) + header->flow_bytes;
+  const char *after = (const char *)(plan->files + plan->file_count);
+  plan->memory = memory_bytes(header) > 0 ? (const struct tk_slow_memory *)after : NULL;
+  plan->names = after + memory_bytes(header) + header->flow_bytes;
   return (const char *)plan->threads;
 }
 
@@ -310,10 +321,12 @@ static int check_all(struct file_plan *plan, const char *path) {
   if (crc_update(&crc, 0, plan->records, record_bytes) != header->records_crc32 ||
       crc_update(&crc, 0, tables, (size_t)(end - tables)) != header->tables_crc32)
     return reject(path, "is damaged: a checksum is wrong");
+  if (plan->memory != NULL && (wrong = wrong_memory(plan->memory)) != NULL)
+    return reject(path, wrong);
   int rc = check_entries(plan, path, header->name_bytes);
   if (rc != 0 || header->flow_bytes == 0)
     return rc;
-  return flow_plan_read(plan, plan->files + plan->file_count, header->flow_bytes, path);
+  return flow_plan_read(plan, plan->names - header->flow_bytes, header->flow_bytes, path);
 }
 
 static int map_file(struct file_plan *plan, const char *path, int fd) {

@@ -92,6 +92,8 @@ static int run(struct file_session *session) {
                                    .results = session->results,
                                    .flow = session->flow.plan == NULL ? NULL : &session->flow};
   session->timeline.interval_ns = options->interval_ns;
+  if (session->plan.memory != NULL)
+    memory_wait_open(&session->run.wait, session->plan.memory);
   fidelity_read_host(&before);
   stop_enter(STOP_RUN);
   int rc = thread_pool_run(&session->run, &session->timeline, &session->report);

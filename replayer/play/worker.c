@@ -10,22 +10,6 @@
 #include "play/clock.h"
 #include "play/flow.h"
 
-#define LINE_BYTES 64U
-
-static void wait_for_memory(const struct file_plan *plan, const struct file_record *record,
-                            int64_t result) {
-  uint32_t line_ns = record->operation == FILE_READ    ? plan->read_line_ns
-                     : record->operation == FILE_WRITE ? plan->write_line_ns
-                                                       : 0;
-  if (line_ns == 0 || result <= 0)
-    return;
-  uint64_t lines = ((uint64_t)result + LINE_BYTES - 1) / LINE_BYTES;
-  uint64_t until_ns = clock_now_ns() + lines * line_ns;
-  while (clock_now_ns() < until_ns) {
-    /* A processor that waits for memory does nothing else. */
-  }
-}
-
 #define NAP_MAX_NS 20000000U /* longest sleep without a look at the end of the run */
 #define SPINS 256U
 #define NAP_NS 20000L
@@ -178,7 +162,7 @@ static void note(struct worker *worker, const struct file_record *record, int64_
 static int64_t timed_call(struct worker *worker, const struct file_record *record,
                           struct span *span) {
   int64_t result = call(worker, record, &span->start_ns);
-  wait_for_memory(worker->run->plan, record, result);
+  memory_wait(&worker->run->wait, &worker->moved, record, result, span->start_ns);
   span->end_ns = clock_now_ns();
   return result;
 }

@@ -8,6 +8,7 @@
 
 #include "play/file_operation.h"
 #include "play/file_stats.h"
+#include "play/memory_wait.h"
 #include "play/number.h"
 #include "play/pace.h"
 #include "play/perf_gate.h"
@@ -45,10 +46,11 @@ struct file_run {
   struct results *results;
   struct flow *flow;      /* borrowed; NULL for a plan whose records are done one by one */
   struct worker *workers; /* one a thread of the plan */
-  uint64_t spin_ns;       /* how long before a deadline a thread stops sleeping */
-  uint64_t start_ns;      /* clock: first operation */
-  uint64_t measure_ns;    /* clock: the warm-up is over */
-  uint64_t limit_ns;      /* clock: the time is up */
+  struct memory_wait wait;
+  uint64_t spin_ns;    /* how long before a deadline a thread stops sleeping */
+  uint64_t start_ns;   /* clock: first operation */
+  uint64_t measure_ns; /* clock: the warm-up is over */
+  uint64_t limit_ns;   /* clock: the time is up */
   _Atomic uint32_t running;
   _Atomic int end; /* enum run_end */
 };
@@ -70,6 +72,7 @@ struct worker {
   const struct file_record *record; /* under way */
   _Atomic uint64_t begun_ns;        /* of it, clock */
   unsigned char *sink;              /* for what it reads */
+  struct memory_moved moved;
   struct file_stats *stats;
   struct results_block *block;
   struct file_record own; /* this and the next two: of a flow; the record under way */

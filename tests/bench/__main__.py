@@ -50,6 +50,7 @@ BENCHES: dict[str, dict[str, Any]] = {
     "closed": {"requests": 1_000, "seconds": 1, "rounds": 1},
     "characterize": {"scale": 0.002, "requests": 500, "rounds": 1},
     "files": {"loops": 100, "rounds": 1},
+    "slow_memory": {"most": 32},
     "filebench": {"seconds": 2, "rounds": 1, "files": 1000},
     "pipeline": {"requests": (5_000, 20_000)},
 }
@@ -61,7 +62,7 @@ MODULES = {
     "capture_faults": ("capture_faults", "capture_losses"),
     "caches": ("cache", "cache_peer", "samples"),
     "playing": ("replay", "fast", "cost", "rate", "emulated", "dax", "closed"),
-    "file_playing": ("files",),
+    "file_playing": ("files", "slow_memory"),
 }
 """The modules of several benches; another one has a module of its name."""
 

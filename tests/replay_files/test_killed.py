@@ -265,7 +265,11 @@ def test_a_signal_amid_the_last_operation_has_interrupted_nothing(
     # GIVEN a plan whose last operation, or the last but one, takes a second
     write = do("write", "new", handle=0, length=64 * 1000)
     operations = [do("create", "new", handle=0), write, *[do("stat", "new")] * more]
-    plan = write_plan(tmp_path / "plan", [operations], setting=Setting(medium=Medium(0, 1_000_000)))
+    plan = write_plan(
+        tmp_path / "plan",
+        [operations],
+        setting=Setting(medium=Medium("slow", 0, 1_000_000, write_line_ps=10**9)),
+    )
     running = subprocess.Popen(command(plan, tmp_path))
     # WHEN a signal comes amid it, THEN the run is whole only if there was nothing more to do
     await_true((tmp_path / OWN / "run/new").exists)

@@ -225,7 +225,15 @@ MEDIUM_CALLS: list[Operation] = [
 
 def test_each_line_of_a_slower_medium_takes_its_time_and_nothing_else_does(replay: Replay) -> None:
     # WHEN a plan for a medium of 20 us a line read and 50 us a line written has run
-    setting = Setting(medium=Medium(OF_READS, OF_WRITES))
+    setting = Setting(
+        medium=Medium(
+            "slow",
+            OF_READS,
+            OF_WRITES,
+            read_line_ps=1000 * OF_READS,
+            write_line_ps=1000 * OF_WRITES,
+        )
+    )
     ran = replay([MEDIUM_CALLS], files=table("f", size_bytes=6400), setting=setting)
     assert ran.code == 0
     # THEN each read and write took at least its lines
@@ -242,11 +250,32 @@ def test_each_line_of_a_slower_medium_takes_its_time_and_nothing_else_does(repla
     assert ran.of("read")["latency"]["min_ns"] < 2 * OF_READS
 
 
+def test_threads_share_the_bandwidth_of_a_slower_medium(replay: Replay) -> None:
+    # GIVEN memory of which a line takes a millisecond, no matter who moves it
+    medium = Medium("shared", 0, 0, read_device_ps=10**9, write_device_ps=10**9)
+
+    def thread(path: str, handle: int, way: str) -> list[Operation]:
+        moves = [do(way, path, handle=handle, offset=4096 * n, length=64) for n in range(10)]
+        return [do("open", path, handle=handle), *moves, do("close", path, handle=handle)]
+
+    # THEN reads of one thread and writes of another take no less than all of them in turn
+    files = table("f", "g", size_bytes=40960)
+    every = [thread("f", 0, "read"), thread("g", 1, "write")]
+    ran = replay(every, files=files, setting=Setting(medium=medium))
+    assert ran.code == 0
+    assert ran.summary["timing"]["elapsed_ns"] >= 20 * 10**6
+
+
 @pytest.mark.parametrize(
-    "medium", [Medium(MOST_LINE_NS + 1, 0), Medium(0, MOST_LINE_NS + 1), Medium(1, (1 << 32) - 1)]
+    ("medium", "words"),
+    [
+        (Medium("m", MOST_LINE_NS + 1, 0), "more than a millisecond for a line"),
+        (Medium("m", 0, MOST_LINE_NS + 1), "more than a millisecond for a line"),
+        (Medium("m", 1, 1, write_line_ps=(1 << 32) - 1), "more than a millisecond for a line"),
+        (Medium("m", 1, 1, read_device_ps=2 * 10**9), "more than a millisecond for a line"),
+        (Medium("m", 1, 1, line_bytes=32), "not of 64 to 65536 bytes"),
+    ],
 )
-def test_a_medium_of_more_than_a_millisecond_a_line_is_refused(
-    replay: Replay, medium: Medium
-) -> None:
+def test_a_memory_that_cannot_be_is_refused(replay: Replay, medium: Medium, words: str) -> None:
     ran = replay([MEDIUM_CALLS], files=table("f"), setting=Setting(medium=medium))
-    ran.refused("more than a millisecond to 64 bytes")
+    ran.refused(words)

@@ -13,6 +13,7 @@ from tests.analyzers.folder import fixture_tables, make
 from tests.command_line import invoke, succeed
 from tests.sweep.command import rows, tracekit
 from tracekit.errors import InputError
+from tracekit.plans.file_plan import Medium
 from tracekit.report.inputs import Inputs
 from tracekit.report.section import Section
 from tracekit.report.sections.files import MOST_KINDS, dax, named_pairs
@@ -221,14 +222,18 @@ def test_memory_that_stands_for_dax_has_its_times_and_is_told(tmp_path: Path, ta
     # AND it is compared as DAX, and both the answer and the page say what it stands for
     assert "pcm beside disk: DAX " in ended.stdout
     note = (
-        "pcm stands for a file system with DAX: it is one in memory alone, with 2 us more for each"
-        " 64 bytes that a call reads, 5 us for those it writes; its fsync"
+        "pcm stands for a file system with DAX: it is one in memory alone, as the model of"
+        " 2000ns:5000ns says, in lines of 64 bytes: read after 2000 ns, 0.032 GB/s a thread,"
+        " no limit for all; written after 5000 ns, 0.0128 GB/s a thread, no limit for all;"
+        " its fsync"
     )
     assert note in ended.stdout
     assert note in " ".join((out / "report.html").read_text().split())
     stored = [run.memory for run in read_runs(TraceFolder(out)) if run.target == "pcm"]
-    lines = {"read_line_ns": 2000, "write_line_ns": 5000}
-    assert stored == [{"stands_for_dax": True, "medium": lines}] * 2
+    medium = vars(
+        Medium("2000ns:5000ns", 2000, 5000, read_line_ps=2 * 10**6, write_line_ps=5 * 10**6)
+    )
+    assert stored == [{"stands_for_dax": True, "medium": medium}] * 2
 
 
 def test_a_table_of_an_older_version_says_how_to_make_it_anew(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tracekit.sweep import grid, run
 from tracekit.sweep.run import RunRecord, _outcome, run_settings
 from tracekit.sweep.summary import setting_name, varied_settings
 
+SERIAL = Medium("100ns:450ns", 100, 450, read_line_ps=100_000, write_line_ps=450_000)
+
 
 def run_id(target: grid.Target) -> str:
     (one,) = grid.plan_runs(["varmail"], [target], vary={}, timing=grid.Timing(), repeats=1)
@@ -51,8 +53,8 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
         ("lab:dax", "not a size"),
         ("lab:dax=1KiB", "less than a MiB"),
         ("lab:dax=64GiB", "does not fit"),
-        ("lab:pmem=1GiB:1ns:2ns", "only DAX has times"),
-        ("lab:dax=1GiB:1ns", "only DAX has times"),
+        ("lab:pmem=1GiB:1ns:2ns", "only DAX has a memory"),
+        ("lab:dax=1GiB:1ns", "only DAX has a memory: optane"),
         ("lab:dax=1GiB:1ns:2", "'2' is not a time"),
         ("lab:dax=1GiB:2ms:1ns", "more than a millisecond"),
         ("lab:fs=1G:fast", "--target lab:fs=1G:fast: .*'fast' is not a time"),
@@ -60,6 +62,7 @@ def test_targets_are_directories_and_file_systems_of_guests(tmp_path: Path) -> N
         ("lab:fs=1KiB", "from 16 MiB"),
         ("memory:/nonexistent", "memory:/nonexistent: /nonexistent does not exist"),
         ("memory:HERE:100ns", "two times are needed"),
+        ("memory:HERE:optane", "optane is no memory; two times .*or one of optane-pmem-100, "),
         ("memory:HERE:100ns:2", "'2' is not a time"),
         ("memory:HERE:2ms:1ns", "more than a millisecond"),
         ("x=memory:/proc", "/proc is on proc, which is no memory"),
@@ -74,7 +77,7 @@ def test_a_slower_medium_is_another_run_with_another_plan() -> None:
     # GIVEN DAX on DRAM, and with what slower memory adds
     dram, slow = grid.split_targets(["a=lab:dax=64MiB", "b=lab:dax=64MiB:100ns:450ns"])
     assert slow.guest is not None
-    assert slow.guest.medium == Medium(100, 450)
+    assert slow.guest.medium == SERIAL
     assert (dram.is_dax, slow.is_dax) == (True, True)
     # THEN runs of the same name are told apart, and those of DRAM are named as ever
     assert run_id(dram) != run_id(grid.Target("a", slow.directory, slow.guest))
@@ -86,9 +89,9 @@ def test_memory_of_this_machine_stands_for_dax(target: Path) -> None:
     texts = [f"plain={target}", f"memory:{target}", f"pcm=memory:{target}:100ns:450ns"]
     plain, dram, pcm = grid.split_targets(texts)
     assert (plain.is_dax, dram.is_dax, pcm.is_dax) == (False, True, True)
-    assert (plain.medium, dram.medium, pcm.medium) == (None, None, Medium(100, 450))
+    assert (plain.medium, dram.medium, pcm.medium) == (None, None, SERIAL)
     assert (dram.name, pcm.name, pcm.directory) == (texts[1], "pcm", target)
-    assert pcm.memory == grid.Memory(stands_for_dax=True, medium=Medium(100, 450))
+    assert pcm.memory == grid.Memory(stands_for_dax=True, medium=SERIAL)
     # THEN none of them is taken for another one that was run before, under the same name
     targets = [grid.Target("t", each.directory, memory=each.memory) for each in (plain, dram, pcm)]
     assert len(set(map(run_id, targets))) == 3

@@ -14,9 +14,10 @@ from tracekit.commands.options import option
 @options.of(
     tk.sweep,
     target=option(
-        "Directory to run in, of any file system; memory:DIRECTORY[:READ:WRITE], one of memory"
-        " (tmpfs, DAX) as persistent memory, with times that slower memory adds to each 64 bytes;"
-        " or a new ext4 in a virtual machine: lab:dax=SIZE[:READ:WRITE] (DAX on persistent memory;"
+        "Directory to run in, of any file system; memory:DIRECTORY[:MEMORY], one of memory"
+        " (tmpfs, DAX) as persistent memory, with the times of optane-pmem-100,"
+        " optane-pmem-100-single, pcm, cxl, or READ:WRITE for each 64 bytes;"
+        " or a new ext4 in a virtual machine: lab:dax=SIZE[:MEMORY] (DAX on persistent memory;"
         " the same times), lab:pmem=SIZE (without DAX), lab:fs=SIZE[:LATENCY[:DEPTH]] (a disk)."
         " NAME= names it in tables.",
         metavar="[NAME=]TARGET",

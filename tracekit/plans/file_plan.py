@@ -92,7 +92,7 @@ MAGIC = b"TKFILE\r\n"
 VERSION = 1
 MAX_TRANSFER_BYTES = 64 << 20
 MAX_STEPS = 255
-MOST_LINE_NS = 1_000_000  # that slower memory adds to 64 bytes
+MOST_LINE_NS = 1_000_000  # of a line of slower memory
 NO_STEP = 255
 AT_POSITION = 0xFFFFFFFFFFFFFFFF  # offset of a transfer that goes on where the last one ended
 
@@ -104,14 +104,14 @@ OPERATIONS = (
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
 DIRECT, SYNC, APPEND, EXCLUSIVE, TRUNCATE, READ, WRITE, UNTIMED = (1 << bit for bit in range(8))
 CONTINUES, DATA_SYNC, KEEP_SIZE, PUNCH_HOLE = (1 << bit for bit in range(8, 12))
-REPEATABLE, HAS_MEDIUM, HAS_FLOW = 1, 2, 4
+REPEATABLE, HAS_FLOW, HAS_MEMORY = 1, 4, 8
 
 HEADER = layout(
     "S8 magic, u4 version, u4 header_bytes, u4 record_bytes, u4 thread_bytes, u4 step_bytes,"
     " u4 file_bytes, u8 record_count, u8 duration_ns, u8 name_bytes, u4 file_count,"
     " u4 thread_count, u4 step_count, u4 handle_count, u8 max_transfer_bytes, u8 needed_bytes,"
-    " u4 flags, u4 records_crc32, u4 tables_crc32, u4 read_line_ns, u4 write_line_ns,"
-    " V4 reserved, u8 flow_bytes, V4 reserved_too, u4 header_crc32"
+    " u4 flags, u4 records_crc32, u4 tables_crc32, V12 reserved,"
+    " u8 flow_bytes, V4 reserved_too, u4 header_crc32"
 )
 RECORD = layout(
     "u8 start_ns, u8 think_ns, u8 offset, u8 length, u8 operation_id, u4 file, u4 other,"
@@ -119,6 +119,10 @@ RECORD = layout(
 )
 THREAD = layout("u8 first, u8 count, u4 pid, u4 tid")
 STEP = layout("S32 label")
+MEMORY = layout(
+    "u4 line_bytes, V4 reserved, u4 read_latency_ns, u4 read_line_ps, u4 read_device_ps,"
+    " u4 write_latency_ns, u4 write_line_ps, u4 write_device_ps"
+)
 
 
 def new_records(count: int) -> Records:
@@ -132,10 +136,29 @@ def new_records(count: int) -> Records:
 
 @dataclass(frozen=True)
 class Medium:
-    """What memory that is slower than this machine's adds to each cache line of 64 bytes, in ns."""
+    """Memory that is slower than this machine's: `replayer/model/slow_memory.h` says how.
 
-    read_line_ns: int
-    write_line_ns: int
+    A transfer takes the latency, the time of a line for each further line, and its turn of the
+    device, of which all threads together get no more than one line in its time (0: no limit).
+    """
+
+    name: str
+    """How a target names it."""
+    read_latency_ns: int
+    write_latency_ns: int
+    line_bytes: int = 64
+    read_line_ps: int = 0
+    read_device_ps: int = 0
+    write_line_ps: int = 0
+    write_device_ps: int = 0
+
+    def table(self) -> bytes:
+        """Return the part of a plan."""
+        rows = np.zeros(1, MEMORY)
+        for name, value in vars(self).items():
+            if name != "name":
+                rows[name] = value
+        return rows.tobytes()
 
 
 @dataclass(frozen=True)
@@ -189,13 +212,14 @@ class FilePlanWriter:
         if len(threads) == 0:
             raise InputError("a file plan needs at least one thread")
         steps = _step_table(setting.steps)
-        parts = (threads.tobytes(), steps.tobytes(), table.tobytes(), setting.flow, names)
+        memory = setting.medium.table() if setting.medium else b""
+        parts = (threads.tobytes(), steps.tobytes(), table.tobytes(), memory, setting.flow, names)
         for part in parts:
             self._file.write(part)
         flags = (
             (REPEATABLE if setting.is_repeatable else 0)
-            | (HAS_MEDIUM if setting.medium else 0)
             | (HAS_FLOW if setting.flow else 0)
+            | (HAS_MEMORY if memory else 0)
         )
         needed_bytes = setting.needed_bytes
         if needed_bytes is None:
@@ -210,7 +234,6 @@ class FilePlanWriter:
             "flags": flags,
             "needed_bytes": needed_bytes,
             "flow_bytes": len(setting.flow),
-            **(vars(setting.medium) if setting.medium else {}),
         }
         totals = self._totals.values()
         totals["handle_count"] = max(totals["handle_count"], setting.handles)

@@ -21,7 +21,8 @@ from tracekit.choices import CacheState, check_choice
 from tracekit.errors import UsageError
 from tracekit.lab.machine import Disk, dax_start_mib, parse_disks
 from tracekit.metadata import Record
-from tracekit.plans.file_plan import MOST_LINE_NS, Medium
+from tracekit.plans.file_plan import Medium
+from tracekit.sweep.slow_memories import KINDS, parse_memory
 from tracekit.units import MIB, parse_duration, parse_size
 from tracekit.workload.flow import Personality
 from tracekit.workload.personality import open_personality
@@ -101,7 +102,10 @@ def has_flag(directory: Path) -> bool:
 
 LAB = "lab:"
 MEMORY = "memory:"
-MEMORY_HINT = "memory:/dev/shm/NAME, or memory:/dev/shm/NAME:100ns:450ns with times of 64 bytes"
+MEMORY_HINT = (
+    "memory:/dev/shm/NAME, memory:/dev/shm/NAME:optane-pmem-100, or with times of 64 bytes"
+    " memory:/dev/shm/NAME:100ns:450ns"
+)
 LAB_HINT = "lab:dax=1GiB, lab:pmem=1GiB, lab:fs=1GiB or lab:fs=1GiB:5ms:1"
 MEMORY_MIB = 1024
 """Of a guest, the page cache of its file system included."""
@@ -117,7 +121,7 @@ class Guest:
     is_dax: bool
     is_exact: bool
     medium: Medium | None = field(default=None, repr=False)
-    """What slower memory adds to reads and writes by DAX. Not in `repr`, which names runs."""
+    """The slower memory that reads and writes by DAX wait for. Not in `repr`, which names runs."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,7 @@ class Target:
 
     @property
     def medium(self) -> Medium | None:
-        """Return what slower memory adds to reads and writes; None: nothing."""
+        """Return the slower memory that reads and writes wait for; None: this machine's."""
         of = self.guest or self.memory
         return of.medium if of else None
 
@@ -193,15 +197,16 @@ def _directory(directory: Path, text: str) -> Path:
 def _memory_target(name: str, path: str, text: str) -> Target:
     delays: list[str] = []
     if not Path(path).is_dir():
-        path, *delays = path.rsplit(":", 2)
+        path, *delays = path.rsplit(":", 1 if Path(path.rpartition(":")[0]).is_dir() else 2)
     directory = _directory(Path(path), text)
-    if len(delays) == 1:
-        raise _bad(text, "two times are needed", MEMORY_HINT)
+    if len(delays) == 1 and delays[0] not in KINDS:
+        reason = f"{delays[0]} is no memory; two times are needed, or one of {', '.join(KINDS)}"
+        raise _bad(text, reason, MEMORY_HINT)
     has_dax = is_dax(directory)
     if not (has_dax or is_memory(directory)):
         reason = f"{directory} is on {file_system(directory)}, which is no memory"
         raise _bad(text, reason, MEMORY_HINT)
-    return Target(name, directory, memory=Memory(not has_dax, _medium(delays)))
+    return Target(name, directory, memory=Memory(not has_dax, parse_memory(delays)))
 
 
 def _guest(text: str, *, is_exact: bool) -> Guest:
@@ -211,27 +216,19 @@ def _guest(text: str, *, is_exact: bool) -> Guest:
     if kind not in ("dax", "pmem"):
         raise _bad(f"{LAB}{text}", "there is no such thing")
     size, *delays = size.split(":")
-    if delays and (kind != "dax" or len(delays) != 2):
+    is_told = len(delays) == 2 or (len(delays) == 1 and delays[0] in KINDS)
+    if delays and (kind != "dax" or not is_told):
         raise _bad(
             f"{LAB}{text}",
-            "only DAX has times, of reading and of writing 64 bytes",
-            "lab:dax=1GiB:100ns:450ns adds them to those of the guest's memory",
+            f"only DAX has a memory: {', '.join(KINDS)}, or times of reading and writing 64 bytes",
+            "lab:dax=1GiB:optane-pmem-100, lab:dax=1GiB:100ns:450ns",
         )
     memory_mib = parse_size(size, option="--target") // MIB
     if memory_mib < 1:
         raise _bad(f"{LAB}{text}", "less than a MiB")
     dax_start_mib(memory_mib, MEMORY_MIB)
-    medium = _medium(delays)
+    medium = parse_memory(delays)
     return Guest(None, memory_mib, is_dax=kind == "dax", is_exact=is_exact, medium=medium)
-
-
-def _medium(delays: Sequence[str]) -> Medium | None:
-    """Return what slower memory adds by a line of 64 bytes, read and written."""
-    lines_ns = [parse_duration(text, option="--target") for text in delays]
-    for text, line_ns in zip(delays, lines_ns, strict=True):
-        if line_ns > MOST_LINE_NS:
-            raise UsageError(f"--target: {text} for 64 bytes is more than a millisecond")
-    return Medium(*lines_ns) if delays else None
 
 
 def _disk(text: str) -> Disk:

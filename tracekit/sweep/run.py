@@ -215,10 +215,14 @@ def _run_environment(result: RunRecord) -> Iterator[tuple[str, Any]]:
 
 def check_places(results: Sequence[RunRecord], runs: Sequence[Run]) -> None:
     """Raise UsageError when a target of that name was another place in the runs that are there."""
-    known = {result.target: _place(result.directory, result.memory or None) for result in results}
+    known = {
+        result.target: _place(result.directory, (result.lab or {}) | (result.memory or {}))
+        for result in results
+    }
     for target in {run.target.name: run.target for run in runs}.values():
-        medium = _medium(target.memory) if target.memory else None
-        place = _place(str(target.directory), medium)
+        of = target.memory or target.guest
+        memory = {"stands_for_dax": True} if target.memory else {}
+        place = _place(str(target.directory), memory | (_medium(of) if of else {}))
         if known.get(target.name, place) != place:
             raise UsageError(
                 f"--target {target.name}={place}: in this folder {target.name} is"
@@ -227,14 +231,14 @@ def check_places(results: Sequence[RunRecord], runs: Sequence[Run]) -> None:
             )
 
 
-def _place(directory: str, memory: Mapping[str, Any] | None) -> str:
-    """Name a place as `--target` does, memory with the times that its medium adds."""
+def _place(directory: str, told: Mapping[str, Any]) -> str:
+    """Name a place as `--target` does; `told`: of its memory, or what its guest is."""
+    medium = told.get("medium", {})
+    older = " (the memory of an older version)" if medium and "name" not in medium else ""
     if directory.startswith("lab:"):
-        return directory
-    place = str(Path(directory).absolute())
-    medium = (memory or {}).get("medium", {})
-    times = [f"{medium[key]}ns" for key in ("read_line_ns", "write_line_ns") if key in medium]
-    return place if memory is None else ":".join(["memory", place, *times])
+        return f"{directory}{older}"
+    words = [str(Path(directory).absolute()), *([medium["name"]] if "name" in medium else [])]
+    return ":".join(["memory", *words] if "stands_for_dax" in told else words) + older
 
 
 STEPS = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")

@@ -12,8 +12,10 @@ from typing import Any
 
 from tracekit import query
 from tracekit.escapes import escape
+from tracekit.plans.file_plan import Medium
 from tracekit.store import TraceFolder
 from tracekit.sweep.run import ALL, Swept, read_runs
+from tracekit.sweep.slow_memories import describe_memory
 from tracekit.units import format_duration, format_share, format_size
 
 NAMED = ("threads", "files", "io_size", "append_size")
@@ -93,11 +95,11 @@ def stand_ins(folder: TraceFolder) -> list[str]:
     return [_stand_in(target, medium) for target, medium in sorted(found.items())]
 
 
-def _stand_in(target: str, medium: Mapping[str, int] | None) -> str:
+def _stand_in(target: str, medium: Mapping[str, Any] | None) -> str:
     speed = "at the speed of this machine's"
     if medium:
-        read, write = (format_duration(medium[f"{way}_line_ns"]) for way in ("read", "write"))
-        speed = f"with {read} more for each 64 bytes that a call reads, {write} for those it writes"
+        known = "name" in medium
+        speed = describe_memory(Medium(**medium)) if known else "with times of an older version"
     return (
         f"{target} stands for a file system with DAX: it is one in memory alone, {speed}; its fsync"
         " and its own bookkeeping cost no medium anything, so DAX gains there at most what is said."
