@@ -42,7 +42,7 @@ KINDS = {
         _optane("optane-pmem-100", (2.88, 37.6), (4.13, 12.5)),
         _optane("optane-pmem-100-single", (2.92, 6.52), (4.13, 2.22)),
         # Times of a line as before, 100 ns and 450 ns. Assumed: 16 banks, each busy for that long,
-        # as in Lee et al. (ISCA 2009), and 10 lines under way for a thread, a core's fill buffers.
+        # and 10 lines under way for a thread.
         Medium(
             "pcm",
             read_latency_ns=100,
@@ -52,8 +52,8 @@ KINDS = {
             write_line_ps=450 * PS_PER_NS // 10,
             write_device_ps=450 * PS_PER_NS // 16,
         ),
-        # DRAM behind CXL. Assumed: 250 ns, two to five times DRAM (arXiv 2405.14209), 16 lines
-        # under way for a thread; one channel of DDR5-4800, 38.4 GB/s, for reads and writes.
+        # DRAM behind CXL. Assumed: 250 ns, 16 lines under way for a thread; one channel of
+        # DDR5-4800, 38.4 GB/s, for reads and writes.
         Medium(
             "cxl",
             read_latency_ns=250,
