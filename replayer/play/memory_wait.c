@@ -1,27 +1,55 @@
 #include "play/memory_wait.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "play/clock.h"
 
-#define COPIES 16U
+#define CALL_BYTES (64U << 10)
+#define FILE_BYTES (32U << 20) /* more than a core's own caches */
+#define PASSES 2U
 #define PS_PER_NS 1000U
 
 _Static_assert(TK_MEMORY_AT_POSITION == FILE_AT_POSITION, "the model has the plan's offsets");
 
-void memory_wait_open(struct memory_wait *wait, const struct tk_slow_memory *memory) {
-  static char both[2 * MEMORY_WAIT_BYTES];
-  memset(both, 1, sizeof both);
-  uint64_t best_ns = UINT64_MAX;
-  for (unsigned i = 0; i < COPIES; i++) {
-    uint64_t start_ns = clock_now_ns();
-    memcpy(both, both + MEMORY_WAIT_BYTES, MEMORY_WAIT_BYTES);
-    __asm__ volatile("" : : "r"(both) : "memory"); /* the copy is wanted */
-    uint64_t took_ns = clock_now_ns() - start_ns;
-    best_ns = took_ns < best_ns ? took_ns : best_ns;
+/* How long one pass over the file takes; 0 where it cannot be had. */
+static uint64_t pass_ns(int fd, char *bytes, bool is_write) {
+  uint64_t start_ns = clock_now_ns();
+  for (off_t at = 0; at < (off_t)FILE_BYTES; at += CALL_BYTES) {
+    ssize_t moved = is_write ? pwrite(fd, bytes, CALL_BYTES, at) : pread(fd, bytes, CALL_BYTES, at);
+    if (moved != (ssize_t)CALL_BYTES)
+      return 0;
   }
-  *wait = (struct memory_wait){
-      .memory = memory, .start_ns = clock_now_ns(), .copy_ps = best_ns * PS_PER_NS};
+  return clock_now_ns() - start_ns;
+}
+
+/* The quickest pass of each kind; the first one of writes makes the file's pages. */
+static void measure_copies(struct memory_wait *wait, int fd, char *bytes) {
+  memset(bytes, 1, CALL_BYTES);
+  (void)pass_ns(fd, bytes, true);
+  for (unsigned is_write = 0; is_write < 2; is_write++) {
+    for (unsigned i = 0; i < PASSES; i++) {
+      uint64_t took_ns = pass_ns(fd, bytes, is_write != 0);
+      if (i == 0 || took_ns < wait->copy_ns[is_write])
+        wait->copy_ns[is_write] = took_ns;
+    }
+  }
+}
+
+void memory_wait_open(struct memory_wait *wait, const struct tk_slow_memory *memory) {
+  *wait = (struct memory_wait){.memory = memory};
+  if (memory != NULL) {
+    int fd = memfd_create("copies", MFD_CLOEXEC);
+    char *bytes = malloc(CALL_BYTES);
+    if (fd >= 0 && bytes)
+      measure_copies(wait, fd, bytes);
+    free(bytes);
+    if (fd >= 0)
+      (void)close(fd);
+  }
+  wait->start_ns = clock_now_ns();
 }
 
 static void forget(struct memory_moved *moved, uint32_t handle) {
@@ -42,7 +70,7 @@ void memory_wait(struct memory_wait *wait, struct memory_moved *moved,
   }
   if (result <= 0)
     return;
-  uint64_t copy_ns = (uint64_t)result * wait->copy_ps / MEMORY_WAIT_BYTES / PS_PER_NS;
+  uint64_t copy_ns = (uint64_t)result * wait->copy_ns[is_write] / FILE_BYTES;
   uint64_t begin_ns = clock_now_ns() - copy_ns;
   if (begin_ns < start_ns)
     begin_ns = start_ns;

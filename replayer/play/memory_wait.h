@@ -11,17 +11,15 @@ struct memory_wait {
   const struct tk_slow_memory *memory; /* borrowed; NULL: nothing is waited for */
   uint64_t start_ns;                   /* before the run, clock */
   uint64_t busy_until_ps;              /* from there on */
-  uint64_t copy_ps;                    /* that this machine takes to copy MEMORY_WAIT_BYTES */
+  uint64_t copy_ns[2];                 /* of 32 MiB that this machine reads, writes */
 };
-
-#define MEMORY_WAIT_BYTES (1U << 16)
 
 /* What a thread has moved last: by reads, by writes. */
 struct memory_moved {
   struct tk_memory_last ways[2];
 };
 
-/* Measures how fast this machine copies memory: the best of some copies within its caches. */
+/* With a memory, measures how fast this machine's calls copy a file in memory; takes some 50 ms. */
 void memory_wait_open(struct memory_wait *wait, const struct tk_slow_memory *memory);
 
 /* After a call that began at `start_ns` and returned `result`: waits until it would be over on the
