@@ -138,7 +138,7 @@ NAMES = TABLES + 2 * 32
         (56, b"\x01", "longer"),
         (60, b"\x00", "threads"),
         (72, b"\xff" * 8, "64 MiB"),
-        (88, b"\x09", "flags"),
+        (88, b"\x11", "flags"),
         (128 + 60, b"\x63", "unknown operation"),
         (128 + 59, b"\xff", "unknown flags"),
         (128 + 61, b"\x01", "step"),
