@@ -9,7 +9,7 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-#define CALLS_MOST 4096              /* before one operation asks for the end of the run */
+#define CALLS_LEAST 4                /* that an operation makes before the end of the run cuts it */
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* of splitmix64 */
 
 uint64_t flow_random(struct worker *worker) {
@@ -197,9 +197,9 @@ static bool transfer(struct worker *worker, uint32_t number, uint32_t fd, uint64
   return count(worker, number, moved(result));
 }
 
-/* An operation that has begun is finished even when the run is over, but not a very long one. */
+/* A short operation that has begun is finished; a long one is cut, and its last call ends it. */
 static bool may_go_on(struct worker *worker, uint64_t calls) {
-  return calls % CALLS_MOST != 0 || !worker_is_over(worker);
+  return calls < CALLS_LEAST || !worker_is_over(worker);
 }
 
 /* From the start until a call reads nothing. */

@@ -73,6 +73,21 @@ def test_rates_and_shares_add_up(out: Path, target: Path) -> None:
         assert (settings["files"], settings["mean_size"]) == (100, 4096)
 
 
+def test_the_bytes_of_an_operation_that_the_end_cuts_are_in_its_step(
+    out: Path, target: Path
+) -> None:
+    # GIVEN files of 65,536 calls, and runs that end within the first of them
+    long = ("--files", "4", "--threads", "2", "--vary", "mean_size=4MiB", "--io-size", "64")
+    tracekit(
+        "sweep", "webserver", "--target", target, "-o", out, *long, *QUICK, "--duration", "5ms"
+    )
+    for number in (1, 2):
+        mine = [row for row in rows(out) if row["run"] == number]
+        (whole,) = [row for row in mine if row["step"] == "all"]
+        read = [row for row in mine if row["step"] == "read_file"]
+        assert 0 < whole["bytes"] == sum(row["bytes"] for row in read)
+
+
 def test_one_size_of_calls_is_of_reads_and_writes(out: Path, target: Path) -> None:
     command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
     tracekit(*command, "--io-size", "64,4KiB")
