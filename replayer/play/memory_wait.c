@@ -40,15 +40,13 @@ static void measure_copies(struct memory_wait *wait, int fd, char *bytes) {
 
 void memory_wait_open(struct memory_wait *wait, const struct tk_slow_memory *memory) {
   *wait = (struct memory_wait){.memory = memory};
-  if (memory != NULL) {
-    int fd = memfd_create("copies", MFD_CLOEXEC);
-    char *bytes = malloc(CALL_BYTES);
-    if (fd >= 0 && bytes)
-      measure_copies(wait, fd, bytes);
-    free(bytes);
-    if (fd >= 0)
-      (void)close(fd);
-  }
+  int fd = memfd_create("copies", MFD_CLOEXEC);
+  char *bytes = malloc(CALL_BYTES);
+  if (fd >= 0 && bytes)
+    measure_copies(wait, fd, bytes);
+  free(bytes);
+  if (fd >= 0)
+    (void)close(fd);
   wait->start_ns = clock_now_ns();
 }
 

@@ -19,7 +19,8 @@ struct memory_moved {
   struct tk_memory_last ways[2];
 };
 
-/* With a memory, measures how fast this machine's calls copy a file in memory; takes some 50 ms. */
+/* Measures how fast this machine's calls copy a file in memory, in some 50 ms; where that cannot
+ * be, nothing is taken off for the copy. */
 void memory_wait_open(struct memory_wait *wait, const struct tk_slow_memory *memory);
 
 /* After a call that began at `start_ns` and returned `result`: waits until it would be over on the

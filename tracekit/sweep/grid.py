@@ -200,7 +200,7 @@ def _memory_target(name: str, path: str, text: str) -> Target:
         path, *delays = path.rsplit(":", 1 if Path(path.rpartition(":")[0]).is_dir() else 2)
     directory = _directory(Path(path), text)
     if len(delays) == 1 and delays[0] not in KINDS:
-        reason = f"{delays[0]} is no memory; two times are needed, or one of {', '.join(KINDS)}"
+        reason = f"'{delays[0]}' is no kind of memory: {', '.join(KINDS)}, or two times"
         raise _bad(text, reason, MEMORY_HINT)
     has_dax = is_dax(directory)
     if not (has_dax or is_memory(directory)):
@@ -216,11 +216,11 @@ def _guest(text: str, *, is_exact: bool) -> Guest:
     if kind not in ("dax", "pmem"):
         raise _bad(f"{LAB}{text}", "there is no such thing")
     size, *delays = size.split(":")
-    is_told = len(delays) == 2 or (len(delays) == 1 and delays[0] in KINDS)
-    if delays and (kind != "dax" or not is_told):
+    is_known = len(delays) == 2 or (len(delays) == 1 and delays[0] in KINDS)
+    if delays and (kind != "dax" or not is_known):
         raise _bad(
             f"{LAB}{text}",
-            f"only DAX has a memory: {', '.join(KINDS)}, or times of reading and writing 64 bytes",
+            f"only DAX has a kind of memory: {', '.join(KINDS)}, or two times",
             "lab:dax=1GiB:optane-pmem-100, lab:dax=1GiB:100ns:450ns",
         )
     memory_mib = parse_size(size, option="--target") // MIB

@@ -231,14 +231,14 @@ def check_places(results: Sequence[RunRecord], runs: Sequence[Run]) -> None:
             )
 
 
-def _place(directory: str, told: Mapping[str, Any]) -> str:
-    """Name a place as `--target` does; `told`: of its memory, or what its guest is."""
-    medium = told.get("medium", {})
+def _place(directory: str, about: Mapping[str, Any]) -> str:
+    """Name a place as `--target` does; `about`: the fields of its memory, or of its guest."""
+    medium = about.get("medium", {})
     older = " (the memory of an older version)" if medium and "name" not in medium else ""
     if directory.startswith("lab:"):
         return f"{directory}{older}"
     words = [str(Path(directory).absolute()), *([medium["name"]] if "name" in medium else [])]
-    return ":".join(["memory", *words] if "stands_for_dax" in told else words) + older
+    return ":".join(["memory", *words] if "stands_for_dax" in about else words) + older
 
 
 STEPS = ("p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
