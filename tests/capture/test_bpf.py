@@ -33,7 +33,7 @@ DEVICE = 7 << 20
 def every_sort(disk: Disk) -> str:
     """Return a script of splits, requeues, merges, flushes, FUA, discards and reads."""
     limit = f"/sys/block/{disk.name}/queue/max_sectors_kb"
-    big = f"{disk.point}/big bs=3M count=3 oflag=direct conv=notrunc status=none"
+    big = f"{disk.point}/big bs=3M count=4 oflag=direct conv=notrunc status=none"
     split = f"echo 64 >{limit}; dd if=/dev/zero of={big}; echo 1280 >{limit}"
     read = f"dd if={disk.point}/big of=/dev/null bs=1M iflag=direct status=none"
     return f"{split}; {read}; {mixed(disk)}"
