@@ -45,6 +45,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "characterize-device": (tk.characterize_device,),
     "profiles": (tk.profiles,),
     "formats": (tk.formats,),
+    "personalities": (tk.personalities,),
     "lab uses": (lab.uses, lab.job),
     "counters": (tk.counters,),
     "sweep": (tk.sweep,),

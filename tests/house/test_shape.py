@@ -17,7 +17,7 @@ NAMES = list(COMMANDS)
 PIPELINE = """
     capture layout lab parse import generate fit export anonymize classify analyze sql report
     recommend simulate replay verify-placement prove compare verify-certificate
-    characterize-device bench sweep counters run doctor profiles formats
+    characterize-device bench sweep counters run doctor profiles formats personalities
 """
 
 

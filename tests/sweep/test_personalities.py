@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tracekit as tk
+from tests.command_line import succeed
 from tests.replay_files.program import run
 from tests.traces import written
 from tracekit.errors import InputError, UsageError
@@ -13,6 +15,7 @@ from tracekit.workload.file_plan import Tree, draw_sizes, write_personality
 from tracekit.workload.flow import READS, WRITES, FileSet, operations, steps_of_a_turn
 from tracekit.workload.personality import is_personality, open_personality, shipped
 from tracekit.workload.random_values import RandomValue
+from tracekit.workload.reader import shipped as shipped_profiles
 
 SMALL = {
     "ffsb": {"files": "5", "mean_size": "64KiB", "threads": "3"},
@@ -228,3 +231,32 @@ def test_what_direct_io_refuses_is_told_before_a_run(tmp_path: Path, text: str, 
 def test_what_direct_io_takes_is_taken(tmp_path: Path, text: str) -> None:
     file = written(tmp_path / "own.toml", text)
     assert open_personality(str(file), {}).threads == 1
+
+
+def test_the_list_has_all_with_the_sizes_of_the_studies() -> None:
+    listed = {one["name"]: one for one in tk.personalities().summary["personalities"]}
+    assert [*listed] == [*shipped(), *shipped_profiles()]
+    for name, (files, size, *_) in TABLE_1.items():
+        log = int(name == "webserver")
+        assert listed[name]["files"] == files + log
+        assert listed[name]["bytes"] == pytest.approx(files * size, rel=0.001)
+    for name, (threads, files, size, _) in STUDY_D.items():
+        sets = 2 if name in ("zip", "unzip") else 1
+        assert listed[name]["threads"] == threads
+        assert (listed[name]["files"], listed[name]["bytes"]) == (files * sets, files * sets * size)
+
+
+@pytest.mark.parametrize("name", [*shipped(), *shipped_profiles()])
+def test_a_shown_definition_is_one(name: str, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(succeed("personalities", name).output)
+    (copy,) = tk.personalities(str(own)).summary["personalities"]
+    (original,) = tk.personalities(name).summary["personalities"]
+    same = ("runs_on", "about", "threads", "files", "bytes", "parameters")
+    assert {key: copy[key] for key in same} == {key: original[key] for key in same}
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="no personality or work profile 'vermail'") as refused:
+        tk.personalities("vermail")
+    assert "did you mean varmail?" in refused.value.hint

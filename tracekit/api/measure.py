@@ -349,6 +349,14 @@ def formats(name: Texts = ()) -> results.Formats:
     return results.Formats(found.summary, found.text)
 
 
+def personalities(name: Texts = ()) -> results.Personalities:
+    """Return what `bench` runs: shipped personalities and work profiles, or those of `name`."""
+    from tracekit.workload.personality import list_personalities
+
+    found = list_personalities(values.texts(name))
+    return results.Personalities(found.summary, found.text)
+
+
 def doctor() -> list[Check]:
     """Examine what this machine can do for tracekit, and what to install for the rest."""
     from tracekit.doctor import examine

@@ -614,6 +614,10 @@ class Formats(Listing):
     """Formats of other tools' traces, and those of format files."""
 
 
+class Personalities(Listing):
+    """Personalities and work profiles: a list, or the definitions of some."""
+
+
 class Counters(Result):
     """Hardware and software events of a command beside its throughput."""
 

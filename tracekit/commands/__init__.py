@@ -49,6 +49,7 @@ SECTIONS = {
         "doctor": "Say what this machine can do for tracekit.",
         "profiles": "List and compare device profiles.",
         "formats": "List the formats of traces that import knows.",
+        "personalities": "List what bench can run, or show its definitions.",
     },
 }
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}

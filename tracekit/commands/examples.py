@@ -128,6 +128,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "profiles": ("tracekit profiles", "tracekit profiles ssd-optane ssd-nvme"),
     "formats": ("tracekit formats", "tracekit formats msr"),
+    "personalities": ("tracekit personalities", "tracekit personalities varmail > own.toml"),
     "counters": (
         "tracekit counters -o out/events --workload varmail --repeat 10 -- ./load",
         "tracekit counters -o out/events --from perf.json=1200",

@@ -13,10 +13,12 @@ from typing import Any
 
 from tracekit.errors import InputError, UsageError
 from tracekit.toml_files import load_toml
-from tracekit.units import SECTOR_BYTES, parse_size
+from tracekit.units import SECTOR_BYTES, format_size, parse_size
 from tracekit.workload.flow import FileSet, Group, Operation, Personality
 from tracekit.workload.keys import Keys
 from tracekit.workload.random_values import RandomValue, Value
+from tracekit.workload.reader import find_definition, read_profile
+from tracekit.workload.reader import shipped as profiles
 
 ACTIONS = {
     "create": "createfile",
@@ -91,6 +93,90 @@ def open_personality(
 
         return read_filebench(file, settings, given_by=given_by)
     return _read_toml(file, settings, given_by)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Shipped personalities and work profiles, or some by name: a line each, or in full."""
+
+    found: Mapping[str, Mapping[str, Any]]
+    is_full: bool
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the command prints with `--json`: sizes in bytes, means where they are drawn."""
+        return {"personalities": [{"name": name, **one} for name, one in self.found.items()]}
+
+    @property
+    def text(self) -> str:
+        """A line for each, or the definitions of those that were named."""
+        if self.is_full:
+            whole = [f"# {one['file']}\n{one['definition']}" for one in self.found.values()]
+            return "\n".join(whole).rstrip("\n")
+        lines = [f"{'name':<20}{'runs on':<14}{'threads':>7}{'files':>12}{'of':>11}{'all':>11}"]
+        for name, one in self.found.items():
+            files, threads = one["files"], one["threads"]
+            each = "-" if files is None else format_size(one["bytes"] / files)
+            lines.append(
+                f"{name:<20}{one['runs_on']:<14}{threads or '-':>7}"
+                f"{'-' if files is None else format(files, ','):>12}{each:>11}"
+                f"{format_size(one['bytes']):>11}  {one['about']}"
+            )
+        return "\n".join([*lines, "", "tracekit personalities NAME: its definition, to copy"])
+
+
+def list_personalities(names: Sequence[str] = ()) -> Listing:
+    """Return these personalities and work profiles, or all shipped; UsageError for another name."""
+    known = dict.fromkeys(shipped(), _of_files) | dict.fromkeys(profiles(), _of_requests)
+    for name in names:
+        if name not in known and not Path(name).is_file():
+            close = get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise UsageError(
+                f"there is no personality or work profile '{name}'",
+                hint=f"{meant}there are: {', '.join(known)}; or name a file",
+            )
+    kinds = {
+        name: known.get(name, _of_files if is_personality(name) else _of_requests)
+        for name in dict.fromkeys(names)
+    }
+    return Listing({name: kind(name) for name, kind in (kinds or known).items()}, bool(names))
+
+
+def _of_files(name: str) -> dict[str, Any]:
+    found = open_personality(name, {})
+    file = SHIPPED / f"{name}.toml" if name in shipped() else Path(name)
+    return {
+        "runs_on": "directory",
+        "about": found.about,
+        "threads": found.threads,
+        "files": sum(one.count for one in found.file_sets),
+        "bytes": round(sum(one.count * _mean(one.size) for one in found.file_sets)),
+        "parameters": found.parameters,
+        "file": str(file),
+        "definition": file.read_text(),
+    }
+
+
+def _mean(size: Value) -> float:
+    if not isinstance(size, RandomValue):
+        return size
+    of = dict(size.parameters)
+    return of["mean"] if size.family == "gamma" and "mean" in of else size.table(1000).mean()
+
+
+def _of_requests(name: str) -> dict[str, Any]:
+    found = read_profile(find_definition(name))
+    return {
+        "runs_on": "file or disk",
+        "about": found.about,
+        "threads": None,
+        "files": None,
+        "bytes": found.target_bytes,
+        "parameters": {},
+        "file": str(found.file),
+        "definition": found.text,
+    }
 
 
 def _read_toml(file: Path, settings: Mapping[str, str], given_by: Mapping[str, str]) -> Personality:
