@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from tests.docs import tables
 from tests.docs.pages import FOLDER, pages
-from tests.golden.session import DEMO, RECORDED, comparable, steps
+from tests.golden.session import BLOCK, DEMO, GUIDES, RECORDED, comparable, steps
 from tests.house.tree import ROOT, files, place
 from tracekit.cli import app
 from tracekit.commands import COMMANDS, GROUPS
@@ -87,7 +87,9 @@ def test_anchors_are_headings(page: Path) -> None:
 
 FIRST_COMMAND_BEFORE_LINE = 25
 README = ROOT / "README.md"
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TOUR = ROOT / "docs" / "tour.md"
+TEXT = re.compile(r"(?<=^```text\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+TYPED = re.compile(r"^(?:sudo )?(tracekit .*?)(?: +#.*)?$", re.MULTILINE)
 
 
 def test_every_promise_of_security_names_its_tests() -> None:
@@ -116,11 +118,13 @@ def test_every_command_prints_what_is_shown() -> None:
         return [(step.command, comparable(step)) for step in steps(text)]
 
     recorded = seen(RECORDED.read_text())
-    # THEN the tour is a part of it
-    pages = (README, ROOT / "docs" / "tour.md")
-    tour = seen("".join(block for page in pages for block in BLOCK.findall(page.read_text())))
-    assert len(tour) >= 9
-    assert [step for step in tour if step not in recorded] == []
+    # THEN README and the tour show parts of it, in its order, and none that failed
+    shown = [seen("".join(BLOCK.findall(page.read_text()))) for page in (README, TOUR)]
+    assert sum(map(len, shown)) >= 9
+    for page in shown:
+        rest = iter(recorded)
+        assert [step for step in page if step not in rest] == []
+        assert [command for command, lines in page if "(exit code" in " ".join(lines)] == []
 
 
 def command_of(words: list[str]) -> tuple[Any, list[str]]:
@@ -151,6 +155,16 @@ def test_an_example_has_options_that_are_there(line: str) -> None:
     name = next(name for name, lines in EXAMPLES.items() if line in lines)
     assert name in ("", " ".join(shlex.split(line)[1:])[: len(name)])
     assert len(line) <= 96
+
+
+@pytest.mark.parametrize("page", [README, TOUR, *GUIDES], ids=lambda page: page.stem)
+def test_a_shown_command_has_options_that_are_there(page: Path) -> None:
+    # GIVEN what a page shows to be typed, without output
+    blocks = "".join(TEXT.findall(page.read_text())).replace("\\\n", " ")
+    # THEN each command is one, and takes these options and values
+    for line in TYPED.findall(blocks):
+        command, words = command_of(shlex.split(line)[1:])
+        command.make_context(command.name, [*words])
 
 
 VERDICTS = ("**shown**", "**differs**", "**refuted**", "**impossible here**", "**not tried**")

@@ -14,11 +14,14 @@ from tests.command_line import typed
 from tests.house.tree import ROOT
 
 RECORDED = Path(__file__).with_name("session.txt")
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 # What `make demo` runs when set-up is done; a test compares it with the Makefile.
 DEMO = "tracekit run sample-traces/oltp -o out/demo --force"
-MEASURED = re.compile(r"(?<![\w.])-?\d[\d,.]*( (ns|us|ms|s)\b)?")
+MEASURED = re.compile(r"(?<![\w.])(?<!\(exit code )-?\d[\d,.]*( (ns|us|ms|s)\b)?")
 DURATION = re.compile(r"(\d+\.\d|#) s$")
 OF_THE_MACHINE = ("engine ", "default: ", "warning: ")
+RUNS = ("make demo", "tracekit run ")  # what is said before the path of the report is progress
 
 
 @dataclass(frozen=True)
@@ -61,37 +64,55 @@ def run(command: str) -> tuple[int, str]:
 def comparable(step: Step) -> list[str]:
     """Return the lines without what differs from run to run.
 
-    That is the progress of `make demo`, how long something took, and in a replay all numbers and
-    what the machine can do.
+    That is progress, how long something took, in a replay all numbers and what the machine can do,
+    and of a comparison all but what it compares.
     """
-    lines = [" ".join(line.split()) for line in step.output.splitlines()]
-    if step.command == "make demo":
+    lines = step.output.splitlines()
+    if step.command.startswith("tracekit compare") and "|" not in step.command:
+        lines = [
+            line.partition("  ")[0] for line in lines if MEASURED.search(line) and "  " in line
+        ]
+    lines = [" ".join(line.split()) for line in lines]
+    if step.command.startswith(RUNS):
         lines = lines[lines.index(next(line for line in lines if line.startswith("report: "))) :]
     if step.command.startswith("tracekit replay"):
         lines = [MEASURED.sub("#", line) for line in lines if not line.startswith(OF_THE_MACHINE)]
     return [DURATION.sub("#", line) for line in lines if line]
 
 
-def played(folder: Path) -> list[Step]:
-    """Type the recorded session in a folder that looks like a checkout.
-
-    Keep what is the same each time.
-    """
+def play(folder: Path, text: str) -> list[Step]:
+    """Type a session in a folder that looks like a checkout; return what is printed now."""
     found = []
     (folder / "sample-traces").symlink_to(ROOT / "sample-traces")
     path = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
     settings = {"PATH": path, "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
-    for step in steps(RECORDED.read_text()):
+    for step in steps(text):
         with chdir(folder), patch.dict(os.environ, settings):
             status, printed = run(step.command)
-        if step.command == "make demo":
-            printed = printed[printed.index("report: ") :]
-        if step.command.startswith("tracekit replay"):
-            printed = re.sub(r"(?<=\S) +", " ", MEASURED.sub("#", printed)).replace(
-                "GiB/s", "MiB/s"
-            )
-        lines = [DURATION.sub("# s", line.rstrip()) for line in printed.splitlines()]
-        lines = [line for line in lines if not line.startswith(OF_THE_MACHINE)]
+        lines = [line.rstrip() for line in printed.splitlines()]
         ending = [f"(exit code {status})"] if status else []
         found.append(Step(step.command, "\n".join([*lines, *ending]).strip("\n")))
     return found
+
+
+def same_each_time(step: Step) -> Step:
+    """Return a step as the session records it: without progress and what was measured."""
+    printed = step.output
+    if step.command == "make demo":
+        printed = printed[printed.index("report: ") :]
+    if step.command.startswith("tracekit replay"):
+        printed = re.sub(r"(?<=\S) +", " ", MEASURED.sub("#", printed)).replace("GiB/s", "MiB/s")
+    lines = [DURATION.sub("# s", line.rstrip()) for line in printed.splitlines()]
+    lines = [line for line in lines if not line.startswith(OF_THE_MACHINE)]
+    return Step(step.command, "\n".join(lines).strip("\n"))
+
+
+def with_output(page: str, found: list[Step]) -> str:
+    """Return a page whose console blocks have the commands of a session with this output."""
+    shown = iter(found)
+
+    def block(old: re.Match[str]) -> str:
+        new = (next(shown) for _ in steps(old[0]))
+        return "\n".join(f"$ {one.command}\n{one.output}".rstrip() + "\n" for one in new)
+
+    return BLOCK.sub(block, page)

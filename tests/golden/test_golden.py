@@ -9,7 +9,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.golden.session import RECORDED, Step, comparable, played, steps
+from tests.golden.session import (
+    BLOCK,
+    GUIDES,
+    RECORDED,
+    Step,
+    comparable,
+    play,
+    same_each_time,
+    steps,
+)
 from tests.house.tree import ROOT
 from tracekit.api.results import HOW_TO
 from tracekit.model.answer_rows import answer_text
@@ -25,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(place: Path) -> list[Step]:
     """Return the session as recorded, typed again."""
-    return played(place)
+    return [same_each_time(step) for step in play(place, RECORDED.read_text())]
 
 
 @pytest.mark.slow
@@ -33,6 +42,18 @@ def test_every_command_prints_what_is_recorded(session: list[Step]) -> None:
     # THEN it prints the same; if a sentence changes on purpose: python -m tests.golden
     for step, now in zip(steps(RECORDED.read_text()), session, strict=True):
         assert now.output == step.output, step.command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_prints_what_it_shows(guide: Path, tmp_path: Path) -> None:
+    # GIVEN the commands of a guide in their order
+    text = "\n".join(BLOCK.findall(guide.read_text()))
+    shown = steps(text)
+    assert shown
+    # THEN each prints what the guide shows; if that changes on purpose: python -m tests.golden
+    for step, now in zip(shown, play(tmp_path, text), strict=True):
+        assert comparable(now) == comparable(step), step.command
 
 
 def test_the_demo_takes_the_sample_to_a_report_and_an_answer(

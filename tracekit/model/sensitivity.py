@@ -170,7 +170,9 @@ def _capacity_words(rows: Sequence[Trial]) -> list[str]:
         return []
     if len(same) == len(sizes):
         return ["It is the answer at every capacity."]
-    return [f"It is the answer from {format_size(min(same))} to {format_size(max(same))}, at"
+    least, most = format_size(min(same)), format_size(max(same))
+    place = f"around {least}" if least == most else f"from {least} to {most}"
+    return [f"It is the answer {place}, at"
             f" {len(same)} of {len(sizes)} capacities."]  # fmt: skip
 
 
