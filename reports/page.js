@@ -24,3 +24,57 @@ for (const block of document.querySelectorAll("pre")) {
   });
   block.before(button);
 }
+
+// Tables are sorted by the column whose head is chosen, and long ones can be searched.
+const FACTORS = {
+  ns: 1, "µs": 1e3, us: 1e3, ms: 1e6, s: 1e9, min: 6e10, h: 3.6e12,
+  B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
+};
+const valueOf = (cell) => {
+  const text = cell.textContent.trim();
+  const found = /^([+−-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*(\S*)/.exec(text);
+  if (!found) return { text, number: NaN };
+  const number = Number(found[1].replaceAll(",", "").replace("−", "-"));
+  return { text, number: number * (FACTORS[found[2]] ?? 1) };
+};
+const compareValues = (a, b) => {
+  const none = Number.isNaN(a.number) - Number.isNaN(b.number);
+  return none || (Number.isNaN(a.number) ? a.text.localeCompare(b.text) : a.number - b.number);
+};
+const sort = (head) => {
+  const table = head.closest("table");
+  const at = [...head.parentNode.children].indexOf(head);
+  const down = head.getAttribute("aria-sort") === "ascending";
+  for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const body = table.tBodies[0];
+  const rows = [...body.rows].map((row) => ({ row, value: valueOf(row.cells[at]) }));
+  rows.sort((a, b) => compareValues(a.value, b.value) * (down ? -1 : 1));
+  body.append(...rows.map(({ row }) => row));
+};
+const isRegular = (table) => [...table.rows].every((row) => row.cells.length === table.rows[0].cells.length);
+const searchFor = (table) => {
+  const field = document.createElement("input");
+  field.type = "search";
+  field.className = "search";
+  field.placeholder = "Search these rows";
+  field.setAttribute("aria-label", "Search the rows of this table");
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    for (const row of table.tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+  });
+  (table.closest(".scroll") ?? table).before(field);
+};
+for (const table of document.querySelectorAll("table")) {
+  if (!table.tHead || table.tBodies[0].rows.length < 3 || !isRegular(table)) continue;
+  for (const head of table.tHead.rows[0].cells) {
+    head.classList.add("sorts");
+    head.tabIndex = 0;
+    head.addEventListener("click", () => sort(head));
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(head); });
+  }
+  if (table.tBodies[0].rows.length > 12) searchFor(table);
+}

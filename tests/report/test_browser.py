@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import pytest
 
+from tracekit.units import parse_size
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 ARGUMENTS = (
     "--no-sandbox",
@@ -183,6 +185,116 @@ def test_a_table_can_be_downloaded(opened: Open, tmp_path: Path) -> None:
     lines = (tmp_path / "totals.csv").read_text().splitlines()
     assert lines[0].startswith("role,request_count,")
     assert lines[1].startswith("fs,160,")
+
+
+# What each figure that can be explored shows of its x axis, and whether it has the trace's time.
+SHOWN = """() => [...figures].filter(([, plot]) => plot).map(([figure, plot]) => ({
+  name: figure.id, time: plot.isOverTime, low: plot.scales.x.min, high: plot.scales.x.max,
+  whole: plot.whole, values: plot.data.slice(1).map((ys) => ys[plot.cursor.idx]),
+  written: [...plot.root.querySelectorAll(".u-value")].map((e) => e.textContent),
+}))"""
+
+
+THROUGHPUT = "figure-traffic-throughput"
+
+
+def shown(page: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in page.evaluate(SHOWN)}
+
+
+def zoom(page: Any) -> None:
+    """Drag over the second quarter of a figure over time."""
+    box = page.locator(f"#{THROUGHPUT} .u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 60, steps=4)
+    page.mouse.up()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 80)
+
+
+def test_figures_over_time_are_zoomed_together(opened: Open) -> None:
+    with opened() as (page, said, _):
+        # GIVEN a figure over time that is explored: the others over time are, too
+        page.locator(f"#{THROUGHPUT}").get_by_role("button", name="Explore").click()
+        whole = shown(page)
+        assert len(whole) > 2
+        assert all(one["time"] for one in whole.values())
+        # WHEN a part of it is dragged over
+        zoom(page)
+        # THEN all that have this part show it, and values are written where the pointer is
+        part = shown(page)[THROUGHPUT]
+        low, high = whole[THROUGHPUT]["whole"]
+        assert part["low"] == pytest.approx(low + (high - low) / 4, rel=0.02)
+        assert part["high"] == pytest.approx(low + (high - low) / 2, rel=0.02)
+        for name, one in shown(page).items():
+            end = one["whole"][1]
+            wanted = (part["low"], min(part["high"], end)) if part["low"] < end else one["whole"]
+            assert (one["low"], one["high"]) == pytest.approx(wanted), name
+        assert "–" not in part["written"]  # noqa: RUF001 - what is written where there is no value
+        assert said == []
+
+
+def test_the_address_keeps_the_part_of_time_and_a_key_shows_all(opened: Open) -> None:
+    with opened() as (page, said, _):
+        page.locator(f"#{THROUGHPUT}").get_by_role("button", name="Explore").click()
+        zoom(page)
+        part, address = shown(page)[THROUGHPUT], page.url
+        page.goto("about:blank")
+        page.goto(address)
+        assert shown(page)[THROUGHPUT]["low"] == pytest.approx(part["low"], rel=1e-6)
+        # AND paper shows the figures as they were drawn
+        page.emulate_media(media="print")
+        assert page.locator(f"#{THROUGHPUT} svg.wide").is_visible()
+        assert not page.locator(f"#{THROUGHPUT} .explored").is_visible()
+        page.emulate_media(media="screen")
+        assert not page.locator(f"#{THROUGHPUT} svg.wide").is_visible()
+        # AND a key shows all
+        page.locator(f"#{THROUGHPUT} .uplot").focus()
+        page.keyboard.press("0")
+        page.wait_for_timeout(50)
+        assert all((one["low"], one["high"]) == tuple(one["whole"]) for one in shown(page).values())
+        assert said == []
+
+
+def test_every_figure_that_can_be_explored_is(opened: Open) -> None:
+    for scheme in ("light", "dark"):
+        with opened(scheme=scheme) as (page, said, _):
+            for button in page.locator("figure .explore:visible").all():
+                if button.get_attribute("aria-pressed") == "false":
+                    button.click()
+            assert len(shown(page)) > 10
+            assert page.evaluate("[...figures.values()].every((p) => !p || p.ctx)")
+            assert said == []
+
+
+def test_tables_are_sorted_and_searched(opened: Open) -> None:
+    with opened() as (page, said, _):
+        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
+        source = page.locator("#figure-traffic-sizes .source")
+        heads = source.locator("thead th").all_inner_texts()
+        head = source.locator("thead th").nth(heads.index("length bytes"))
+
+        def lengths() -> list[int]:
+            cells = source.locator(f"tbody td:nth-child({heads.index('length bytes') + 1})")
+            return [
+                parse_size(text.replace("\xa0", ""), option="length")
+                for text in cells.all_inner_texts()
+            ]
+
+        # WHEN a column's head is chosen THEN its rows are in the order of what they say
+        before = lengths()
+        head.click()
+        assert lengths() == sorted(before)
+        head.focus()
+        page.keyboard.press("Enter")
+        assert lengths() == sorted(before, reverse=True)
+        assert head.get_attribute("aria-sort") == "descending"
+        # AND words leave the rows that have them all
+        if len(before) > 12:
+            source.get_by_role("searchbox").fill("journal 4")
+            seen = source.locator("tbody tr:visible").all_inner_texts()
+            assert seen == [row for row in seen if "journal" in row and "4" in row]
+        assert said == []
 
 
 def test_paper_is_light_and_shows_both_coverages(opened: Open) -> None:

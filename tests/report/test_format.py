@@ -1,6 +1,7 @@
 """Numbers, palettes, figures and tables of the page."""
 
 import base64
+import json
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from tests.report.folder import HOSTILE, frame
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Size, drawn
+from tracekit.report.charts import Size
 
 
 def plain(text: str) -> str:
@@ -192,6 +193,10 @@ def bars(table: pd.DataFrame, size: Size) -> Figure:
     return charts.role_bars(table, size, value="value", x_title="requests")
 
 
+def drawn(draw: charts.Draw, table: pd.DataFrame, *, name: str, label: str) -> str:
+    return charts.drawn(draw, table, name=name, label=label).svg
+
+
 def parsed(markup: str) -> ET.Element:
     return ET.fromstring(f"<div>{markup}</div>")  # noqa: S314 - our own figure
 
@@ -243,6 +248,36 @@ def test_drawing_again_gives_the_same_bytes_and_changes_no_setting() -> None:
     before = dict(mpl.rcParams)
     assert drawn(bars, BARS, name="bars", label="") == drawn(bars, BARS, name="bars", label="")
     assert dict(mpl.rcParams) == before
+
+
+def test_curves_keep_their_values_their_scales_and_their_names() -> None:
+    # GIVEN two steps by role and operation on a scale of times, one beyond six digits, one missing
+    table = frame(
+        role=["fs"] * 3 + ["journal"] * 2,
+        operation=["read"] * 3 + ["write"] * 2,
+        high_ns=[1000, 2_345_678_901, 4e9, 5, 50],
+        smaller_ratio=[0.25, None, 1.0, 0.5, 1.0],
+    )
+    draw = charts.cumulative_times("latency", "Requests")
+    legend = [charts.Key("fs", "file system, read", "dashed"), charts.Key("journal", "journal")]
+    content = json.loads(charts.drawn(draw, table, name="x", label="", legend=legend).curves)
+    # THEN a browser has what is drawn: each from 0 at its first value, gaps as gaps
+    assert {axis: (content[axis]["title"], content[axis]["kind"]) for axis in "xy"} == {
+        "x": ("latency", "time"),
+        "y": ("Requests", "share"),
+    }
+    assert (content["x"]["log"], content["y"]["log"]) == (10, 0)
+    assert [(one["name"], one["colour"], one["line"]) for one in content["curves"]] == [
+        ("file system, read", "blue", "dashed"),
+        ("journal", "orange", "solid"),
+    ]
+    assert [one["steps"] for one in content["curves"]] == [True, True]
+    assert [one["x"] for one in content["curves"]] == [[1000, 1000, 2.34568e9, 4e9], [5, 5, 50]]
+    assert [one["y"] for one in content["curves"]] == [[0, 0.25, None, 1], [0, 0.5, 1]]
+
+
+def test_a_figure_of_bars_has_no_curves() -> None:
+    assert charts.drawn(bars, BARS, name="bars", label="").curves == ""
 
 
 def test_rasterized_cells_stay_a_picture_of_their_own() -> None:

@@ -247,7 +247,7 @@ def test_a_view_and_a_section_show_it(folder: TraceFolder) -> None:
     shown = placement.written(section.parts["figure"].evidence.table)
     assert shown["label"].is_unique
     assert shown["label"].iloc[-1] == "on NVM: most accessed first"
-    assert "<svg" in section.parts["figure"].markup
+    assert "<svg" in section.parts["figure"].drawing.svg
 
 
 def test_splits_of_two_of_three_roles_are_named(tmp_path: Path) -> None:

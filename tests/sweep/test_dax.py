@@ -164,7 +164,7 @@ def test_the_section_shows_each_pair_and_says_what_it_leaves_out(tmp_path: Path)
     # THEN the figure has the first ones, and says how many are not in it
     assert any("more settings are in the table" in line for line in ratios.sentences)
     assert {key.text for key in ratios.legend} <= {"pays", "does not pay", "no difference"}
-    assert 'id="dax-savings' in savings.markup or "<svg" in savings.markup
+    assert 'id="dax-savings' in savings.drawing.svg or "<svg" in savings.drawing.svg
     assert [title for title, _ in section.parts["pairs"]][1].startswith("dax beside hdd")
 
 

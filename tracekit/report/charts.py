@@ -30,6 +30,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from tracekit.paths import data_folder
 from tracekit.report import formatting as fmt
+from tracekit.report.explore import curves_of
 from tracekit.units import LONG_NS
 
 
@@ -110,16 +111,29 @@ NARROW = Size("narrow", 343, 290)
 Draw = Callable[["pd.DataFrame", Size], "Figure"]
 
 
-def drawn(draw: Draw, table: pd.DataFrame, *, name: str, label: str) -> str:
-    """Draw the table for a desktop and for a phone and return both as inline SVG.
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as inline SVG, in both sizes, and its curves as JSON where it has nothing else."""
+
+    svg: str
+    curves: str
+
+
+def drawn(
+    draw: Draw, table: pd.DataFrame, *, name: str, label: str, legend: Sequence[Key] = ()
+) -> Drawing:
+    """Draw the table for a desktop and for a phone.
 
     `name` must be unique in the page; `label` is what a screen reader says.
     """
     with mpl.rc_context(cast(Any, _settings())):
-        return "".join(
-            _inline(_saved(draw(table, size)), f"{name}-{size.name}", size=size, label=label)
-            for size in (WIDE, NARROW)
+        figures = [(draw(table, size), size) for size in (WIDE, NARROW)]
+        svg = "".join(
+            _inline(_saved(figure), f"{name}-{size.name}", size=size, label=label)
+            for figure, size in figures
         )
+    entries = [(colour_name(key.colour), key.line, key.text) for key in legend]
+    return Drawing(svg, curves_of(figures[0][0], entries, colour_name=_colour_name))
 
 
 def _settings() -> dict[str, Any]:
@@ -515,14 +529,21 @@ def unit_for(highest: float, units: Units) -> tuple[str, float]:
     return next((name, factor) for name, factor, least in units if highest >= least)
 
 
-def write_ticks(axis: Axis, write: Callable[[Any], str]) -> None:
-    """Write each tick of an axis with one of the formatters of the report."""
+KINDS = {fmt.duration: "time", fmt.data: "data", fmt.count: "count"}
+
+
+def write_ticks(axis: Axis, write: Callable[[Any], str], *, kind: str = "") -> None:
+    """Write each tick of an axis with one of the formatters of the report.
+
+    `kind` is what its values are where that is another: time, data, share, count or number.
+    """
+    axis.set_gid(kind or KINDS.get(write, "number"))
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
 
 
 def percent_ticks(axis: Axis) -> None:
     """Write each tick of an axis of ratios in percent."""
-    write_ticks(axis, lambda ratio: f"{ratio * 100:g} %")
+    write_ticks(axis, lambda ratio: f"{ratio * 100:g} %", kind="share")
 
 
 def percent_axis(axis: Axis, **_: Any) -> None:
@@ -545,7 +566,7 @@ def share_axis(axis: Axis, *, low: float = 0, **_: Any) -> None:
     """Write shares of 0 to 1 in percent, over the whole range."""
     axis.axes.set_ylim(low, 1.02)
     axis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
-    write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %")
+    write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %", kind="share")
 
 
 # Points at 0 are seen as a whole.
@@ -554,12 +575,12 @@ share_axis_of_points = functools.partial(share_axis, low=-0.02)
 
 def time_axis(axis: Axis, *, highest: float, steps: int = 5, **_: Any) -> None:
     """Put ticks at round numbers of the unit that suits the range, and write the unit at each."""
-    _unit_axis(axis, *unit_for(highest, TIME_UNITS), steps=steps)
+    _unit_axis(axis, *unit_for(highest, TIME_UNITS), steps=steps, kind="time")
 
 
 def data_axis(axis: Axis, *, highest: float, steps: int = 5, **_: Any) -> None:
     """Put ticks at round numbers of the binary unit that suits the range."""
-    _unit_axis(axis, *unit_for(highest, DATA_UNITS), steps=steps)
+    _unit_axis(axis, *unit_for(highest, DATA_UNITS), steps=steps, kind="data")
 
 
 def capacity_axis(axis: Axis, *, highest: float, size: Size) -> None:
@@ -578,7 +599,7 @@ def from_zero(scale: Scale) -> Scale:
     return whole
 
 
-def _unit_axis(axis: Axis, name: str, factor: float, *, steps: int) -> None:
+def _unit_axis(axis: Axis, name: str, factor: float, *, steps: int, kind: str) -> None:
     class _Locator(MaxNLocator):
         """Round in the unit, not in nanoseconds or bytes."""
 
@@ -587,7 +608,7 @@ def _unit_axis(axis: Axis, name: str, factor: float, *, steps: int) -> None:
             return ticks * factor
 
     axis.set_major_locator(_Locator(nbins=steps, steps=[1, 2, 2.5, 5, 10]))
-    write_ticks(axis, lambda value: f"{value / factor:g} {name}" if value else "0")
+    write_ticks(axis, lambda value: f"{value / factor:g} {name}" if value else "0", kind=kind)
 
 
 def log_axis(axis: Axis, write: Callable[[Any], str], *, size: Size) -> None:

@@ -149,8 +149,8 @@ def _strange_content(folder: TraceFolder) -> Iterator[None]:
 def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]) -> str:
     """Return the page; text from the trace is escaped wherever it stands."""
     reports = data_folder("reports")
-    style = f"{charts.style()}\n{(reports / 'style.css').read_text(encoding='utf-8')}"
-    script = (reports / "page.js").read_text(encoding="utf-8")
+    style = "\n".join([charts.style(), *_texts(reports, "uplot/uPlot.min.css", "style.css")])
+    script = "\n".join(_texts(reports, "uplot/uPlot.iife.min.js", "page.js", "explore.js"))
     environment = Environment(
         loader=FileSystemLoader(reports),
         autoescape=True,
@@ -177,6 +177,10 @@ def render(*, title: str, sections: list[Section], missing: dict[str, list[str]]
         script=Markup(script),  # noqa: S704 - our own file
         script_hash=_csp_hash(script),
     )
+
+
+def _texts(folder: Path, *names: str) -> Iterator[str]:
+    return ((folder / name).read_text(encoding="utf-8") for name in names)
 
 
 def _escaped(value: Any) -> Any:

@@ -12,7 +12,7 @@ import pandas as pd
 from tracekit.origin import Outdated
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Draw, Key, drawn
+from tracekit.report.charts import Draw, Drawing, Key, drawn
 from tracekit.report.inputs import Evidence, Inputs
 
 
@@ -29,12 +29,12 @@ class Chart:
     legend: Sequence[Key] = ()
 
     @property
-    def markup(self) -> str:
+    def drawing(self) -> Drawing:
         """The table drawn in both widths; nothing for an empty table: what is said stands alone."""
         if self.table.empty:
-            return ""
+            return Drawing("", "")
         label = f"{self.title}. {' '.join(self.sentences)}"
-        return drawn(self.draw, self.table, name=self.name, label=label)
+        return drawn(self.draw, self.table, name=self.name, label=label, legend=self.legend)
 
 
 @dataclass(frozen=True)

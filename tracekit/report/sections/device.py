@@ -33,7 +33,7 @@ def draw_latency(table: pd.DataFrame, size: Size, *, operation: str, shown_ns: f
     axes.set_xlim(edges[0], edges[-1])
     charts.time_axis(axes.xaxis, highest=edges[-1], steps=3 if size.is_narrow else 6)
     charts.few_ticks(axes.yaxis, size)
-    charts.write_ticks(axes.yaxis, lambda ratio: f"{ratio * 100:g} %")
+    charts.percent_ticks(axes.yaxis)
     axes.set_ylim(0, max(shares) * 1.05)
     _inset(axes, binned(table, low_ns=low, high_ns=high), colour, size=size)
     charts.finish(axes)

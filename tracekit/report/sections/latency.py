@@ -117,6 +117,10 @@ def draw_depth_over_time(table: pd.DataFrame, size: Size) -> Figure:
         linewidth=0,
         step="post",
     )
+    edge = Key("slate", "", "solid")
+    charts.draw_curve(
+        axes, edge, x=times, y=table["depth_max"].astype(float), drawstyle="steps-post", lw=0.5
+    )
     charts.draw_curve(axes, DEPTH_KEYS[0], x=times, y=table["depth_avg"].astype(float))
     charts.time_axis(axes.xaxis, highest=table["window_ns"].max())
     charts.write_ticks(axes.yaxis, fmt.number)

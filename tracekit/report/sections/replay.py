@@ -30,7 +30,9 @@ def draw_service(table: pd.DataFrame, size: Size) -> Figure:
         for value, line in (("service_p50_ns", "dashed"), ("service_p99_ns", "solid")):
             ys = curve[value].astype(float).clip(lower=1)
             key = Key(str(role), "", line)
-            charts.draw_curve(axes, key, x=curve["window_ns"].astype(float), y=ys, marker=".", ms=4)
+            alone = ys.notna() & ys.shift().isna() & ys.shift(-1).isna()
+            look = {"marker": ".", "ms": 4, "markevery": alone.to_numpy().nonzero()[0].tolist()}
+            charts.draw_curve(axes, key, x=curve["window_ns"].astype(float), y=ys, **look)
     charts.time_axis(axes.xaxis, highest=table["window_ns"].max())
     charts.log_axis(axes.yaxis, fmt.duration, size=size)
     charts.finish(axes)
@@ -40,10 +42,12 @@ def draw_service(table: pd.DataFrame, size: Size) -> Figure:
 def draw_histogram(table: pd.DataFrame, size: Size) -> Figure:
     """Draw `request_count` of each bucket from `low_ns` to `high_ns`, by `role`."""
     figure, axes = charts.canvas(size, x_title="submitted to completed", y_title="Requests")
-    for row in table.sort_values("role", kind="stable").to_dict("records"):
-        ends = [float(max(row["low_ns"], 1)), float(max(row["high_ns"], 2))]
-        count = [float(row["request_count"])] * 2
-        axes.fill_between(ends, count, color=charts.light(row["role"]), alpha=0.6, linewidth=0.5)
+    for role, buckets in table.sort_values("role", kind="stable").groupby("role", sort=False):
+        lows, highs = buckets["low_ns"].clip(lower=1), buckets["high_ns"].clip(lower=2)
+        ends = [float(end) for pair in zip(lows, highs, strict=True) for end in pair for _ in "ab"]
+        counts = buckets["request_count"].astype(float)
+        heights = [height for count in counts for height in (0.0, count, count, 0.0)]
+        axes.fill_between(ends, heights, color=charts.light(str(role)), alpha=0.6, linewidth=0.5)
     charts.log_axis(axes.xaxis, fmt.duration, size=size)
     charts.write_ticks(axes.yaxis, fmt.count)
     axes.set_ylim(bottom=0)

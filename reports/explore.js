@@ -1,0 +1,193 @@
+// Figures of curves can be drawn anew, to zoom in, to read values and to leave curves out; those
+// over the time of the trace move together, and the address of the page keeps the part that is seen.
+const figures = new Map(); // element of the figure: its plot, while one is shown
+const DASHES = { dashed: [6, 3], dotted: [2, 3], dashdot: [8, 3, 2, 3] };
+const WHOLE_AXIS = { share: true };
+const TIMES = [["h", 3.6e12], ["min", 1.2e11, 6e10], ["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
+const SIZES = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
+
+const digits = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
+const inUnits = (value, units) => {
+  if (value === 0) return "0";
+  const [name, least, factor = least] = units.find((unit) => Math.abs(value) >= unit[1]) ?? units.at(-1);
+  return `${digits(value / factor)} ${name}`;
+};
+const FORMS = {
+  time: (value) => inUnits(value, TIMES),
+  data: (value) => inUnits(value, SIZES),
+  share: (value) => `${Number((value * 100).toPrecision(4))} %`,
+  count: digits,
+  number: digits,
+};
+const written = (kind) => (value) => (value === null || value === undefined ? "–" : FORMS[kind](value));
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const isOverTime = (content) => content.x.kind === "time" && !content.x.log && content.x.title === "time since the start";
+
+const steps = (units, parts) => units.flatMap((unit) => parts.map((part) => part * unit)).sort((a, b) => a - b);
+const TENS = [1, 2, 2.5, 5, 10, 20, 25, 50, 100, 200, 250, 500];
+const INCREMENTS = {
+  time: [...steps([1, 1e3, 1e6], TENS), ...steps([1e9], [1, 2, 5, 10, 20, 30]), ...steps([6e10], [1, 2, 5, 10, 20, 30]), ...steps([3.6e12], [1, 2, 6, 12, 24, 48, 120, 240])],
+  data: steps(SIZES.map(([, factor]) => factor), TENS),
+};
+const axisOf = (axis, side) => ({
+  ...(INCREMENTS[axis.kind] && !axis.log ? { incrs: INCREMENTS[axis.kind] } : {}),
+  stroke: colour("quiet"),
+  grid: { stroke: colour("grid"), width: 1 },
+  ticks: { show: false },
+  font: "12px system-ui",
+  size: side === "y" ? 72 : 32,
+  space: side === "y" ? 36 : 90,
+  values: (plot, values) => values.map((value) => (value === null ? "" : written(axis.kind)(value))),
+});
+const rangeOf = (axis) => (plot, low, high) => {
+  if (WHOLE_AXIS[axis.kind]) return axis.ends;
+  if (low === null) return axis.ends;
+  if (axis.log) return uPlot.rangeLog(low, high, plot.scales.y.log, true);
+  const space = (high - Math.min(low, 0)) * 0.05 || 1;
+  return [axis.ends[0] <= 0 && low >= 0 ? 0 : low - space, high + space];
+};
+const scaleOf = (axis, more) => ({ time: false, ...(axis.log ? { distr: 3, log: axis.log === 2 ? 2 : 10 } : {}), ...more });
+
+const seriesOf = (curve, content) => ({
+  label: curve.name || content.y.title,
+  stroke: colour(curve.colour),
+  width: 2,
+  dash: DASHES[curve.line],
+  points: { show: curve.line === "none" || undefined },
+  paths: curve.line === "none" ? () => null : curve.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
+  value: (plot, value, at, index) => written(content.y.kind)(valueAt(plot, at, index, curve.steps)),
+});
+// Curves have points of their own: between two of its own a curve has a value, too.
+const valueAt = (plot, at, index, isStepped) => {
+  const ys = plot.data[at];
+  if (index === null || ys[index] !== undefined) return ys[index];
+  let [before, after] = [index, index];
+  while (before >= 0 && ys[before] === undefined) before -= 1;
+  while (after < ys.length && ys[after] === undefined) after += 1;
+  const [low, high] = [ys[before], ys[after]];
+  if (low === undefined || low === null || high === undefined || high === null) return null;
+  if (isStepped) return low;
+  const [x, first, last] = [index, before, after].map((one) => plot.data[0][one]);
+  return low + ((high - low) * (x - first)) / (last - first);
+};
+
+let moving = false;
+const isWhole = (plot, low, high) => low <= plot.whole[0] && high >= plot.whole[1];
+// Replays may last shorter than the trace: a part that they do not have leaves them whole.
+const showPart = (figure, low, high) => {
+  if (moving) return;
+  moving = true;
+  const all = isWhole(figures.get(figure), low, high);
+  for (const plot of figures.values()) {
+    if (!plot || !plot.isOverTime) continue;
+    const [first, last] = plot.whole;
+    const has = !all && low < last && high > first;
+    plot.setScale("x", has ? { min: Math.max(low, first), max: Math.min(high, last) } : { min: first, max: last });
+  }
+  queueMicrotask(() => { moving = false; }); // after the plots have done it
+  history.replaceState(null, "", all ? `#${figure.id}` : `#${figure.id}:t=${Math.round(low)}-${Math.round(high)}`);
+};
+
+const zoom = (plot, part) => {
+  const { min, max } = plot.scales.x;
+  const [low, high] = part(min, max);
+  const [first, last] = plot.whole;
+  plot.setScale("x", { min: Math.max(low, first), max: Math.min(high, last) });
+};
+const KEYS = {
+  "+": (plot) => zoom(plot, (low, high) => [low + (high - low) / 4, high - (high - low) / 4]),
+  "-": (plot) => zoom(plot, (low, high) => [low - (high - low) / 2, high + (high - low) / 2]),
+  ArrowLeft: (plot) => zoom(plot, (low, high) => [low - (high - low) / 4, high - (high - low) / 4]),
+  ArrowRight: (plot) => zoom(plot, (low, high) => [low + (high - low) / 4, high + (high - low) / 4]),
+  0: (plot) => plot.setScale("x", { min: plot.whole[0], max: plot.whole[1] }),
+};
+
+const reachable = (plot) => {
+  plot.root.tabIndex = 0;
+  plot.root.setAttribute("role", "group");
+  plot.root.setAttribute("aria-label", "Curves: + and - zoom, arrows move, 0 shows all");
+  plot.root.addEventListener("keydown", (event) => {
+    if (event.target === plot.root && KEYS[event.key]) { KEYS[event.key](plot); event.preventDefault(); }
+  });
+  for (const head of plot.root.querySelectorAll(".u-series th")) {
+    head.tabIndex = 0;
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter") head.click(); });
+  }
+};
+
+const explore = (figure) => {
+  const content = JSON.parse(figure.dataset.curves);
+  const over = isOverTime(content);
+  const data = uPlot.join(content.curves.map((curve) => [curve.x, curve.y]));
+  const place = figure.querySelector(".explored");
+  const xs = data[0];
+  const plot = new uPlot({
+    width: place.clientWidth,
+    height: 330,
+    scales: { x: scaleOf(content.x, {}), y: scaleOf(content.y, { range: rangeOf(content.y) }) },
+    axes: [axisOf(content.x, "x"), axisOf(content.y, "y")],
+    series: [
+      { label: content.x.title, value: (plot, value) => written(content.x.kind)(value) },
+      ...content.curves.map((curve) => seriesOf(curve, content)),
+    ],
+    cursor: over ? { sync: { key: "time", scales: ["x", null], setSeries: false } } : {},
+    hooks: { setScale: [(shown, key) => { if (key === "x" && over && shown.isReady) showPart(figure, shown.scales.x.min, shown.scales.x.max); }] },
+  }, data, place);
+  plot.isOverTime = over;
+  plot.whole = [xs[0], xs.at(-1)];
+  figures.set(figure, plot);
+  queueMicrotask(() => { plot.isReady = true; });
+  reachable(plot);
+};
+
+const toggle = (figure, on) => {
+  const plot = figures.get(figure);
+  figure.classList.toggle("exploring", on);
+  figure.querySelector(".explore").setAttribute("aria-pressed", String(on));
+  if (plot) { plot.destroy(); figures.set(figure, null); }
+  if (on) explore(figure);
+};
+
+for (const figure of document.querySelectorAll("figure[data-curves]")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "explore";
+  button.textContent = "Explore";
+  button.title = "Zoom by dragging, read values, leave curves out; twice clicked shows all";
+  button.setAttribute("aria-pressed", "false");
+  const place = document.createElement("div");
+  place.className = "explored";
+  figure.querySelector("h3").append(button);
+  figure.querySelector("svg.wide").before(place);
+  figures.set(figure, null);
+  button.addEventListener("click", () => {
+    const on = !figure.classList.contains("exploring");
+    const over = isOverTime(JSON.parse(figure.dataset.curves));
+    const group = over ? [...figures.keys()].filter((one) => isOverTime(JSON.parse(one.dataset.curves))) : [figure];
+    for (const one of group) toggle(one, on);
+    if (!on) history.replaceState(null, "", `#${figure.id}`);
+  });
+}
+
+// A new size or colour scheme: what is shown is drawn anew, with the part of time that is seen.
+const again = () => {
+  for (const [figure, plot] of figures) {
+    if (!plot) continue;
+    const { min, max } = plot.scales.x;
+    toggle(figure, true);
+    moving = true;
+    figures.get(figure).setScale("x", { min, max });
+    queueMicrotask(() => { moving = false; });
+  }
+};
+window.addEventListener("resize", again);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+
+const kept = /^#(figure-[\w-]+):t=(\d+)-(\d+)$/.exec(location.hash);
+const seen = kept && document.getElementById(kept[1]);
+if (seen && seen.dataset.curves) {
+  seen.querySelector(".explore").click();
+  showPart(seen, Number(kept[2]), Number(kept[3]));
+  seen.scrollIntoView();
+}
