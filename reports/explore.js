@@ -191,3 +191,29 @@ if (seen && seen.dataset.curves) {
   showPart(seen, Number(kept[2]), Number(kept[3]));
   seen.scrollIntoView();
 }
+
+// The answer at each capacity: a slider over the rows of the table that has them all.
+const slider = document.querySelector(".slider");
+const answers = document.querySelector("table.answers");
+if (slider && answers) {
+  const rows = [...answers.tBodies[0].rows].map((row) => [...row.cells]);
+  const texts = rows.map((cells) => cells.map((cell) => cell.textContent.trim()));
+  const input = document.createElement("input");
+  const said = document.createElement("output");
+  Object.assign(input, { type: "range", min: 0, max: rows.length - 1, step: 1 });
+  input.value = String(Math.max(0, texts.findIndex(([size]) => size === slider.dataset.answer)));
+  input.setAttribute("aria-label", "NVM capacity");
+  const say = () => {
+    const at = Number(input.value);
+    const [size, placement, shares, time, gain, runnerUp] = texts[at];
+    said.textContent = `With ${size}: ${placement}${shares ? ` (${shares})` : ""}, ${time}, gain ${gain}; runner-up: ${runnerUp}`;
+    input.setAttribute("aria-valuetext", said.textContent);
+    for (const [figure, plot] of figures) {
+      if (!plot || !figure.id.startsWith("figure-capacity")) continue;
+      plot.setCursor({ left: plot.valToPos(valueOf(rows[at][0]).number, "x"), top: 0 });
+    }
+  };
+  input.addEventListener("input", say);
+  slider.append(input, said);
+  say();
+}

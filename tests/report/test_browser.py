@@ -1,5 +1,6 @@
 """The report as a reader sees it: quiet, self-contained, readable in every size and scheme."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tracekit.report.formatting import data, duration
 from tracekit.units import parse_size
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
@@ -253,6 +255,21 @@ def test_the_address_keeps_the_part_of_time_and_a_key_shows_all(opened: Open) ->
         page.keyboard.press("0")
         page.wait_for_timeout(50)
         assert all((one["low"], one["high"]) == tuple(one["whole"]) for one in shown(page).values())
+        assert said == []
+
+
+def test_the_slider_says_the_answer_of_each_capacity(opened: Open, hostile: Path) -> None:
+    advice = json.loads((hostile.parent / "<b>folder" / "recommendation.json").read_text())
+    with opened() as (page, said, _):
+        slider = page.locator(".slider input")
+        answer = advice["answer"]
+        assert f"With {data(answer['capacity_bytes'])}: " in page.locator(".slider").inner_text()
+        for at in (0, len(advice["answers"]) - 1):
+            slider.fill(str(at))
+            one = advice["answers"][at]
+            text = page.locator(".slider output").inner_text()
+            for shown in (data(one["capacity_bytes"]), duration(one["elapsed_ns"])):
+                assert shown in text
         assert said == []
 
 
