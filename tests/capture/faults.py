@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import CAPTURE, TRACER, Disk
+from tests.replay.disk import fill, small_file_system
 from tracekit.readers.blktrace import parse
 
 WRITER = """
@@ -187,30 +188,16 @@ def by_kill_at_the_end(case: Case) -> Outcome:
     return Outcome("kill at the end", case.done() != WRITES, gaps(places, WRITES), len(places))
 
 
-@contextmanager
-def small_memory(folder: Path) -> Iterator[Path]:
-    small = folder / "small"
-    small.mkdir()
-    what = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_MIB}M", "tmpfs", str(small)]
-    subprocess.run(what, check=True)
-    try:
-        yield small
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
-
-
 def by_full_disk(case: Case, *, at_once: bool) -> Outcome:
     """Let the output's disk be full, by and by or all at once by somebody else."""
-    with small_memory(case.folder) as small:
+    with small_file_system(case.folder / "small", mib=SMALL_MIB) as small:
         case.output = small / "trace"
         filler = small / "filler"
         filler.write_bytes(bytes(0 if at_once else (SMALL_MIB << 20) * 3 // 4))
         running = case.start()
         case.wait_a_while()
         if at_once:
-            with suppress(OSError), filler.open("ab", buffering=0) as file:
-                while True:
-                    file.write(bytes(4096))
+            fill(filler)
         code = running.wait(machine.TIMEOUT_S)
         hurt = not case.ended_whole() or case.done() != WRITES or code not in (3, 7)
         filler.unlink()

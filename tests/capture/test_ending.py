@@ -17,6 +17,7 @@ import pytest
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tests.privileges.others import OTHER
+from tests.replay.disk import small_file_system
 from tracekit.capture import programs
 from tracekit.capture.unfinished import MANIFEST, add_to_index, opened_unfinished
 from tracekit.readers.blktrace import parse
@@ -120,15 +121,12 @@ def test_a_nearly_full_disk(disk: Disk, tmp_path: Path, source: str) -> None:
     if source == "perf" and (why := programs.probe_perf()):
         pytest.skip(why)
     # GIVEN a small file system for the output, and a command of many requests
-    small = tmp_path / "small"
-    small.mkdir()
-    size = {"files": "6M", "perf": "8M"}.get(source, "2M")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", small], check=True)
+    mib = {"files": 6, "perf": 8}.get(source, 2)
     read = f"dd if={disk.device} of=/dev/null bs=512 count=30000 iflag=direct status=none"
     command = ("sh", "-c", f"{read}; echo whole >{tmp_path}/whole; exit 9")
     block = (disk.device, "--source", source, "--buffer", "1MiB")
     words = ("--files",) if source == "files" else block
-    try:
+    with small_file_system(tmp_path / "small", mib=mib) as small:
         done = machine.run_capture(*words, "-o", small / "trace", "--", *command, code=9)
         # THEN the command ran to its end, it is said, and a part is kept that can be read
         assert (tmp_path / "whole").exists()
@@ -139,8 +137,6 @@ def test_a_nearly_full_disk(disk: Disk, tmp_path: Path, source: str) -> None:
         if source != "files":
             folder, _ = parse([small / "trace"], tmp_path / "parsed")
             assert 100 < folder.content["counts"]["requests"] < 30_000
-    finally:
-        subprocess.run(["umount", small], check=True)
 
 
 def on_a_terminal(words: list[str], script: list[tuple[str, str]]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.capture.file_captures import NEEDS_STRACE, capture
 from tests.capture.strace_text import rows_of
-from tests.replay.disk import call, image, mounted, needs_root
+from tests.replay.disk import call, image, mounted
 from tracekit.capture.strace import FOLLOWED
 
 pytestmark = NEEDS_STRACE
@@ -85,7 +85,7 @@ EXPECTED = {
 }
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_are_as_many_as_strace_counts(work: Path, source: str, name: str) -> None:
     # GIVEN a tree with attributes and a link, and a program that strace counts in a copy of it
@@ -106,7 +106,7 @@ def test_rows_are_as_many_as_strace_counts(work: Path, source: str, name: str) -
     assert info["counts"]["left_out"] == {}
 
 
-@needs_root
+@pytest.mark.root
 def test_a_clone_of_a_file_system_is_a_copy_and_is_reported(work: Path, source: str) -> None:
     # GIVEN a file system that shares blocks between files
     if not shutil.which("mkfs.xfs"):

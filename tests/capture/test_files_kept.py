@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.capture import machine
 from tests.capture.file_captures import NEEDS_BPF
 from tests.capture.machine import parent_of, processes, start_capture, wait_for
 from tests.capture.strace_text import rows_of
+from tests.replay.disk import fill, small_file_system
 from tracekit._native import program_path
 from tracekit.capture.tracefs import mounted_folder
 
@@ -197,13 +197,8 @@ def test_a_recorder_that_is_killed_does_not_know_what_it_lost(work: Path, tmp_pa
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """Yield a folder on a file system of its own."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12M", "tmpfs", folder], check=True)
-    try:
+    with small_file_system(tmp_path / "small", mib=12) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 MANY = """
@@ -220,9 +215,7 @@ def test_a_disk_that_somebody_fills(work: Path, small: Path) -> None:
     # GIVEN a capture whose disk is full from one moment to the next
     script = f"python3 -c '{MANY}'; exit 9"
     running = started(work, small / "trace", "bpf", script=script)
-    with suppress(OSError), (small / "filler").open("ab", buffering=0) as file:
-        while True:
-            file.write(bytes(1 << 16))
+    fill(small / "filler")
     (work / "go").touch()
     _, messages = running.communicate(timeout=60)
     # THEN the command has run to its end, and all that was recorded is kept

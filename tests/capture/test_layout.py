@@ -142,7 +142,6 @@ def test_nothing_known(tmp_path: Path, content: bytes) -> None:
     assert read_signature(path) is None
 
 
-@disks.needs_root
 @pytest.mark.root
 def test_a_disk_is_found_by_a_node_of_another_name(tmp_path: Path) -> None:
     # GIVEN a node as device mapper makes them in /dev/mapper where no udev is
@@ -164,7 +163,6 @@ def test_what_is_not_known_of_a_disk_that_went_away_is_that_of_before(tmp_path: 
     assert read_file(file).doubts == unread["sdq"]
 
 
-@disks.needs_root
 @pytest.mark.root
 def test_a_disk_that_cannot_be_read_keeps_what_was_read_before(tmp_path: Path) -> None:
     # GIVEN a loop device that cannot be read, as between its detachment and its removal

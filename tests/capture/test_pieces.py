@@ -17,6 +17,7 @@ from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
 from tests.decode.records import Event
 from tests.recipes.three_roles import loop_disk
+from tests.replay.disk import small_file_system
 from tracekit.capture import session
 from tracekit.capture.live import LiveLine, Watch
 from tracekit.capture.pieces import Keeping
@@ -192,13 +193,10 @@ def test_less_is_kept_where_there_is_no_room(
     disk: Disk, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     # GIVEN a flight recorder with little room: its own limit, or a small disk
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16M", "tmpfs", small], check=True)
     # AND a buffer with room for a burst of reads, so that a busy machine loses none
     read = f"dd if={disk.device} of=/dev/null bs=512 count=1000 iflag=direct status=none"
     options = (*TRACER, "--buffer", "2MiB", "--last", "10min", *words)
-    try:
+    with small_file_system(tmp_path / "small", mib=16) as small:
         # WHEN it records more than there is room for
         command = ("sh", "-c", f"for i in $(seq 80); do {read}; sleep 0.05; done")
         done = machine.run_capture(disk.device, *options, "-o", small / "trace", "--", *command)
@@ -209,8 +207,6 @@ def test_less_is_kept_where_there_is_no_room(
         sectors = [row["sector"] for row in traces.requests(folder).to_pylist()]
         assert 100 < len(sectors) < 80 * 1000
         assert sectors[-1] == 999
-    finally:
-        subprocess.run(["umount", small], check=True)
 
 
 def test_a_slow_request_asks_for_what_was_before_it(disk: Disk, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a capture rejects, before it touches anything."""
 
 import os
-import subprocess
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,7 @@ import pytest
 
 from tests.capture import machine
 from tests.capture.machine import NONE, TRACER, Disk
-from tests.recipes.three_roles import mounted
-from tests.replay.disk import image, loop
+from tests.replay.disk import call, image, loop, mounted
 from tracekit.capture.session import CaptureOptions, capture
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.errors import TracekitError
@@ -87,43 +86,29 @@ def test_output_on_the_traced_disk(disk: Disk) -> None:
 
 def test_output_on_a_loop_device_above_the_traced_disk(disk: Disk, tmp_path: Path) -> None:
     # GIVEN a file system in a file on the traced disk
-    image = disk.point / "inner.img"
-    with image.open("wb") as file:
-        file.truncate(16 << 20)
-    subprocess.run(["mkfs.ext4", "-q", image], check=True)
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    subprocess.run(["mount", "-o", "loop", image, inner], check=True)
-    try:
+    file = image(disk.point / "inner.img")
+    call("mkfs.ext4", "-q", file)
+    with mounted(file, tmp_path / "inner", "-o", "loop") as inner:
         # THEN an output there is rejected as well
         check(disk, inner / "trace", code=2, message="is on the traced disk")
-    finally:
-        subprocess.run(["umount", inner], check=True)
-        image.unlink()
+    file.unlink()
 
 
 def test_output_on_an_overlay_above_the_traced_disk(disk: Disk, tmp_path: Path) -> None:
     # GIVEN an overlay, as that of a container, whose upper folder is on the traced disk
-    for name in ("lower", "merged"):
-        (tmp_path / name).mkdir()
-    for name in ("upper", "work"):
-        (disk.point / name).mkdir(exist_ok=True)
-    where = f"lowerdir={tmp_path}/lower,upperdir={disk.point}/upper,workdir={disk.point}/work"
-    merged = tmp_path / "merged"
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", where, merged], check=True)
-    try:
-        # THEN an output there is rejected, and one on an overlay elsewhere is not
+    (tmp_path / "lower").mkdir()
+
+    def overlay(name: str, writes: Path) -> AbstractContextManager[Path]:
+        for folder in ("upper", "work"):
+            (writes / folder).mkdir(exist_ok=True)
+        where = f"lowerdir={tmp_path}/lower,upperdir={writes}/upper,workdir={writes}/work"
+        return mounted(Path("overlay"), tmp_path / name, "-t", "overlay", "-o", where)
+
+    # THEN an output there is rejected, and one on an overlay elsewhere is not
+    with overlay("merged", disk.point) as merged:
         check(disk, merged / "trace", code=2, message="is on the traced disk")
-    finally:
-        subprocess.run(["umount", merged], check=True)
-    where = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
-    for name in ("upper", "work"):
-        (tmp_path / name).mkdir()
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", where, merged], check=True)
-    try:
+    with overlay("other", tmp_path) as merged:
         disk.capture(merged / "trace", command=disk.writer(3))
-    finally:
-        subprocess.run(["umount", merged], check=True)
 
 
 @pytest.mark.usefixtures("disk")
@@ -131,9 +116,9 @@ def test_output_on_a_file_system_whose_journal_is_on_the_traced_disk(tmp_path: P
     # GIVEN an ext4 elsewhere with its journal on a disk
     with loop(image(tmp_path / "fs.img")) as base, loop(image(tmp_path / "log.img")) as log:
         make = ("mkfs.ext4", "-q", "-b", "4096")
-        subprocess.run([*make, "-O", "journal_dev", log], check=True)
-        subprocess.run([*make, "-J", f"device={log}", base], check=True)
-        with mounted(str(base), tmp_path / "fs") as point:
+        call(*make, "-O", "journal_dev", log)
+        call(*make, "-J", f"device={log}", base)
+        with mounted(base, tmp_path / "fs") as point:
             # THEN a capture of that disk is not written there
             message = f"is on the traced disk {Path(log).name}"
             check(Disk(str(log), point), point / "trace", code=2, message=message)

@@ -208,7 +208,6 @@ def test_no_link_in_the_place_of_a_file_of_the_state_is_followed(tmp_path: Path)
 
 
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a folder of somebody else")
 def test_a_folder_of_somebody_else_holds_no_state(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.capture import machine
 from tests.capture.machine import TRACER, Disk
+from tests.replay.disk import fill, small_file_system
 from tracekit.capture.spool import READ_BYTES, STEPS_BYTES, Spool
 from tracekit.capture.tracefs import online_cpus
 from tracekit.capture.unfinished import space_check
@@ -17,26 +17,19 @@ from tracekit.errors import TracekitError
 from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
-SMALL_BYTES = 2 << 20
+SMALL_MIB = 2
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """Yield a folder on a file system of its own."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SMALL_BYTES}", "tmpfs", folder], check=True
-    )
-    try:
+    with small_file_system(tmp_path / "small", mib=SMALL_MIB) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def test_no_more_is_taken_than_finds_space_twice(small: Path, tmp_path: Path) -> None:
     # GIVEN more to read at once than a small disk has space for, and for the files made of it
-    backlog = os.urandom(SMALL_BYTES)
+    backlog = os.urandom(SMALL_MIB << 20)
     (tmp_path / "backlog").write_bytes(backlog)
     check = space_check(small, 1.0)
     spool = Spool(small / "cpu0.1", lambda _: check(spool.allocated_bytes))
@@ -48,7 +41,7 @@ def test_no_more_is_taken_than_finds_space_twice(small: Path, tmp_path: Path) ->
         spool.fill(pipe.fileno())
     taken = spool.close().read_bytes()
     # THEN a part is, from the begin on, and the rest of the disk takes a copy of that
-    assert len(taken) >= SMALL_BYTES // 4
+    assert len(taken) >= len(backlog) // 4
     assert taken == backlog[: len(taken)]
     (small / "copy").write_bytes(taken)
 
@@ -56,8 +49,7 @@ def test_no_more_is_taken_than_finds_space_twice(small: Path, tmp_path: Path) ->
 def test_a_disk_that_fills_up_has_space_for_the_first_records(small: Path, tmp_path: Path) -> None:
     # GIVEN a spool, and a disk that somebody else fills before anything is recorded
     spool = Spool(small / "cpu0.1")
-    fill = ["dd", "if=/dev/zero", f"of={small}/filler", "bs=4k"]
-    assert subprocess.run(fill, stderr=subprocess.DEVNULL, check=False).returncode == 1
+    fill(small / "filler")
     records = os.urandom(READ_BYTES)
     (tmp_path / "records").write_bytes(records)
     # WHEN something comes

@@ -99,7 +99,7 @@ def test_a_tool_that_is_not_installed_names_its_package(tmp_path: Path) -> None:
     assert checks["blkparse"]["remedy"] == "apt install blktrace"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user who is not")
+@pytest.mark.root
 def test_without_root_it_says_what_it_could_not_try(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a user who is not root
     monkeypatch.setattr(os, "geteuid", lambda: 65534)

@@ -21,7 +21,7 @@ from tracekit.stack.devices import Stack, entries_of
 from tracekit.stack.host import devices_of, read_host
 from tracekit.stack.mounts import Mount, read_mounts
 
-pytestmark = [disks.needs_root, pytest.mark.root]
+pytestmark = pytest.mark.root
 MIB = 1 << 20
 
 

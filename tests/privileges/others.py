@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,11 @@ def other_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+def as_user(number: int) -> dict[str, Any]:
+    """Return the options of a child of root's that is this user, without other groups."""
+    return {"user": number, "group": number, "extra_groups": []}
 
 
 def looking(file: Path) -> list[str]:

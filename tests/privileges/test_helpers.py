@@ -22,13 +22,7 @@ def program(folder: Path, name: str = "tool") -> Path:
     return folder / name
 
 
-@pytest.fixture
-def is_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-
-
-@pytest.mark.usefixtures("is_root")
+@pytest.mark.root
 def test_a_helper_of_root_gets_nothing_that_steers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +61,7 @@ def test_root_runs_no_program_that_others_can_replace(
         run_helper(["tool"])
 
 
-@pytest.mark.usefixtures("is_root")
+@pytest.mark.root
 def test_folders_of_root_stay_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN one below a folder in which only owners remove files, and one that is not there
     (tmp_path / "shared").mkdir()

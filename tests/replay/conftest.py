@@ -1,12 +1,24 @@
 """A folder in which plans written by hand run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.replay.program import Ran, Record, Replay, Word, run, write_plan
+from tests.replay.disk import image, loop, token_of
+from tests.replay.program import (
+    WRITES,
+    Confirmed,
+    Ran,
+    Record,
+    Replay,
+    Word,
+    command,
+    run,
+    write_plan,
+)
 
 
 @pytest.fixture
@@ -25,6 +37,21 @@ def replay(tmp_path: Path) -> Replay:
         return run(plan, *words, **options)
 
     return replay_records
+
+
+@pytest.fixture
+def free(tmp_path: Path) -> Iterator[Confirmed]:
+    """Yield a loop device that nobody uses, and that a plan may write to."""
+    file, plan = image(tmp_path / "t"), write_plan(tmp_path / "a.plan", WRITES)
+    with loop(file) as device:
+        line = command(plan, target=device, write_to=token_of(device))
+        yield Confirmed(file, device, plan, line)
+
+
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.fixture

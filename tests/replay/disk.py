@@ -5,12 +5,10 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for loop devices")
 
 
 def call(*command: str | Path, text: str = "") -> str:
@@ -40,6 +38,13 @@ def small_file_system(place: Path, *, mib: int = 4) -> Iterator[Path]:
         yield place
     finally:
         call("umount", place)
+
+
+def fill(file: Path) -> None:
+    """Write to a file until its file system is full."""
+    with suppress(OSError), file.open("ab", buffering=0) as out:
+        while out.write(bytes(4096)):
+            pass
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Replays in processes of their own: started, waited for, gone."""
 
+import resource
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from tracekit.store import TraceFolder
 
 def await_true(what: Callable[[], Any], *, pause_s: float = 0.02) -> Any:
     """Return what `what` returns as soon as that is something."""
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 120
     while time.monotonic() < end_s:
         if found := what():
             return found
@@ -36,6 +37,12 @@ def is_gone(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def limited(kind: int, soft: int, hard: int | None = None) -> Callable[[], None]:
+    """Return what sets a limit of resources in a child before it runs a program."""
+    pair = (soft, soft if hard is None else hard)
+    return lambda: resource.setrlimit(kind, pair)
 
 
 def replay_command(folder: TraceFolder, *words: str) -> list[str]:

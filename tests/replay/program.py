@@ -171,6 +171,20 @@ def run(plan: Path, *words: Word, **options: Any) -> Ran:
     return play(plan, command(plan, *words, **options), **process)
 
 
+@dataclass(frozen=True)
+class Confirmed:
+    """A device that may be written to, the file behind it, and the command line of a plan."""
+
+    file: Path
+    device: Path
+    plan: Path
+    line: list[str]
+
+    def play(self, *line: str) -> Ran:
+        """Run its command line, or another one of its plan."""
+        return play(self.plan, list(line) or self.line)
+
+
 def compiled(folder: Path, driver: str, *units: str) -> Path:
     """Compile a driver of this folder with some of the program's files, both watched."""
     compiler = shutil.which("cc")

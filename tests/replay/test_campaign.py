@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.replay.campaign import NODES, USERS, Case, Player, cases, try_node
-from tests.replay.disk import needs_root
 from tests.replay.program import WRITES, write_plan
 from tracekit._native import program_path
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = pytest.mark.root
 BLIND = ("registered blindly", "sent")
 """Beside these nothing at all is written, by tests on other workers neither: test_stand_ins.py."""
 STEP = 42

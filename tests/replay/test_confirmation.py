@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.replay.disk import call, image, unchanged
+from tests.replay.processes import limited
 from tests.replay.program import WRITES, Ran, Replay, content, expected_content, record
 from tracekit.plans.block_plan import READ, WRITE
 
@@ -108,9 +109,7 @@ def test_a_file_made_for_the_run_is_removed_and_no_other(
 
 def test_a_file_that_cannot_be_made_long_enough_is_not_left(replay: Replay, target: Path) -> None:
     # GIVEN a plan whose target is longer than this process may make a file
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-
+    limit = limited(resource.RLIMIT_FSIZE, 1 << 20)
     ran = replay([record(READ, 1 << 20, 8)], target=target, preexec_fn=limit)
     # THEN it is refused, and the file is gone
     ran.refused("the plan needs a longer file than this process may write", "ulimit -f")

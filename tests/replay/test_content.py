@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.replay.disk import call, image, loop, mounted, needs_root, small_file_system, token_of
+from tests.replay.disk import call, image, loop, mounted, small_file_system, token_of
 from tests.replay.program import Record, Replay, content, expected_content, pattern, record
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
 
@@ -153,7 +153,7 @@ def test_stores_of_the_dax_engine_reach_the_file_and_it_is_told_how(
 
 # TSan's own handler of signals leaves the signal blocked when ours jumps back.
 @pytest.mark.plain
-@needs_root
+@pytest.mark.root
 def test_a_page_that_cannot_be_had_is_an_error_of_the_request(
     replay: Replay, tmp_path: Path
 ) -> None:
@@ -296,7 +296,7 @@ def test_only_what_runs_must_fit(replay: Replay, small: Path) -> None:
     assert between.target["out_of_range"] == 0
 
 
-@needs_root
+@pytest.mark.root
 def test_places_stay_whole_sectors_where_the_target_does_not_end_with_one(
     replay: Replay, tmp_path: Path
 ) -> None:
@@ -321,7 +321,7 @@ def test_places_stay_whole_sectors_where_the_target_does_not_end_with_one(
     assert made.target["size_bytes"] == 8192
 
 
-@needs_root
+@pytest.mark.root
 def test_small_sectors_are_widened_to_those_of_the_device(replay: Replay, tmp_path: Path) -> None:
     # GIVEN a device of 4 KiB sectors, and requests of 512 bytes
     disk = image(tmp_path / "disk", mib=1)

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.disk import needs_root
 from tests.replay.failing import SIZE_BYTES, failing_file
 from tests.replay.program import Record, Replay, content, expected_content, record
 from tracekit.plans.block_plan import FLUSH, PREFLUSH, READ, WRITE
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = pytest.mark.root
 both_engines = pytest.mark.parametrize("engine", ["threads", "io_uring"])
 BLOCKS = SIZE_BYTES // 4096
 

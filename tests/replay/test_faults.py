@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.replay.processes import limited
 from tests.replay.program import (
     Ran,
     Record,
@@ -51,10 +52,6 @@ def behind(tmp_path: Path, replay: Replay, target: Path, shim: Path) -> Behind:
         return ran, log.read_text().splitlines() if log.exists() else []
 
     return run_behind
-
-
-def limited(kind: int, count: int) -> Callable[[], None]:
-    return lambda: resource.setrlimit(kind, (count, count))
 
 
 def test_flush_comes_before_the_data_and_fua_is_a_synchronous_write(behind: Behind) -> None:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, succeed
-from tests.replay.disk import needs_root, small_file_system
+from tests.replay.disk import fill, small_file_system
 from tests.replay.kills import COUNT, OPERATIONS, WORDS, make_trace, program_of, run
-from tests.replay.processes import await_true, replay_command
+from tests.replay.processes import await_true, limited, replay_command
 from tests.replay_files import captured
 from tracekit.errors import StoppedError, TracekitError
 from tracekit.replay import completions
@@ -190,7 +189,7 @@ def test_a_part_that_was_stopped_twice_is_a_table_beside_the_rest(
     assert 0 < len(ids[0]) < COUNT
 
 
-@needs_root
+@pytest.mark.root
 def test_a_disk_that_is_full_at_the_end_loses_no_run(
     folder: TraceFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,14 +197,9 @@ def test_a_disk_that_is_full_at_the_end_loses_no_run(
         small = TraceFolder(shutil.copytree(folder.path, place / "trace"))
         line, ballast = words_of("null", small, tmp_path / "place"), place / "ballast"
 
-        def fill() -> None:
-            with suppress(OSError), ballast.open("wb", buffering=0) as out:
-                while out.write(bytes(4096)):
-                    pass
-
         # GIVEN a disk that is full from the moment on at which the table is written
         with monkeypatch.context() as patch:
-            late(patch, fill)
+            late(patch, lambda: fill(ballast))
             said = str(invoke(*line).exception)
         gc.collect()  # files of the disk, which frames of the error hold
         assert "No space left on device; the run itself has ended" in said
@@ -215,7 +209,7 @@ def test_a_disk_that_is_full_at_the_end_loses_no_run(
         assert (names(small), rows(small, "a/completions.parquet")) == (["a"], COUNT)
 
 
-@needs_root
+@pytest.mark.root
 def test_files_that_ended_on_a_full_file_system_are_not_called_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,15 +229,13 @@ def test_files_that_ended_on_a_full_file_system_are_not_called_whole(
     files = captured.trace(tmp_path / "t", [{"path": "/d/f", "size_bytes": 0}], [opened, *writes])
     with small_file_system(tmp_path / "small") as place:
 
-        def fill() -> None:
+        def fill_late() -> None:
             await_true(lambda: any(file.stat().st_size for file in place.rglob("f")))
-            with suppress(OSError), (place / "ballast").open("wb", buffering=0) as out:
-                while out.write(bytes(4096)):
-                    pass
+            fill(place / "ballast")
 
         # WHEN it is stopped while its table is written
         late(monkeypatch, once)
-        thread = threading.Thread(target=fill)
+        thread = threading.Thread(target=fill_late)
         thread.start()
         done = invoke("replay", files.path, "--files", place, "--name", "a", "--pace", "trace")
         thread.join()
@@ -257,12 +249,9 @@ def test_files_that_ended_on_a_full_file_system_are_not_called_whole(
 
 def test_a_limit_of_the_size_of_files_is_named(folder: TraceFolder) -> None:
     # GIVEN a process whose files may have 64 KiB, which is less than the plan has
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
-
     ran = subprocess.run(
         replay_command(folder, *WORDS["null"], "--name", "a"),
-        preexec_fn=limit,
+        preexec_fn=limited(resource.RLIMIT_FSIZE, 1 << 16),
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay.disk import needs_root, small_file_system
+from tests.replay.disk import small_file_system
 from tests.replay.groups import limited_group
 from tests.replay.processes import replay_command
 from tests.replay.program import command, play, record, write_plan
@@ -27,7 +27,6 @@ def plan(tmp_path: Path) -> Path:
     return write_plan(tmp_path / "a.plan", [record(READ, 0, 8), record(WRITE, 8, 8)])
 
 
-@needs_root
 @pytest.mark.root
 @pytest.mark.parametrize("below", ["", "inner"])
 def test_too_few_threads_for_the_group_are_said(plan: Path, target: Path, below: str) -> None:
@@ -49,7 +48,6 @@ def test_too_few_threads_for_the_group_are_said(plan: Path, target: Path, below:
         assert (ran.code, notes(ran)) == (0, {})
 
 
-@needs_root
 @pytest.mark.root
 @pytest.mark.parametrize("below", ["", "inner"])
 @pytest.mark.parametrize(("threads", "few", "enough"), [(0, 6, 24), (512, 16, 64)])
@@ -78,7 +76,6 @@ def test_too_little_memory_for_the_group_is_refused(
         assert (ran.code, notes(ran)) == (0, {})
 
 
-@needs_root
 @pytest.mark.root
 def test_files_that_the_kernel_keeps_in_memory_are_not_missing(
     plan: Path, tmp_path: Path, target: Path
@@ -94,7 +91,6 @@ def test_files_that_the_kernel_keeps_in_memory_are_not_missing(
     assert (ran.code, notes(ran)) == (0, {})
 
 
-@needs_root
 @pytest.mark.root
 def test_a_target_in_memory_needs_the_memory_of_the_group(tmp_path: Path) -> None:
     # GIVEN writes of 48 MiB to a file that is made in memory, in a group of 32 MiB
@@ -131,7 +127,6 @@ def test_a_limit_of_the_process_is_named_with_its_value(plan: Path, target: Path
     assert "of 128.0 MiB by RLIMIT_AS" in notes(ran)["address_space_limit"]["message"]
 
 
-@needs_root
 @pytest.mark.root
 def test_the_command_says_it_before_it_replays(tmp_path: Path) -> None:
     # GIVEN a trace, and a group with too few threads for 64 workers

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.replay.disk import call, image, loop, mounted, needs_root, token_of, unchanged
+from tests.replay.disk import call, image, loop, mounted, token_of, unchanged
 from tests.replay.program import WRITES, Replay, content, expected_content, record
 from tracekit.plans.block_plan import WRITE
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = pytest.mark.root
 STILL = ("-o", "ro")
 """How to mount a file system that must not write anything by itself, however long a test takes."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay.disk import image, loop, needs_root, token_of
+from tests.replay.disk import image, loop, token_of
 from tests.replay.program import Record, Replay, command, play, record, write_plan
 from tracekit.capture.tracefs import tracefs_folder
 from tracekit.plans.block_plan import DISCARD, FLUSH, FUA, PREFLUSH, READ, WRITE, WRITE_ZEROES
@@ -44,7 +44,7 @@ both_engines = pytest.mark.parametrize("engine", ["threads", "io_uring"])
 
 def kernel_test(function: Any) -> Any:
     """Mark a test that watches the kernel, which only one at a time can."""
-    return needs_root(pytest.mark.root(pytest.mark.xdist_group("kernel")(function)))
+    return pytest.mark.root(pytest.mark.xdist_group("kernel")(function))
 
 
 @pytest.fixture
@@ -183,7 +183,6 @@ def test_the_summary_names_the_priority_and_nothing_else_changes(
     assert replay(rows, target=target, engine=engine).target["priority"] == "none"
 
 
-@needs_root
 @pytest.mark.root
 def test_a_class_that_the_kernel_does_not_grant_is_refused(tmp_path: Path, target: Path) -> None:
     # GIVEN a program without the right to it
@@ -224,7 +223,7 @@ def counted(replay: Replay, disk: Path) -> Any:
     return summary
 
 
-@needs_root
+@pytest.mark.root
 def test_the_device_gets_each_request_once(counted: Any, disk: Path) -> None:
     kinds = {READ: 8, WRITE: 16, FLUSH: 0, DISCARD: 64}
     records = [record(kind, 64 * n, kinds[kind]) for n in range(COUNT) for kind in kinds]
@@ -241,7 +240,7 @@ def test_the_device_gets_each_request_once(counted: Any, disk: Path) -> None:
     assert 0 < found["flushes"]["done"] <= COUNT
 
 
-@needs_root
+@pytest.mark.root
 def test_what_was_merged_is_told(counted: Any, tmp_path: Path, disk: Path) -> None:
     # GIVEN reads that touch each other, all due at one time
     with queue_with(disk, "nomerges", "0"):
@@ -260,7 +259,7 @@ def test_what_was_merged_is_told(counted: Any, tmp_path: Path, disk: Path) -> No
         assert [code for code in found if code == "merged"] == codes
 
 
-@needs_root
+@pytest.mark.root
 def test_a_device_that_is_not_counted_is_left_out(counted: Any, disk: Path) -> None:
     with queue_with(disk, "iostats", "0"):
         assert "counted" not in counted([record(READ, 0, 8)])["targets"][0]

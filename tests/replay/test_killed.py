@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, refused, succeed
-from tests.replay.disk import needs_root, small_file_system
+from tests.replay.disk import small_file_system
 from tests.replay.processes import await_true, is_gone, replay_command
 from tests.replay.program import record, write_plan
 from tests.replay.trace import trace
@@ -284,7 +284,7 @@ def test_a_path_is_no_name_of_a_replay(tmp_path: Path, name: str) -> None:
     refused(invoke("replay", folder.path, *FAST, "--resume", name), "--resume", "not a plain name")
 
 
-@needs_root
+@pytest.mark.root
 def test_what_completed_is_kept_on_a_disk_that_became_full(tmp_path: Path) -> None:
     # GIVEN a trace on a disk of 4 MiB, of which plan and completions would take more
     count = 50_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.disk import needs_root, small_file_system
+from tests.replay.disk import small_file_system
 from tests.replay.program import Word, content, expected_content, record, write_plan
 from tests.replay_files import program as files
 from tracekit._native import program_path
@@ -104,7 +104,6 @@ def test_both_outputs_may_go_where_nothing_is_kept(plan: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@needs_root
 @pytest.mark.root
 def test_a_summary_that_has_no_room_is_not_lost(tmp_path: Path, writing: Path) -> None:
     # GIVEN a full file system for the summary, and an old one there

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.replay.campaign import loop
-from tests.replay.disk import call, image, needs_root, unchanged
+from tests.replay.disk import call, image, unchanged
 from tests.replay.program import WRITES, Ran, command, play, write_plan
 
-pytestmark = [needs_root, pytest.mark.root, pytest.mark.alone]
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 MEMORY = "mount -t tmpfs none memory && mkdir memory/upper memory/work"
 RELATIVE = "lowerdir=lower,upperdir=memory/upper,workdir=memory/work"
 WHOLE = "lowerdir=$PWD/lower,upperdir=$PWD/memory/upper,workdir=$PWD/memory/work"
@@ -33,12 +33,6 @@ elif sys.argv[1:]:
 print("ready", flush=True)
 time.sleep(1000)
 """
-
-
-@pytest.fixture
-def ends() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

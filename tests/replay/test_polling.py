@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.command_line import succeed
-from tests.replay.disk import image, loop, needs_root, token_of, unchanged
+from tests.replay.disk import image, loop, token_of, unchanged
 from tests.replay.program import WRITES, Record, Replay, content, expected_content, record
 from tests.replay.trace import trace
 from tracekit.errors import UsageError
@@ -105,7 +105,6 @@ def test_a_processor_that_is_not_there_is_refused_by_name(replay: Replay, target
     assert not target.exists()
 
 
-@needs_root
 @pytest.mark.root
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
 def test_a_device_without_queues_for_it_is_not_polled(

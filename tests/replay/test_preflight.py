@@ -3,7 +3,7 @@
 import os
 import resource
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tests.command_line import invoke
-from tests.privileges.others import OTHER, other_folder
-from tests.replay.disk import image, loop, mounted, needs_root, small_file_system, token_of
+from tests.privileges.others import OTHER, as_user, other_folder
+from tests.replay.disk import image, loop, mounted, small_file_system, token_of
+from tests.replay.processes import limited
 from tests.replay.program import Ran, Record, Replay, command, play, record, write_plan
 from tests.replay.trace import trace
 from tests.replay_files import captured
@@ -25,10 +26,6 @@ MIB = 1 << 20
 def notes(ran: Ran) -> dict[str, dict[str, Any]]:
     """Return the notes of the run and of its first target by their code."""
     return {note["code"]: note for note in (*ran.summary["fit"], *ran.target["fit"])}
-
-
-def limited(kind: int, count: int) -> Callable[[], None]:
-    return lambda: resource.setrlimit(kind, (count, count))
 
 
 def mixed(seed: int, count: int, *, blocks: int = 4096) -> list[Record]:
@@ -72,7 +69,6 @@ def full(small: Path) -> Path:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("is_new", [True, False], ids=["made", "sparse"])
 @pytest.mark.root
-@needs_root
 def test_space_is_counted_by_blocks_as_writes_take_and_discards_free_it(
     replay: Replay, full: Path, seed: int, is_new: bool
 ) -> None:
@@ -104,7 +100,6 @@ def test_space_is_counted_by_blocks_as_writes_take_and_discards_free_it(
 
 
 @pytest.mark.root
-@needs_root
 def test_what_fits_exactly_runs_and_one_block_more_does_not(replay: Replay, full: Path) -> None:
     free = os.statvfs(full).f_bavail
     for extra in (0, 1):
@@ -116,7 +111,6 @@ def test_what_fits_exactly_runs_and_one_block_more_does_not(replay: Replay, full
 
 
 @pytest.mark.root
-@needs_root
 @pytest.mark.parametrize("offset", [0, MIB])
 def test_the_file_behind_a_loop_device_needs_its_space(
     replay: Replay, full: Path, offset: int
@@ -144,7 +138,6 @@ def test_the_file_behind_a_loop_device_needs_its_space(
 
 
 @pytest.mark.root
-@needs_root
 def test_targets_and_results_on_one_disk_share_its_space(full: Path, small_plan: Path) -> None:
     # GIVEN two targets of 600 KiB each where 1 MiB is free
     words = ("--target", f"a={full / 'a'}", "--target", f"b={full / 'b'}")
@@ -196,7 +189,6 @@ def test_completions_beyond_the_largest_file_are_refused(replay: Replay) -> None
 
 
 @pytest.mark.root
-@needs_root
 def test_what_can_only_be_read_is_said_before_and_when_it_is_confirmed(
     replay: Replay, tmp_path: Path
 ) -> None:
@@ -210,7 +202,6 @@ def test_what_can_only_be_read_is_said_before_and_when_it_is_confirmed(
 
 
 @pytest.mark.root
-@needs_root
 @pytest.mark.parametrize("engine", ["io_uring", "threads"])
 def test_what_is_no_whole_block_is_counted_and_its_discards_fail(
     replay: Replay, tmp_path: Path, engine: str
@@ -238,7 +229,6 @@ def test_what_is_no_whole_block_is_counted_and_its_discards_fail(
 
 
 @pytest.mark.root
-@needs_root
 def test_what_a_file_system_cannot_do_is_counted(replay: Replay, small: Path) -> None:
     # GIVEN a tmpfs, which has no zero range, and no DAX
     rows = [record(WRITE_ZEROES, 8 * n, 8) for n in range(9)] + [record(READ, 0, 8)]
@@ -280,35 +270,28 @@ def test_too_little_memory_for_threads_is_said(
 
 
 @pytest.mark.root
-@needs_root
 def test_too_few_threads_for_the_user_are_said() -> None:
     # GIVEN a plain user who may have so many threads
-    def limited_user(count: int) -> Callable[[], None]:
-        def become() -> None:
-            resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
-            os.setgroups([])
-            os.setgid(OTHER)
-            os.setuid(OTHER)
-
-        return become
-
+    few, enough = (
+        {"preexec_fn": limited(resource.RLIMIT_NPROC, count), **as_user(OTHER)}
+        for count in (30, 500)
+    )
     with other_folder() as place:
         plan = write_plan(place / "a.plan", [record(READ, 0, 8)] * 3)
         words: dict[str, Any] = {"target": place / "t", "engine": "threads", "threads": 64}
         for options in ("--dry-run",), ():
-            ran = play(plan, command(plan, *options, **words), preexec_fn=limited_user(30))
+            ran = play(plan, command(plan, *options, **words), **few)
             # THEN it is said how many are needed, the program's own among them, and are left
             if options:
                 assert notes(ran)["threads_limit"]["needed"] == 68
                 assert 0 < notes(ran)["threads_limit"]["available"] < 30
             else:
                 ran.refused("cannot start the threads engine", "68 needed", "ulimit -u", lines=2)
-        ran = play(plan, command(plan, **words), preexec_fn=limited_user(500))
+        ran = play(plan, command(plan, **words), **enough)
         assert (ran.code, notes(ran)) == (0, {})
 
 
 @pytest.mark.root
-@needs_root
 def test_a_plan_longer_than_any_file_is_refused(replay: Replay, tmp_path: Path) -> None:
     # GIVEN a file system without extents, whose files end at 16 GiB
     disk = image(tmp_path / "disk", mib=64)
@@ -327,7 +310,6 @@ def test_a_plan_longer_than_any_file_is_refused(replay: Replay, tmp_path: Path) 
 
 
 @pytest.mark.root
-@needs_root
 def test_buffers_that_cannot_be_locked_are_said(tmp_path: Path, target: Path) -> None:
     # GIVEN a process that may lock 64 KiB, without the privilege to lock more
     plan = write_plan(tmp_path / "a.plan", [record(READ, 0, 8)] * 3)
@@ -346,7 +328,6 @@ def test_a_plan_that_fits_has_no_notes(replay: Replay, target: Path) -> None:
 
 
 @pytest.mark.root
-@needs_root
 def test_the_command_prints_what_does_not_fit_and_what_failed(tmp_path: Path, full: Path) -> None:
     # GIVEN a trace of 2 MiB for a file system in which 1 MiB is free
     rows = [{"queue_ns": n, "sector": 64 * n} for n in range(512)]
@@ -364,7 +345,6 @@ def test_the_command_prints_what_does_not_fit_and_what_failed(tmp_path: Path, fu
 
 
 @pytest.mark.root
-@needs_root
 def test_results_that_do_not_fit_beside_the_trace_are_refused(full: Path) -> None:
     # GIVEN a trace of 5,000 requests on a disk that has no space for their completions
     folder = trace(full / "trace", [{"queue_ns": n, "sector": 8 * n} for n in range(5000)]).path
@@ -377,7 +357,6 @@ def test_results_that_do_not_fit_beside_the_trace_are_refused(full: Path) -> Non
 
 
 @pytest.mark.root
-@needs_root
 def test_a_dry_run_looks_where_the_target_would_be_made(full: Path) -> None:
     # GIVEN a trace of 4 MiB of writes on a disk that has space for its results alone
     rows = [{"queue_ns": n, "sector": 2048 * n, "length_bytes": MIB} for n in range(4)]
@@ -391,7 +370,6 @@ def test_a_dry_run_looks_where_the_target_would_be_made(full: Path) -> None:
 
 
 @pytest.mark.root
-@needs_root
 def test_results_of_file_operations_that_do_not_fit_are_refused(full: Path, tmp_path: Path) -> None:
     # GIVEN file operations on a disk that has no space for what is recorded of them
     looks = [{"operation": "stat", "file_id": 0} for _ in range(5000)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.disk import call, image, needs_root, unchanged
+from tests.replay.disk import call, image, unchanged
 from tests.replay.failing import failing_file
 from tests.replay.program import (
     PERIOD_BYTES,
@@ -153,7 +153,6 @@ def test_libblkid_is_asked_where_it_is(replay: Replay, tmp_path: Path) -> None:
     assert replay(WRITES, confirmed=target, overwrite_signature=names).target["is_probed"]
 
 
-@needs_root
 @pytest.mark.root
 def test_without_libblkid_the_table_does(tmp_path: Path) -> None:
     plan = write_plan(tmp_path / "a.plan", WRITES)
@@ -168,7 +167,6 @@ def test_without_libblkid_the_table_does(tmp_path: Path) -> None:
 FAILED = "blkid(8) failed on it"
 
 
-@needs_root
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("says", "words"),

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from tests.replay.campaign import disk
-from tests.replay.disk import image, loop, needs_root, token_of, unchanged
+from tests.replay.disk import image, loop, token_of, unchanged
 from tests.replay.processes import await_true
-from tests.replay.program import WRITES, Ran, command, play, record, write_plan
+from tests.replay.program import WRITES, Confirmed, Ran, command, play, record, write_plan
 from tracekit.plans.block_plan import WRITE
 
-pytestmark = [needs_root, pytest.mark.root, pytest.mark.xdist_group("stand-ins")]
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("stand-ins")]
 EXPORTS = {
     "target/core/iblock_0/disk/udev_path": "{}\n",
     "target/core/fileio_0/file/info": "Status: ON\n  File: {}  Size: 16777216  Mode: O_DSYNC",
@@ -39,25 +39,24 @@ def beside(place: str, stand_in: Path, line: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("attribute", EXPORTS)
-def test_what_the_kernel_exports_is_refused(tmp_path: Path, attribute: str) -> None:
+def test_what_the_kernel_exports_is_refused(
+    free: Confirmed, tmp_path: Path, attribute: str
+) -> None:
     # GIVEN a device, or the file behind one, that the kernel serves to others
-    file, other = image(tmp_path / "t"), image(tmp_path / "other")
-    plan, told = write_plan(tmp_path / "a.plan", WRITES), tmp_path / "config" / attribute
+    told = tmp_path / "config" / attribute
     told.parent.mkdir(parents=True)
-    with loop(file) as device:
-        line = command(plan, target=device, write_to=token_of(device))
 
-        def replayed(exported: Path) -> Ran:
-            told.write_text(EXPORTS[attribute].format(exported))
-            return play(plan, beside("/sys/kernel/config", tmp_path / "config", line))
+    def replayed(exported: Path) -> Ran:
+        told.write_text(EXPORTS[attribute].format(exported))
+        return free.play(*beside("/sys/kernel/config", tmp_path / "config", free.line))
 
-        with unchanged(file):
-            for exported in (file, device):
-                where = f"/sys/kernel/config/{attribute}"
-                replayed(exported).refused("the kernel exports it:", where)
-        # THEN another one's export is no matter
-        ran = replayed(other)
-        assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
+    with unchanged(free.file):
+        for exported in (free.file, free.device):
+            where = f"/sys/kernel/config/{attribute}"
+            replayed(exported).refused("the kernel exports it:", where)
+    # THEN another one's export is no matter
+    ran = replayed(image(tmp_path / "other"))
+    assert (ran.code, ran.counts["done"]) == (0, 3), ran.messages
 
 
 def endless(path: Path) -> None:
@@ -110,21 +109,18 @@ def over(place: str, stand_in: str | Path, line: list[str]) -> list[str]:
     return ["unshare", "--mount", "sh", "-c", script, place, str(stand_in), *line]
 
 
-def test_what_is_swap_or_part_of_something_is_refused(tmp_path: Path) -> None:
+def test_what_is_swap_or_part_of_something_is_refused(free: Confirmed, tmp_path: Path) -> None:
     # GIVEN a device that is swap in the kernel's list, by a name with a blank, or has a holder
-    file, swaps = image(tmp_path / "t"), tmp_path / "swaps"
-    holder = tmp_path / "holders/dm-9"
+    swaps, holder = tmp_path / "swaps", tmp_path / "holders/dm-9"
     holder.mkdir(parents=True)
     (holder / "dev").write_text("253:9\n")
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    with loop(file) as device, unchanged(file):
-        (tmp_path / "a b").symlink_to(device)
-        line = command(plan, target=device, write_to=token_of(device))
-        for name in (device, file, f"{tmp_path}/a\\040b"):
+    (tmp_path / "a b").symlink_to(free.device)
+    with unchanged(free.file):
+        for name in (free.device, free.file, f"{tmp_path}/a\\040b"):
             swaps.write_text(f"Filename Type Size Used Priority\n{name} partition 16384 0 -2\n")
-            play(plan, over("/proc/swaps", swaps, line)).refused("it is in use as swap:")
-        place = f"/sys/block/{device.name}/holders"
-        play(plan, over(place, holder.parent, line)).refused("is part of 253:9")
+            free.play(*over("/proc/swaps", swaps, free.line)).refused("it is in use as swap:")
+        place = f"/sys/block/{free.device.name}/holders"
+        free.play(*over(place, holder.parent, free.line)).refused("is part of 253:9")
 
 
 def folder_of(*names: str) -> Callable[[Path], None]:
@@ -218,14 +214,12 @@ def told_of(device: Path, stand_in: Path, line: list[str]) -> list[str]:
     return over(str(folder), stand_in, line)
 
 
-def test_a_serial_number_is_the_token_as_one_word(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    with loop(image(tmp_path / "t")) as device:
-        line = told_of(device, tmp_path / "told", command(plan, target=device))
-        token = token_of(device).partition("@")[2]
-        for serial, word in ((" A B\t1\x7f  ", "_A_B_1_"), ("  ", token_of(device).split("@")[0])):
-            (tmp_path / "told/serial").write_text(f"{serial}\n")
-            assert play(plan, line).target["confirm_with"] == f"{word}@{token}"
+def test_a_serial_number_is_the_token_as_one_word(free: Confirmed, tmp_path: Path) -> None:
+    line = told_of(free.device, tmp_path / "told", command(free.plan, target=free.device))
+    number, _, token = token_of(free.device).partition("@")
+    for serial, word in ((" A B\t1\x7f  ", "_A_B_1_"), ("  ", number)):
+        (tmp_path / "told/serial").write_text(f"{serial}\n")
+        assert free.play(*line).target["confirm_with"] == f"{word}@{token}"
 
 
 RING = "7f0000000000-7f0000001000 rw-s 00000000 00:10 1057 {}anon_inode:[io_uring]\n".format(
@@ -243,10 +237,10 @@ RING = "7f0000000000-7f0000001000 rw-s 00000000 00:10 1057 {}anon_inode:[io_urin
     ],
 )
 def test_what_a_process_holds_unseen_may_be_the_target(
-    tmp_path: Path, fdinfo: str, maps: str, *, is_free: bool
+    free: Confirmed, tmp_path: Path, fdinfo: str, maps: str, *, is_free: bool
 ) -> None:
     # GIVEN a process with a socket in which descriptors wait, or with a ring that has no descriptor
-    with a_process_told_as(tmp_path, fdinfo, maps) as (pid, ran):
+    with a_process_told_as(free, tmp_path, fdinfo, maps) as (pid, ran):
         # THEN nobody knows what that is, and the target is refused
         if is_free:
             assert ran().counts["done"] == 3
@@ -266,14 +260,14 @@ def test_what_a_process_holds_unseen_may_be_the_target(
     ],
 )
 def test_a_ring_that_nothing_else_shows_shows_by_threads(
-    tmp_path: Path, flags: int, call: str, *, is_free: bool
+    free: Confirmed, tmp_path: Path, flags: int, call: str, *, is_free: bool
 ) -> None:
     # GIVEN a thread that the kernel made for a ring, or one that waits in a ring by its number
     task = tmp_path / "told/task/7"
     task.mkdir(parents=True)
     (task / "stat").write_text(f"7 (a) b) S 1 1 1 0 -1 {flags} 0 0\n")
     (task / "syscall").write_text(f"{call}\n")
-    with a_process_told_as(tmp_path, "", "") as (pid, ran):
+    with a_process_told_as(free, tmp_path, "", "") as (pid, ran):
         # THEN its process, which has no descriptor of that ring, may use the target by it
         if is_free:
             assert ran().counts["done"] == 3
@@ -281,9 +275,11 @@ def test_a_ring_that_nothing_else_shows_shows_by_threads(
             ran().refused("it may be among the files that it holds", str(pid))
 
 
-def test_what_a_process_holds_unseen_for_a_moment_is_no_matter(tmp_path: Path) -> None:
+def test_what_a_process_holds_unseen_for_a_moment_is_no_matter(
+    free: Confirmed, tmp_path: Path
+) -> None:
     # GIVEN a descriptor on its way through a socket, which arrives once it has been looked at
-    with a_process_told_as(tmp_path, "flags:\t02\nscm_fds: 1\n", "") as (_, ran):
+    with a_process_told_as(free, tmp_path, "flags:\t02\nscm_fds: 1\n", "") as (_, ran):
         info = tmp_path / "told/fdinfo/3"
         read_ns = info.stat().st_atime_ns
 
@@ -301,39 +297,37 @@ def test_what_a_process_holds_unseen_for_a_moment_is_no_matter(tmp_path: Path) -
 
 @contextmanager
 def a_process_told_as(
-    tmp_path: Path, fdinfo: str, maps: str
+    free: Confirmed, tmp_path: Path, fdinfo: str, maps: str
 ) -> Iterator[tuple[int, Callable[[], Ran]]]:
     """Yield a process with a socket, of which these texts are told, and a run beside it."""
-    file, told = image(tmp_path / "t"), tmp_path / "told"
+    told = tmp_path / "told"
     for name in ("fd", "fdinfo", "task"):
         (told / name).mkdir(parents=True, exist_ok=True)
     (told / "maps").write_text(maps)
     (told / "fdinfo/3").write_text(fdinfo)
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    with loop(file) as device, socket.socket(socket.AF_UNIX) as end:
+    with socket.socket(socket.AF_UNIX) as end:
         end.bind(str(tmp_path / "end"))
         (told / "fd/3").symlink_to(tmp_path / "end")
         with subprocess.Popen(["sleep", "1000"]) as process:
-            line = command(plan, target=device, write_to=token_of(device))
+            line = over(f"/proc/{process.pid}", told, free.line)
             try:
-                yield process.pid, lambda: play(plan, over(f"/proc/{process.pid}", told, line))
+                yield process.pid, lambda: free.play(*line)
             finally:
                 process.kill()
 
 
 @pytest.mark.parametrize("generic", ["scsi_generic/sg9", "bsg/0:0:0:9"])
-def test_who_has_a_disks_generic_device_open_uses_the_disk(tmp_path: Path, generic: str) -> None:
+def test_who_has_a_disks_generic_device_open_uses_the_disk(
+    free: Confirmed, tmp_path: Path, generic: str
+) -> None:
     # GIVEN a disk with a character device that takes its commands, which a process has open
-    file, plan = image(tmp_path / "t"), write_plan(tmp_path / "a.plan", WRITES)
     attribute = tmp_path / "told/device" / generic / "dev"
     attribute.parent.mkdir(parents=True)
     attribute.write_text("1:5\n")
-    with loop(file) as device:
-        confirmed = command(plan, target=device, write_to=token_of(device))
-        line = told_of(device, tmp_path / "told", confirmed)
-        with unchanged(file), Path("/dev/zero").open("r+b"):
-            play(plan, line).refused("it is in use by the process")
-        assert unused(plan, line).counts["done"] == 3
+    line = told_of(free.device, tmp_path / "told", free.line)
+    with unchanged(free.file), Path("/dev/zero").open("r+b"):
+        free.play(*line).refused("it is in use by the process")
+    assert unused(free.plan, line).counts["done"] == 3
 
 
 def test_two_paths_to_one_disk_are_one_disk(tmp_path: Path) -> None:
@@ -359,62 +353,59 @@ def test_two_paths_to_one_disk_are_one_disk(tmp_path: Path) -> None:
             assert replayed("naa.6").counts["done"] == 3
 
 
-def test_the_device_to_which_a_zram_writes_is_one_below(tmp_path: Path) -> None:
+def test_the_device_to_which_a_zram_writes_is_one_below(free: Confirmed, tmp_path: Path) -> None:
     # GIVEN a device that keeps a part of its bytes on another one
-    file, plan = image(tmp_path / "t"), write_plan(tmp_path / "a.plan", WRITES)
-    with loop(image(tmp_path / "behind")) as lower, loop(file) as device:
-        confirmed = command(plan, target=device, write_to=token_of(device))
-        line = told_of(device, tmp_path / "told", confirmed)
+    line = told_of(free.device, tmp_path / "told", free.line)
 
-        def replayed(behind: Path | str) -> Ran:
-            (tmp_path / "told/backing_dev").write_text(f"{behind}\n")
-            return play(plan, line)
+    def replayed(behind: Path | str) -> Ran:
+        (tmp_path / "told/backing_dev").write_text(f"{behind}\n")
+        return free.play(*line)
 
+    with loop(image(tmp_path / "behind")) as lower:
         # THEN it is refused when that one is in use, or cannot be found
-        with unchanged(file), loop(lower) as upper:
+        with unchanged(free.file), loop(lower) as upper:
             shared = "what it shares its bytes with is behind the loop device"
             replayed(lower).refused(shared, upper.name)
             replayed(f"{lower} (deleted)").refused(f"{RELATED} No such file or directory")
-            replayed(file).refused(f"{RELATED} Block device required")
-        for free in (lower, "none"):
-            assert replayed(free).counts["done"] == 3
+            replayed(free.file).refused(f"{RELATED} Block device required")
+        for one in (lower, "none"):
+            assert replayed(one).counts["done"] == 3
 
 
-def test_a_disk_known_by_a_part_of_it_is_walked_again_as_a_whole(tmp_path: Path) -> None:
+def test_a_disk_known_by_a_part_of_it_is_walked_again_as_a_whole(
+    free: Confirmed, ends: ExitStack, tmp_path: Path
+) -> None:
     # GIVEN a target that is built of a partition, and of loop devices that stand on all of its disk
-    with ExitStack() as ends:
-        disk_, first, second = disk(ends, tmp_path)
-        lower = ends.enter_context(loop(disk_))
-        upper = ends.enter_context(loop(ends.enter_context(loop(lower))))
-        device = ends.enter_context(loop(image(tmp_path / "t")))
-        for part in (first, upper):
-            numbers = (Path("/sys/class/block") / part.name / "dev").read_bytes()
-            (tmp_path / "slaves" / part.name).mkdir(parents=True)
-            (tmp_path / "slaves" / part.name / "dev").write_bytes(numbers)
-        plan = write_plan(tmp_path / "a.plan", WRITES)
-        line = command(plan, target=device, write_to=token_of(device))
-        line = over(f"/sys/block/{device.name}/slaves", tmp_path / "slaves", line)
-        # THEN who uses the other partition, which is found last, uses the target
-        with unchanged(tmp_path / "t"), second.open("r+b"):
-            play(plan, line).refused("it is in use by the process")
-        assert play(plan, line).counts["done"] == 3
+    disk_, first, second = disk(ends, tmp_path)
+    lower = ends.enter_context(loop(disk_))
+    upper = ends.enter_context(loop(ends.enter_context(loop(lower))))
+    for part in (first, upper):
+        numbers = (Path("/sys/class/block") / part.name / "dev").read_bytes()
+        (tmp_path / "slaves" / part.name).mkdir(parents=True)
+        (tmp_path / "slaves" / part.name / "dev").write_bytes(numbers)
+    line = over(f"/sys/block/{free.device.name}/slaves", tmp_path / "slaves", free.line)
+    # THEN who uses the other partition, which is found last, uses the target
+    with unchanged(free.file), second.open("r+b"):
+        free.play(*line).refused("it is in use by the process")
+    assert free.play(*line).counts["done"] == 3
 
 
-def test_a_partition_over_which_another_one_lies_shares_its_bytes(tmp_path: Path) -> None:
+def test_a_partition_over_which_another_one_lies_shares_its_bytes(
+    ends: ExitStack, tmp_path: Path
+) -> None:
     # GIVEN two partitions, the other of which is in use
-    with ExitStack() as ends:
-        _, first, second = disk(ends, tmp_path)
-        upper = ends.enter_context(loop(second))
-        plan, start = write_plan(tmp_path / "a.plan", WRITES[:2]), tmp_path / "start"
-        line = command(plan, target=first, write_to=token_of(first))
-        # WHEN the kernel says that it begins amid the target, or nothing that could be read
-        for text in ("2048", "8000", "no number"):
-            start.write_text(f"{text}\n")
-            with unchanged(tmp_path / "img"):
-                ran = play(plan, over(f"/sys/class/block/{second.name}/start", start, line))
-            ran.refused("what it shares its bytes with is behind the loop device", upper.name)
-        # THEN it is refused, and written where they lie side by side
-        assert play(plan, line).counts["done"] == 2
+    _, first, second = disk(ends, tmp_path)
+    upper = ends.enter_context(loop(second))
+    plan, start = write_plan(tmp_path / "a.plan", WRITES[:2]), tmp_path / "start"
+    line = command(plan, target=first, write_to=token_of(first))
+    # WHEN the kernel says that it begins amid the target, or nothing that could be read
+    for text in ("2048", "8000", "no number"):
+        start.write_text(f"{text}\n")
+        with unchanged(tmp_path / "img"):
+            ran = play(plan, over(f"/sys/class/block/{second.name}/start", start, line))
+        ran.refused("what it shares its bytes with is behind the loop device", upper.name)
+    # THEN it is refused, and written where they lie side by side
+    assert play(plan, line).counts["done"] == 2
 
 
 def test_a_device_below_that_cannot_be_claimed_is_refused_for_writing(tmp_path: Path) -> None:

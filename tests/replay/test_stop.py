@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.replay.disk import call, image, loop, mounted, needs_root
+from tests.replay.disk import call, image, loop, mounted
 from tests.replay.failing import SIZE_BYTES, failing_file
 from tests.replay.processes import await_in, await_true, replay_command
 from tests.replay.program import Ran, Record, Replay, command, device, record, write_plan
@@ -28,7 +28,7 @@ from tests.replay_files.test_faults import LOOP
 from tracekit.plans.block_plan import FLUSH, READ, WRITE
 from tracekit.plans.file_plan import Setting
 
-pytestmark = [needs_root, pytest.mark.root]
+pytestmark = pytest.mark.root
 BLOCKS = SIZE_BYTES // 4096
 PARENT = """
 import ctypes, os, subprocess, sys, threading, time

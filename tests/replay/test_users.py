@@ -6,7 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from fcntl import ioctl
 from itertools import product
@@ -14,33 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.privileges.others import NOBODY, other_folder
+from tests.privileges.others import NOBODY, as_user, other_folder
 from tests.replay.campaign import MAPPER, REGISTERER, hold, loop
-from tests.replay.disk import call, image, needs_root, token_of, unchanged
+from tests.replay.disk import call, image, token_of, unchanged
 from tests.replay.processes import await_true
-from tests.replay.program import WRITES, Replay, command, play, record, write_plan
+from tests.replay.program import WRITES, Confirmed, Replay, command, play, record, write_plan
 from tracekit.plans.block_plan import WRITE
 
-pytestmark = [needs_root, pytest.mark.root]
-
-
-@pytest.fixture
-def ends() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
+pytestmark = pytest.mark.root
 
 
 LOOP_CTL_REMOVE = 0x4C81
 MAPPED = REGISTERER.replace("    os.close(ring)\n", "")
-
-
-def become(user: int) -> Callable[[], None]:
-    def change() -> None:
-        os.setgroups([])
-        os.setgid(user)
-        os.setuid(user)
-
-    return change
 
 
 @pytest.fixture
@@ -73,7 +58,7 @@ def test_another_owners_file_is_refused_to_a_plain_user(
     # WHEN a plain user, to whom the kernel gives no lease on it, confirms it
     line = command(plan, confirmed=target)
     with unchanged(target):
-        ran = play(plan, line, preexec_fn=become(NOBODY))
+        ran = play(plan, line, **as_user(NOBODY))
     # THEN he is refused, since he cannot know
     ran.refused("another user owns it, and only root may look into processes of others")
     # (threads of the kernel, of which a machine has dozens, have no files)
@@ -82,7 +67,7 @@ def test_another_owners_file_is_refused_to_a_plain_user(
     with ExitStack() as user, unchanged(target):
         own = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         hold(user, *own, "sh", "-c", 'exec 3<"$0"; echo ready; exec sleep 1000', target)
-        ran = play(plan, line, preexec_fn=become(NOBODY))
+        ran = play(plan, line, **as_user(NOBODY))
         ran.refused("another process has the file open: ")
     # AND root, who can, is not, unless somebody has it open
     ran = play(plan, line)
@@ -116,10 +101,10 @@ def test_a_plain_user_may_write_to_what_is_his(theirs: Path) -> None:
     os.chown(target, NOBODY, NOBODY)
     line = command(plan, confirmed=target)
     # WHEN he owns a file, THEN the kernel says that nobody has it open
-    ran = play(plan, line, preexec_fn=become(NOBODY))
+    ran = play(plan, line, **as_user(NOBODY))
     assert (ran.code, ran.counts["done"], ran.target["unseen_processes"]) == (0, 3, 0)
     with target.open("rb"), unchanged(target):
-        play(plan, line, preexec_fn=become(NOBODY)).refused("another process has the file open")
+        play(plan, line, **as_user(NOBODY)).refused("another process has the file open")
 
 
 def test_a_plain_user_is_told_how_many_processes_he_cannot_see(
@@ -131,7 +116,7 @@ def test_a_plain_user_is_told_how_many_processes_he_cannot_see(
     os.mknod(node, 0o600 | 0o060000, device.stat().st_rdev)
     os.chown(node, NOBODY, NOBODY)
     line = command(plan, target=node, write_to=token_of(device))
-    ran = play(plan, line, preexec_fn=become(NOBODY))
+    ran = play(plan, line, **as_user(NOBODY))
     if "cannot find out what is behind the loop device" in ran.messages:
         pytest.skip("this machine has loop devices on files that a plain user cannot see")
     assert (ran.code, ran.counts["skipped_read_only"]) == (0, 0), ran.messages
@@ -144,16 +129,15 @@ def test_a_plain_user_is_told_how_many_processes_he_cannot_see(
 @pytest.mark.parametrize("folder", ["fd", "task"])
 @pytest.mark.parametrize("error", ["ENOENT", "ESRCH", "ENOMEM", "EMFILE"])
 def test_a_process_that_ends_meanwhile_is_no_reason_and_one_that_cannot_be_seen_is(
-    ends: ExitStack, tmp_path: Path, folder: str, error: str
+    free: Confirmed, ends: ExitStack, tmp_path: Path, folder: str, error: str
 ) -> None:
     # GIVEN a process whose descriptors or threads cannot be listed after their folder was opened
-    device = loop(ends, image(tmp_path / "disk"))
-    plan, log = write_plan(tmp_path / "a.plan", WRITES), tmp_path / "strace"
+    log = tmp_path / "strace"
     other = ends.enter_context(subprocess.Popen(["sleep", "1000"]))
     ends.callback(other.kill)
     traced = ["strace", "-f", "-qq", "-o", str(log), "-P", f"/proc/{other.pid}/{folder}"]
     traced += [f"--inject=newfstatat,fstat:error={error}"]
-    ran = play(plan, [*traced, *command(plan, target=device, write_to=token_of(device))])
+    ran = free.play(*traced, *free.line)
     assert "INJECTED" in log.read_text()
     # THEN one that has ended has nothing open any more; of another nobody knows
     if error in ("ENOENT", "ESRCH"):
@@ -223,61 +207,47 @@ if sys.argv[2] == "last":
 
 
 @pytest.mark.parametrize("kind", ["own", "last"])
-def test_a_thread_is_seen_whatever_the_first_one_has(
-    tmp_path: Path, ends: ExitStack, kind: str
-) -> None:
+def test_a_thread_is_seen_whatever_the_first_one_has(free: Confirmed, kind: str) -> None:
     # GIVEN a process whose first thread shows nothing of what another one has open
-    target = loop(ends, image(tmp_path / "t"))
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    line = command(plan, target=target, write_to=token_of(target))
-    with ExitStack() as user, unchanged(target):
-        hold(user, sys.executable, "-c", OWN_TABLE, target, kind)
-        play(plan, line).refused("it is in use by the process")
-    assert play(plan, line).code == 0
+    with ExitStack() as user, unchanged(free.device):
+        hold(user, sys.executable, "-c", OWN_TABLE, free.device, kind)
+        free.play().refused("it is in use by the process")
+    assert free.play().code == 0
 
 
 def test_root_without_the_right_to_look_at_others_is_refused(
-    tmp_path: Path, ends: ExitStack
+    free: Confirmed, tmp_path: Path
 ) -> None:
     # GIVEN a root as in a container, who may list what others have open, and not what that is:
     # of a ring it sees the mapping alone
-    device = loop(ends, image(tmp_path / "t"))
-    line = command(
-        write_plan(tmp_path / "a.plan", WRITES), target=device, write_to=token_of(device)
-    )
-    bounded = ["setpriv", "--bounding-set", "-sys_ptrace", *line]
+    bounded = ["setpriv", "--bounding-set", "-sys_ptrace", *free.line]
     user = f'exec setpriv --reuid={NOBODY} --clear-groups sh -c "echo ready; exec sleep 1000"'
-    with ExitStack() as other, unchanged(tmp_path / "t"):
+    with ExitStack() as other, unchanged(free.file):
         hold(other, sys.executable, "-c", MAPPED, image(tmp_path / "other"), "mapped")
-        hold(other, "sh", "-c", f'exec 3<>"$0"; {user}', device)
-        play(tmp_path / "a.plan", bounded).refused("root may not look into all processes here")
-    assert play(tmp_path / "a.plan", line).code == 0
+        hold(other, "sh", "-c", f'exec 3<>"$0"; {user}', free.device)
+        free.play(*bounded).refused("root may not look into all processes here")
+    assert free.play().code == 0
 
 
-def test_a_mapping_is_seen_whose_node_has_no_name_any_more(tmp_path: Path, ends: ExitStack) -> None:
+def test_a_mapping_is_seen_whose_node_has_no_name_any_more(free: Confirmed, tmp_path: Path) -> None:
     # GIVEN a process that maps the device by a node of its own, which is removed
-    device, node = loop(ends, image(tmp_path / "t")), tmp_path / "node"
-    os.mknod(node, stat.S_IFBLK | 0o600, device.stat().st_rdev)
-    line = command(
-        write_plan(tmp_path / "a.plan", WRITES), target=device, write_to=token_of(device)
-    )
-    with ExitStack() as user, unchanged(tmp_path / "t"):
+    node = tmp_path / "node"
+    os.mknod(node, stat.S_IFBLK | 0o600, free.device.stat().st_rdev)
+    with ExitStack() as user, unchanged(free.file):
         hold(user, sys.executable, "-c", MAPPER, node)
         node.unlink()
-        play(tmp_path / "a.plan", line).refused("it is in use by a mapping")
-    assert play(tmp_path / "a.plan", line).code == 0
+        free.play().refused("it is in use by a mapping")
+    assert free.play().code == 0
 
 
-def test_a_ring_with_another_file_is_no_matter(tmp_path: Path, ends: ExitStack) -> None:
-    target = loop(ends, image(tmp_path / "t"))
-    line = command(
-        write_plan(tmp_path / "a.plan", WRITES), target=target, write_to=token_of(target)
-    )
+def test_a_ring_with_another_file_is_no_matter(
+    free: Confirmed, tmp_path: Path, ends: ExitStack
+) -> None:
     for other in (image(tmp_path / "other"), Path("/dev/null")):
         hold(ends, sys.executable, "-c", REGISTERER, other)
     # AND one that is mapped, whose descriptor tells what it has
     hold(ends, sys.executable, "-c", MAPPED, image(tmp_path / "third"), "mapped")
-    assert play(tmp_path / "a.plan", line).code == 0
+    assert free.play().code == 0
 
 
 BESIDE = REGISTERER.replace('print("', 'libc.syscall(425, 4, bytes(120))\nprint("')
@@ -340,33 +310,28 @@ HIDDEN = product(("waits", "works", "polls"), ("none", "idle", "polling"))
 @pytest.mark.alone
 @pytest.mark.parametrize(("kind", "beside"), [("mapped", "idle"), *HIDDEN])
 def test_a_ring_without_a_descriptor_is_seen(
-    tmp_path: Path, ends: ExitStack, kind: str, beside: str
+    free: Confirmed, tmp_path: Path, kind: str, beside: str
 ) -> None:
     # GIVEN a process with a ring that is only mapped, or with one that is not even mapped: a thread
     # works, polls for it or waits in it. It may have one with a descriptor, that it has not used.
-    target = loop(ends, image(tmp_path / "t"))
     if kind != "mapped" and not knows_rings_of_own_memory(tmp_path):
         pytest.skip("the kernel has no rings in memory of the process's own")
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    line = command(plan, target=target, write_to=token_of(target))
     script = BESIDE if kind == "mapped" else OF_OWN_MEMORY
-    with ExitStack() as user, unchanged(target):
-        hold(user, sys.executable, "-c", script, target, kind, "hidden", beside)
-        play(plan, line).refused("it may be among the files that it holds without a descriptor")
-    assert play(plan, line).code == 0
+    with ExitStack() as user, unchanged(free.device):
+        hold(user, sys.executable, "-c", script, free.device, kind, "hidden", beside)
+        free.play().refused("it may be among the files that it holds without a descriptor")
+    assert free.play().code == 0
 
 
 @pytest.mark.parametrize("kind", ["waits", "works", "polls"])
 def test_threads_of_rings_with_descriptors_are_no_matter(
-    tmp_path: Path, ends: ExitStack, kind: str
+    free: Confirmed, tmp_path: Path, ends: ExitStack, kind: str
 ) -> None:
     # GIVEN a program as many are: a thread works or polls for its ring, or waits in it by a number
-    target, other = loop(ends, image(tmp_path / "t")), image(tmp_path / "other")
     if not knows_rings_of_own_memory(tmp_path):
         pytest.skip("the kernel has no rings in memory of the process's own")
-    plan = write_plan(tmp_path / "a.plan", WRITES)
-    hold(ends, sys.executable, "-c", OF_OWN_MEMORY, other, kind, "shown")
-    ran = play(plan, command(plan, target=target, write_to=token_of(target)))
+    hold(ends, sys.executable, "-c", OF_OWN_MEMORY, image(tmp_path / "other"), kind, "shown")
+    ran = free.play()
     assert ran.code == 0, ran.messages
 
 

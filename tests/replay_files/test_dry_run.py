@@ -12,7 +12,7 @@ import pytest
 
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
-from tests.replay.disk import image, loop, mounted, needs_root, small_file_system
+from tests.replay.disk import image, loop, mounted, small_file_system
 from tests.replay.failing import failing_file
 from tests.replay.groups import limited_group
 from tests.replay.test_preflight import limited
@@ -88,7 +88,6 @@ def test_it_says_what_the_run_says_and_makes_nothing(plan: Path, target: Path) -
     assert (about["needed_inodes"], about["longest_limit"]) == (3 + OWN_INODES, None)
 
 
-@needs_root
 @pytest.mark.root
 def test_the_file_system_is_named_with_what_is_free_in_it(plan: Path, small: Path) -> None:
     about = run(plan, small, "--dry-run", "--no-space-check").summary["directory"]
@@ -98,7 +97,6 @@ def test_the_file_system_is_named_with_what_is_free_in_it(plan: Path, small: Pat
     assert about["free_inodes"] == disk.f_favail
 
 
-@needs_root
 @pytest.mark.root
 @DRY
 @pytest.mark.parametrize("kind", ["bytes", "inodes", "longest", "open files"])
@@ -130,7 +128,6 @@ def test_what_was_kept_is_replaced_on_request_only(plan: Path, target: Path) -> 
     assert (target / KEPT / "d/old").stat().st_size == 3 * MIB
 
 
-@needs_root
 @pytest.mark.root
 def test_what_a_killed_run_left_counts_as_free_and_stays(tmp_path: Path, small: Path) -> None:
     # GIVEN what a run left that was killed, beside which it does not fit a second time
@@ -166,14 +163,12 @@ def test_a_directory_that_cannot_be_used_is_refused(plan: Path, target: Path, ki
     assert kind == "missing" or own.exists()
 
 
-@needs_root
 @pytest.mark.root
 def test_a_file_system_that_can_only_be_read_is_refused(plan: Path, small: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small], check=True)
     run(plan, small, "--dry-run").refused(str(small), "Read-only file system")
 
 
-@needs_root
 @pytest.mark.root
 def test_ranges_that_a_file_system_cannot_allocate_are_counted(tmp_path: Path) -> None:
     # GIVEN ext4 without extents, which allocates nothing in advance, and a plan that does
@@ -191,7 +186,6 @@ def test_ranges_that_a_file_system_cannot_allocate_are_counted(tmp_path: Path) -
     assert set(real.errors) == {"EOPNOTSUPP"}
 
 
-@needs_root
 @pytest.mark.root
 def test_direct_transfers_of_no_whole_blocks_are_counted(tmp_path: Path) -> None:
     # GIVEN a disk with blocks of 4 KiB, and transfers with O_DIRECT of sectors and blocks
@@ -213,7 +207,6 @@ def test_direct_transfers_of_no_whole_blocks_are_counted(tmp_path: Path) -> None
     assert set(real.errors) == {"EINVAL"}
 
 
-@needs_root
 @pytest.mark.root
 def test_names_longer_than_the_file_system_takes_are_refused(tmp_path: Path) -> None:
     # GIVEN a file system whose names have at most 40 bytes
@@ -226,7 +219,6 @@ def test_names_longer_than_the_file_system_takes_are_refused(tmp_path: Path) -> 
         assert notes(run(shorter, file.parent, "--dry-run")) == {}
 
 
-@needs_root
 @pytest.mark.root
 @pytest.mark.plain  # sanitizers have threads of their own
 @DRY
@@ -247,7 +239,6 @@ def test_too_few_threads_for_the_group_are_refused(
         assert notes(run(plan, target, *dry, preexec_fn=enter)) == {}
 
 
-@needs_root
 @pytest.mark.root
 @pytest.mark.plain  # sanitizers have memory of their own
 @DRY
@@ -320,7 +311,6 @@ def test_the_command_shows_it_and_keeps_nothing(tmp_path: Path, target: Path) ->
     assert not result.is_partial
 
 
-@needs_root
 @pytest.mark.root
 def test_the_command_refuses_and_may_be_told_to_start(tmp_path: Path, small: Path) -> None:
     folder = folder_of(tmp_path)

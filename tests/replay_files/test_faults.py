@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.replay.disk import needs_root, small_file_system
-from tests.replay.processes import await_in, await_true
+from tests.replay.disk import small_file_system
+from tests.replay.processes import await_in, await_true, limited
 from tests.replay.program import compiled_shim
 from tests.replay_files.program import (
     KEPT,
@@ -38,7 +38,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
-@needs_root
+@pytest.mark.root
 def test_a_disk_that_fills_up_ends_the_run(replay: Replay, small_disk: Path) -> None:
     # GIVEN a plan that says it needs little, and writes 16 MiB
     writes = [do("write", "big", handle=0, offset=n * MIB, length=MIB) for n in range(16)]
@@ -55,7 +55,7 @@ def test_a_disk_that_fills_up_ends_the_run(replay: Replay, small_disk: Path) -> 
     assert list(small_disk.iterdir()) == []
 
 
-@needs_root
+@pytest.mark.root
 def test_a_file_set_that_does_not_fit_is_refused_or_removed(
     replay: Replay, small_disk: Path
 ) -> None:
@@ -77,15 +77,11 @@ def test_a_file_longer_than_the_process_may_write_is_refused(
     if is_there:
         thread, files = [do("truncate", "f", length=0)], table("f", size_bytes=2 * MIB)
     # WHEN the process may write files of 1.75 MiB, THEN it says so before
-    limit = 7 * MIB // 4
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    replay([thread], files=files, preexec_fn=limited).refused("2097152 bytes", "ulimit -f")
+    ran = replay([thread], files=files, preexec_fn=limited(resource.RLIMIT_FSIZE, 7 * MIB // 4))
+    ran.refused("2097152 bytes", "ulimit -f")
     # AND a file of just that size is none of the kind
-    limit = 2 * MIB
-    assert replay([thread], files=files, preexec_fn=limited).code == 0
+    limit = limited(resource.RLIMIT_FSIZE, 2 * MIB)
+    assert replay([thread], files=files, preexec_fn=limit).code == 0
 
 
 @pytest.fixture
@@ -171,9 +167,7 @@ def test_removal_ends_soon_after_the_signal_and_the_next_run_goes_on(tmp_path: P
 
 def test_results_that_cannot_be_written_end_the_run(tmp_path: Path, endless: Path) -> None:
     # GIVEN a limit of file sizes that the results of an endless run pass
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
-
+    limit = limited(resource.RLIMIT_FSIZE, MIB)
     ran = run(endless, tmp_path, repeat=0, duration_ns=30 * 10**9, preexec_fn=limit)
     assert (ran.code, ran.summary["outcome"], ran.summary["ended_by"]) == (1, "failed", "results")
     assert "cannot write all results" in ran.messages

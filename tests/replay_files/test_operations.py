@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.replay.processes import limited
 from tests.replay.program import pattern
 from tests.replay_files.program import KEPT, Operation, Replay, command, do, table, write_plan
 from tracekit.plans import file_plan
@@ -154,11 +155,8 @@ def test_an_error_of_the_trace_is_expected(replay: Replay) -> None:
 def test_an_open_handle_is_closed_before_it_is_opened_again(replay: Replay) -> None:
     # GIVEN a plan that opens one handle a thousand times and never closes it
     thread = [do("open", "old", handle=0)] * 1000
-
     # WHEN only 64 descriptors are allowed
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-
+    limit = limited(resource.RLIMIT_NOFILE, 64)
     ran = replay([thread], files=table("old"), preexec_fn=limit)
     assert (ran.code, ran.of("open")["done"]) == (0, 1000)
 

@@ -4,12 +4,12 @@ import fcntl
 import resource
 import struct
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.replay.disk import call, image, loop, mounted, needs_root
+from tests.replay.disk import call, image, loop, mounted
+from tests.replay.processes import limited
 from tests.replay_files.program import KEPT, OWN, Replay, do, run, table, write_plan
 from tracekit.plans.file_plan import HEADER, Setting
 
@@ -99,13 +99,10 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_made(tmp_path: Pat
 
 def test_more_open_files_than_allowed_are_refused(replay: Replay) -> None:
     thread = [do("open", "old", handle=handle) for handle in range(200)]
-
-    def limit(soft: int, hard: int) -> Callable[[], None]:
-        return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-    replay([thread], files=table("old"), preexec_fn=limit(100, 150)).refused("ulimit -n")
+    too_few, enough = (limited(resource.RLIMIT_NOFILE, 100, hard) for hard in (150, 400))
+    replay([thread], files=table("old"), preexec_fn=too_few).refused("ulimit -n")
     # WHEN it may be raised far enough, THEN the program raises it itself
-    ran = replay([thread], files=table("old"), preexec_fn=limit(100, 400))
+    ran = replay([thread], files=table("old"), preexec_fn=enough)
     assert (ran.code, ran.summary["directory"]["file_limit"]) == (0, 233)
 
 
@@ -179,7 +176,7 @@ def test_a_truncated_plan_is_refused(plan: Path, size: int) -> None:
     run(plan, plan.parent).refused()
 
 
-@needs_root
+@pytest.mark.root
 def test_a_real_file_system_of_its_own(tmp_path: Path) -> None:
     # GIVEN an ext4 file system, whose root is not empty
     disk = image(tmp_path / "disk", mib=64)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 import pytest
 
 from tests.command_line import invoke, refused
-from tests.replay.disk import needs_root
+from tests.replay.disk import fill
+from tests.replay.processes import await_true
 from tests.sweep.command import QUICK, SMALL, rows, tracekit
 from tests.traces import json_of
 from tracekit.errors import StoppedError
@@ -269,9 +269,9 @@ def test_a_signal_ends_a_sweep_in_each_phase(
     command += ["--duration", times[0], "--warm-up", times[1], "--cache", "keep", "--no-report"]
     child = subprocess.Popen([*PLAIN, *command], stderr=subprocess.PIPE, text=True)
     # WHEN a signal comes while the first one makes files, runs, or removes them
-    wait_for(lambda: files_of(target) >= least)
+    await_true(lambda: files_of(target) >= least)
     if phase == "removing":
-        wait_for(lambda: 0 < files_of(target) < MANY)
+        await_true(lambda: 0 < files_of(target) < MANY)
     elif phase != "making":
         time.sleep(0.5)
     sent_s = time.monotonic()
@@ -351,7 +351,7 @@ def test_a_killed_sweep_loses_nothing_and_leaves_nothing(out: Path, target: Path
     read_by, ended = os.pipe()
     child = subprocess.Popen(long, stdin=read_by, stderr=subprocess.DEVNULL)
     os.close(read_by)
-    wait_for(lambda: len(list(out.glob("files/runs/*.json"))) >= 2)
+    await_true(lambda: len(list(out.glob("files/runs/*.json"))) >= 2)
     child.kill()
     child.wait()
     # Its program ends by itself: nobody has the pipe any more.
@@ -370,14 +370,7 @@ def test_a_killed_sweep_loses_nothing_and_leaves_nothing(out: Path, target: Path
     assert {entry.name for entry in out.iterdir()} == {"files", "trace.json"}
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline and not condition():
-        time.sleep(0.02)
-    assert condition()
-
-
-@needs_root
+@pytest.mark.root
 def test_a_target_that_is_too_small_is_reported(out: Path, small_disk: Path) -> None:
     words = ("sweep", "fileserver", "--target", small_disk, "-o", out, "--files", "1000")
     ended = tracekit(*words, *QUICK, code=3)
@@ -385,7 +378,7 @@ def test_a_target_that_is_too_small_is_reported(out: Path, small_disk: Path) -> 
     assert list(small_disk.iterdir()) == []
 
 
-@needs_root
+@pytest.mark.root
 def test_a_disk_that_fills_up_is_reported_and_its_run_redone(
     tmp_path: Path, small_disk: Path
 ) -> None:
@@ -394,15 +387,15 @@ def test_a_disk_that_fills_up_is_reported_and_its_run_redone(
     command += ["--files", "10", "--threads", "1", "--vary", "mean_size=16KiB", "--repeat", "1"]
     command += ["--duration", "1s", "--cache", "keep", "--no-report"]
 
-    def fill() -> None:
-        wait_for((small_disk / "tracekit-files").is_dir)
+    def keep_full() -> None:
+        await_true((small_disk / "tracekit-files").is_dir)
         time.sleep(0.2)
         with other.open("wb", buffering=0) as file:
             while (small_disk / "tracekit-files").is_dir():
                 with suppress(OSError):
                     file.write(bytes(1 << 12))
 
-    filler = threading.Thread(target=fill)
+    filler = threading.Thread(target=keep_full)
     filler.start()
     # WHEN it is over, THEN there is a line that says where, when and what to do, and no result
     ended = tracekit(*command, code=3)
@@ -416,11 +409,9 @@ def test_a_disk_that_fills_up_is_reported_and_its_run_redone(
     assert "1 run made, 0 there before" in tracekit(*command).stdout
 
 
-@needs_root
+@pytest.mark.root
 def test_a_full_disk_of_the_results_is_named(target: Path, small_disk: Path) -> None:
-    with suppress(OSError), (small_disk / "other").open("wb") as file:
-        while True:
-            file.write(bytes(1 << 16))
+    fill(small_disk / "other")
     out = small_disk / "out"
     ended = invoke("sweep", "varmail", "--target", target, "-o", out)
     refused(ended, str(small_disk), error=OSError)
