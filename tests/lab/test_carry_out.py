@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lab.guests import lab, share_modules
-from tests.recommend.test_carry_out import (
+from tests.recommend.carried import (
     journal_script,
     move_script,
     swap_script,

@@ -8,8 +8,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from tests.command_line import succeed
 from tests.recipes.three_roles import loop_disk, run
+from tests.recommend.test_units import WORDS
+from tests.simulate.placement_models import Request, write_trace
+from tests.traces import written
 
 CUT = """#!/bin/sh
 read -r left <'{count}'
@@ -19,6 +24,7 @@ exec '{real}' "$@"
 """
 # What is tested is not how quick a disk is: its images are in memory where the machine has that.
 MEMORY = next((one for one in ("/dev/shm",) if os.access(one, os.W_OK)), None)  # noqa: S108
+NAME = "it's $HOME; a log"
 COMMANDS = (
     *("umount", "mount", "e2fsck", "tune2fs", "mke2fs", "cp", "mv", "rm", "rmdir", "mkdir"),
     *("touch", "sync"),
@@ -65,6 +71,18 @@ class Host:
             given["PATH"] = f"{self._shims(cut)}:{os.environ['PATH']}"
         return self.inside("sh", str(file), *words, **given)
 
+    def carried_out(self, file: Path, *words: str, hint: str = "", **more: str) -> str:
+        """Run a script, which must end well; return what it prints."""
+        done = self.script(file, *words, **more)
+        assert done.returncode == 0, hint + done.stdout + done.stderr
+        return done.stdout
+
+    def refused(self, file: Path, *words: str, why: str, **more: str) -> None:
+        """Run a script, which must say why it stops before its first command."""
+        done = self.script(file, *words, **more)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert why in done.stderr
+
     def _shims(self, cut: int) -> Path:
         """Return a folder of commands that let so many of them run."""
         folder, count = self.place / "shims", self.place / "count"
@@ -107,6 +125,38 @@ class Host:
         pairs = (line.split("  ", 1) for line in text.splitlines())
         return {name: total for total, name in sorted(pairs)}
 
+    def wipe(self) -> None:
+        """Make the NVM empty again."""
+        run("wipefs", "--quiet", "--all", self.nvm)
+
+    def fresh(self, point: Path) -> dict[str, str]:
+        """Make an ext4 with files and its own journal, mounted; return its files."""
+        self.unmount_all()
+        self.wipe()
+        run("mke2fs", "-q", "-F", "-t", "ext4", "-J", "size=4", self.disk)
+        self.must("mkdir", "-p", str(point))
+        self.must("mount", self.disk, str(point))
+        self.must(
+            *("sh", "-c", 'cd "$1" && mkdir -p "$2/sub" && umask 027'
+             ' && seq 20000 >"$2/sub/a b" && seq 9 >"$2/x" && ln -s x "$2/link" && sync', "-"),
+            *(str(point), NAME),
+        )  # fmt: skip
+        return self.files(point)
+
+    def features(self) -> str:
+        """Return what the superblock of the disk says."""
+        return run("dumpe2fs", "-h", self.disk)
+
+    def own_files(self, point: Path) -> dict[str, str]:
+        """Return the files but those that a script keeps beside what it moves."""
+        return {name: sum_ for name, sum_ in self.files(point).items() if ".tracekit-" not in name}
+
+    def written_when_moved(self, point: Path, moved: Path) -> dict[str, str]:
+        """Write to what was moved: on the NVM, and comes back from there. Return all files."""
+        target = moved if self.inside("test", "-f", str(moved)).returncode == 0 else moved / "new"
+        self.must("sh", "-c", 'echo new >"$1"', "-", str(target))
+        return self.own_files(point)
+
 
 @contextmanager
 def host(place: Path) -> Iterator[Host]:
@@ -129,6 +179,79 @@ def host(place: Path) -> Iterator[Host]:
         yield machine
 
 
-def wipe(machine: Host) -> None:
-    """Make the NVM empty again."""
-    run("wipefs", "--quiet", "--all", machine.nvm)
+def region(name: str, role: str, sectors: range, **more: Any) -> dict[str, Any]:
+    """Return a part of a device with the name of a whole one."""
+    place = {"device": name.split(maxsplit=1)[0], "name": name, "role": role}
+    size = {"start_sector": sectors.start, "sectors": len(sectors)}
+    return {"filesystem": "ext4", "mount": None, "evidence": "", **place, **size, **more}
+
+
+def script_of(
+    folder: Path, requests: list[Request], *words: str | Path, layout: list[dict[str, Any]]
+) -> Path:
+    """Recommend for a trace, and return the script's file."""
+    write_trace(folder / "trace", requests, layout=layout)
+    file = folder / "carry.sh"
+    succeed("recommend", folder / "trace", *WORDS, *words, "--script", file, "--force")
+    subprocess.run(["sh", "-n", file], check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-S", "warning", file], check=True)
+    return file
+
+
+def with_journal(
+    disk: str, point: Path | None, **more: Any
+) -> tuple[list[dict[str, Any]], list[Request]]:
+    """Return the layout of a file system with a journal of 4 MiB, and requests of all of that."""
+    name = Path(disk).name
+    journal = region(f"{name} journal", "journal", range(32768, 32768 + 8192))
+    requests = [Request("journal", 32768 + 16 * n, device=name) for n in range(512)]
+    mount = str(point) if point else None
+    return [region(name, "fs", range(98304), mount=mount, **more), journal], requests
+
+
+def journal_script(folder: Path, disk: str, point: Path | None = None, **more: Any) -> Path:
+    """Return the script of a trace whose journal of 4 MiB belongs on the NVM."""
+    layout, requests = with_journal(disk, point, **more)
+    return script_of(folder, requests, "--unit", "role", "--capacity", "5MiB", layout=layout)
+
+
+def of_path(folder: Path, disk: str, path: Path) -> tuple[tuple[str | Path, ...], list[Request]]:
+    """Return the options that name one file or directory of a disk, and requests of all of it."""
+    name = Path(disk).name
+    table = written(
+        folder / "files.csv", f'path,device,first_sector,sectors\n"{path}",{name},800,8192\n'
+    )
+    requests = [Request("fs", 800 + 16 * n, device=name) for n in range(512)]
+    return ("--unit", "file", "--files", table), requests
+
+
+def move_script(folder: Path, disk: str, path: Path) -> Path:
+    """Return the script of a trace of which one file or directory belongs on the NVM."""
+    words, requests = of_path(folder, disk, path)
+    layout = [region(Path(disk).name, "fs", range(98304))]
+    return script_of(folder, requests, *words, "--capacity", "13MiB", layout=layout)
+
+
+def run_kind(device: str) -> str:
+    done = subprocess.run(
+        ["blkid", "-p", "-o", "value", "-s", "TYPE", device], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+VOLUME = [region("dm-3", "fs", range(80000))]
+
+HOT = [Request("fs", 16 * n, device="dm-3") for n in range(400)]
+
+
+def volume_script(folder: Path, *words: str) -> Path:
+    """Return the script of a trace of a logical volume."""
+    return script_of(folder, HOT, *words, layout=VOLUME)
+
+
+def swap_script(folder: Path) -> Path:
+    layout = [region("away", "swap", range(800))]
+    words = ("--unit", "role", "--capacity", "1GiB")
+    return script_of(folder, [Request("swap", 0, device="away")], *words, layout=layout)

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -15,7 +14,19 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.recipes.three_roles import run
-from tests.recommend.carried import Host, wipe
+from tests.recommend.carried import (
+    HOT,
+    NAME,
+    VOLUME,
+    Host,
+    journal_script,
+    move_script,
+    region,
+    run_kind,
+    script_of,
+    swap_script,
+    volume_script,
+)
 from tests.recommend.test_units import WORDS
 from tests.recommend.traces import BLOCK
 from tests.simulate.placement_models import Request, write_trace
@@ -27,75 +38,10 @@ from tracekit.model.commands_by_hand import whole_copy
 from tracekit.model.rival_kinds import CacheTimes
 from tracekit.store import TraceFolder
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
-NAME = "it's $HOME; a log"
 
-
-def region(name: str, role: str, sectors: range, **more: Any) -> dict[str, Any]:
-    """Return a part of a device with the name of a whole one."""
-    place = {"device": name.split(maxsplit=1)[0], "name": name, "role": role}
-    size = {"start_sector": sectors.start, "sectors": len(sectors)}
-    return {"filesystem": "ext4", "mount": None, "evidence": "", **place, **size, **more}
-
-
-def script_of(
-    folder: Path, requests: list[Request], *words: str | Path, layout: list[dict[str, Any]]
-) -> Path:
-    """Recommend for a trace, and return the script's file."""
-    write_trace(folder / "trace", requests, layout=layout)
-    file = folder / "carry.sh"
-    succeed("recommend", folder / "trace", *WORDS, *words, "--script", file, "--force")
-    subprocess.run(["sh", "-n", file], check=True)
-    if shutil.which("shellcheck"):
-        subprocess.run(["shellcheck", "-S", "warning", file], check=True)
-    return file
-
-
-def journal_script(folder: Path, disk: str, point: Path | None = None) -> Path:
-    """Return the script of a trace whose journal of 4 MiB belongs on the NVM."""
-    name = Path(disk).name
-    layout = [
-        region(name, "fs", range(98304), mount=str(point) if point else None),
-        region(f"{name} journal", "journal", range(32768, 32768 + 8192)),
-    ]
-    requests = [Request("journal", 32768 + 16 * n, device=name) for n in range(512)]
-    return script_of(folder, requests, "--unit", "role", "--capacity", "5MiB", layout=layout)
-
-
-def move_script(folder: Path, disk: str, path: Path) -> Path:
-    """Return the script of a trace of which one file or directory belongs on the NVM."""
-    name = Path(disk).name
-    table = written(
-        folder / "files.csv", f'path,device,first_sector,sectors\n"{path}",{name},800,8192\n'
-    )
-    requests = [Request("fs", 800 + 16 * n, device=name) for n in range(512)]
-    words = ("--unit", "file", "--files", table, "--capacity", "13MiB")
-    return script_of(folder, requests, *words, layout=[region(name, "fs", range(98304))])
-
-
-def fresh(machine: Host, point: Path) -> dict[str, str]:
-    """Make an ext4 with files and its own journal, mounted; return its files."""
-    machine.unmount_all()
-    wipe(machine)
-    run("mke2fs", "-q", "-F", "-t", "ext4", "-J", "size=4", machine.disk)
-    machine.must("mkdir", "-p", str(point))
-    machine.must("mount", machine.disk, str(point))
-    machine.must(
-        *("sh", "-c", 'cd "$1" && mkdir -p "$2/sub" && umask 027'
-         ' && seq 20000 >"$2/sub/a b" && seq 9 >"$2/x" && ln -s x "$2/link" && sync', "-"),
-        *(str(point), NAME),
-    )  # fmt: skip
-    return machine.files(point)
-
-
-def features(machine: Host) -> str:
-    return run("dumpe2fs", "-h", machine.disk)
-
-
-@needs_root
-def test_a_dry_run_prints_and_changes_nothing(machine: Host, tmp_path: Path) -> None:
-    point = tmp_path / "fs"
-    fresh(machine, point)
+@pytest.mark.root
+def test_a_dry_run_prints_and_changes_nothing(machine: Host, point: Path, tmp_path: Path) -> None:
+    machine.fresh(point)
     machine.unmount_all()
     before = [run("sha256sum", device) for device in (machine.disk, machine.nvm)]
     for file in (
@@ -104,10 +50,9 @@ def test_a_dry_run_prints_and_changes_nothing(machine: Host, tmp_path: Path) -> 
     ):
         for way in ("apply", "undo"):
             for nvm in (machine.nvm, ""):
-                done = machine.script(file, way, TRACEKIT_APPLY="no", NVM=nvm)
-                assert done.returncode == 0, done.stderr
-                assert done.stdout.count("\n+ ") > 2
-                assert done.stdout.endswith("TRACEKIT_APPLY=yes for that\n")
+                said = machine.carried_out(file, way, TRACEKIT_APPLY="no", NVM=nvm)
+                assert said.count("\n+ ") > 2
+                assert said.endswith("TRACEKIT_APPLY=yes for that\n")
     assert before == [run("sha256sum", device) for device in (machine.disk, machine.nvm)]
     assert machine.fstab.read_text() == "# of the test\n"
     # AND without the device nothing is run
@@ -117,40 +62,35 @@ def test_a_dry_run_prints_and_changes_nothing(machine: Host, tmp_path: Path) -> 
     assert 0 < away.stdout.index(f"+ umount {point}\n") < away.stdout.index("+ e2fsck ")
 
 
-@needs_root
-def test_a_journal_goes_to_the_nvm_and_back(machine: Host, tmp_path: Path) -> None:
-    point = tmp_path / "fs"
-    files = fresh(machine, point)
+@pytest.mark.root
+def test_a_journal_goes_to_the_nvm_and_back(machine: Host, point: Path, tmp_path: Path) -> None:
+    files = machine.fresh(point)
     file = journal_script(tmp_path, machine.disk, point)
     for _ in range(2):  # a second run finds that all is done
-        done = machine.script(file)
-        assert done.returncode == 0, done.stderr
+        said = machine.carried_out(file)
         assert machine.files(point) == files
-        assert "Journal device:" in features(machine)
+        assert "Journal device:" in machine.features()
         uuid = run("blkid", "-p", "-o", "value", "-s", "UUID", machine.nvm)
-        assert f"Journal UUID:             {uuid}" in features(machine)
-    assert "# the journal of" in done.stdout
+        assert f"Journal UUID:             {uuid}" in machine.features()
+    assert "# the journal of" in said
     for _ in range(2):
-        done = machine.script(file, "undo")
-        assert done.returncode == 0, done.stderr
+        machine.carried_out(file, "undo")
         assert machine.files(point) == files
-        assert "Journal inode:" in features(machine)
+        assert "Journal inode:" in machine.features()
 
 
-@needs_root
-def test_a_lost_nvm_costs_the_journal_only(machine: Host, tmp_path: Path) -> None:
+@pytest.mark.root
+def test_a_lost_nvm_costs_the_journal_only(machine: Host, point: Path, tmp_path: Path) -> None:
     # GIVEN a file system whose journal device dies while it is in use
-    point = tmp_path / "fs"
-    files = fresh(machine, point)
+    files = machine.fresh(point)
     file = journal_script(tmp_path, machine.disk, point)
-    assert machine.script(file).returncode == 0
+    machine.carried_out(file)
     machine.unmount_all()
     run("debugfs", "-w", "-R", "feature needs_recovery", machine.disk)
     run("dd", "if=/dev/zero", f"of={machine.nvm}", "bs=1M", "count=24", "conv=fsync")
     assert machine.inside("mount", machine.disk, str(point)).returncode != 0
     # WHEN it is undone, THEN the files are there
-    done = machine.script(file, "undo", NVM_LOST="yes", NVM="")
-    assert done.returncode == 0, done.stdout + done.stderr
+    machine.carried_out(file, "undo", NVM_LOST="yes", NVM="")
     assert machine.files(point) == files
 
 
@@ -160,53 +100,44 @@ def mountable(machine: Host, point: Path) -> None:
     machine.must("mount", machine.disk, str(point))
 
 
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize("way", ["apply", "undo"])
-def test_a_journal_script_may_be_cut_anywhere(way: str, machine: Host, tmp_path: Path) -> None:
-    point, cuts = tmp_path / "fs", 0
+def test_a_journal_script_may_be_cut_anywhere(
+    way: str, machine: Host, point: Path, tmp_path: Path
+) -> None:
+    cuts = 0
     file = journal_script(tmp_path, machine.disk, point)
     for cut in range(20):
-        files = fresh(machine, point)
+        files = machine.fresh(point)
         if way == "undo":
-            assert machine.script(file).returncode == 0
+            machine.carried_out(file)
         done = machine.script(file, way, cut=cut)
         # THEN the file system can be mounted, with all files, and the next run ends the work
         mountable(machine, point)
         assert machine.files(point) == files, f"cut before command {cut}"
-        again = machine.script(file, way)
-        assert again.returncode == 0, again.stdout + again.stderr
+        machine.carried_out(file, way)
         assert machine.files(point) == files
-        assert ("Journal device:" in features(machine)) == (way == "apply")
+        assert ("Journal device:" in machine.features()) == (way == "apply")
         if done.returncode == 0:
             break
         cuts += 1
     assert cuts == {"apply": 6, "undo": 5}[way]
 
 
-def files_of(machine: Host, point: Path) -> dict[str, str]:
-    """Return the files of the file system but those that a script keeps beside what it moves."""
-    return {name: sum_ for name, sum_ in machine.files(point).items() if ".tracekit-" not in name}
-
-
-def written_when_moved(machine: Host, point: Path, moved: Path) -> dict[str, str]:
-    """Write to what was moved: that is on the NVM, and comes back from there. Return all files."""
-    target = moved if machine.inside("test", "-f", str(moved)).returncode == 0 else moved / "new"
-    machine.must("sh", "-c", 'echo new >"$1"', "-", str(target))
-    return files_of(machine, point)
-
-
-@needs_root
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("way", "path"), [("apply", NAME), ("undo", NAME), ("undo", f"{NAME}/sub/a b")]
 )
-def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host, tmp_path: Path) -> None:
-    point, nvm, cuts = tmp_path / "fs", tmp_path / "nvm", 0
+def test_a_move_may_be_cut_anywhere(
+    way: str, path: str, machine: Host, point: Path, tmp_path: Path
+) -> None:
+    nvm, cuts = tmp_path / "nvm", 0
     moved, on_nvm = point / path, nvm / Path(path).name
     file = move_script(tmp_path, machine.disk, moved)
-    files = fresh(machine, point)
+    files = machine.fresh(point)
     if way == "undo":
-        assert machine.script(file).returncode == 0
-        files = written_when_moved(machine, point, moved)
+        machine.carried_out(file)
+        files = machine.written_when_moved(point, moved)
     before, table = machine.saved(), machine.fstab.read_text()
     for cut in range(40):
         machine.restore(before)
@@ -228,9 +159,8 @@ def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host, tmp_path
         }
         assert wanted in [found(machine, one) for one in kept], f"cut before command {cut}"
         # AND the next run ends the work
-        again = machine.script(file, way)
-        assert again.returncode == 0, again.stdout + again.stderr
-        assert files_of(machine, point) == files
+        machine.carried_out(file, way)
+        assert machine.own_files(point) == files
         assert (str(nvm) in machine.fstab.read_text()) or way == "undo"
         if done.returncode == 0:
             break
@@ -238,14 +168,6 @@ def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host, tmp_path
     assert cuts >= 10
     left = machine.must("find", str(point), "-name", "*.tracekit-*").splitlines()
     assert len(left) == (1 if way == "apply" else 0)
-
-
-def run_kind(device: str) -> str:
-    done = subprocess.run(
-        ["blkid", "-p", "-o", "value", "-s", "TYPE", device], capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    return done.stdout.strip()
 
 
 def found(machine: Host, place: Path) -> dict[str, str]:
@@ -257,20 +179,18 @@ def found(machine: Host, place: Path) -> dict[str, str]:
     return {name[1:]: sum_ for name, sum_ in machine.files(place).items()}
 
 
-@needs_root
-def test_what_is_in_use_or_not_empty_is_refused(machine: Host, tmp_path: Path) -> None:
-    point = tmp_path / "fs"
-    fresh(machine, point)
+@pytest.mark.root
+def test_what_is_in_use_or_not_empty_is_refused(machine: Host, point: Path, tmp_path: Path) -> None:
+    machine.fresh(point)
     journal = journal_script(tmp_path, machine.disk, point)
     run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "mine", machine.nvm)
-    done = machine.script(journal)
-    assert (done.returncode, done.stderr.count("holds ext4")) == (1, 1)
+    machine.refused(journal, why="holds ext4")
     machine.must("mkdir", "-p", str(tmp_path / "other"))
     machine.must("mount", machine.nvm, str(tmp_path / "other"))
-    assert "is mounted" in machine.script(journal).stderr
+    machine.refused(journal, why="is mounted")
     machine.must("umount", str(tmp_path / "other"))
-    wipe(machine)
-    assert "are needed" in machine.script(journal, MIB="4000").stderr
+    machine.wipe()
+    machine.refused(journal, MIB="4000", why="are needed")
     # AND a directory in which a process works
     moved = move_script(tmp_path, machine.disk, point / NAME)
     work = ("sh", "-c", 'cd "$1" && exec sleep 60', "-", str(point / NAME))
@@ -278,19 +198,17 @@ def test_what_is_in_use_or_not_empty_is_refused(machine: Host, tmp_path: Path) -
     try:
         while str(point / NAME) not in os.readlink(f"/proc/{holder.pid}/cwd"):
             pass
-        assert f"in use by process {holder.pid}" in machine.script(moved).stderr
+        machine.refused(moved, why=f"in use by process {holder.pid}")
     finally:
         holder.kill()
         holder.wait()
-    assert machine.script(moved).returncode == 0
+    machine.carried_out(moved)
 
 
-@needs_root
-def test_a_whole_file_system_is_copied_by_hand_and_comes_back(
-    machine: Host, tmp_path: Path
-) -> None:
+@pytest.mark.root
+def test_a_whole_file_system_is_copied_by_hand_and_comes_back(machine: Host, point: Path) -> None:
     # GIVEN a file system, and an NVM that is larger
-    base, nvm, point = machine.nvm, machine.disk, tmp_path / "fs"
+    base, nvm = machine.nvm, machine.disk
     run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "mine", base)
     machine.must("mkdir", "-p", str(point))
     machine.must("mount", base, str(point))
@@ -329,21 +247,6 @@ def limits(text: str) -> str:
         "size": "# Carrying it out",
     }
     return " ".join(name for name, line in lines.items() if line in text)
-
-
-VOLUME = [region("dm-3", "fs", range(80000))]
-HOT = [Request("fs", 16 * n, device="dm-3") for n in range(400)]
-
-
-def volume_script(folder: Path, *words: str) -> Path:
-    """Return the script of a trace of a logical volume."""
-    return script_of(folder, HOT, *words, layout=VOLUME)
-
-
-def swap_script(folder: Path) -> Path:
-    layout = [region("away", "swap", range(800))]
-    words = ("--unit", "role", "--capacity", "1GiB")
-    return script_of(folder, [Request("swap", 0, device="away")], *words, layout=layout)
 
 
 WHOLE = ("--unit", "role", "--capacity", "1GiB")
@@ -491,6 +394,15 @@ def test_what_a_script_would_run_elsewhere_is_printed(
     done = ran("apply", TRACEKIT_APPLY="yes")
     assert (done.returncode, done.stdout) == (1, "")
     assert "is not a block device: set the variables at the top" in done.stderr
+
+
+def test_a_cache_of_no_known_kind_is_refused(tmp_path: Path) -> None:
+    file = volume_script(tmp_path, "--capacity", "64KiB")
+    given = {**os.environ, "CACHE": "write-back"}
+    done = subprocess.run(["sh", str(file)], capture_output=True, text=True, check=False, env=given)
+    assert done.returncode == 1
+    assert "+ " not in done.stdout
+    assert "CACHE=write-back: choose writethrough, writeback or writecache" in done.stderr
 
 
 @pytest.mark.parametrize(
