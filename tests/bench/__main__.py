@@ -58,11 +58,15 @@ BENCHES: dict[str, dict[str, Any]] = {
 
 MODULES = {
     "reading": ("decode", "texts", "binaries"),
-    "capturing": ("block_capture", "file_capture", "unseen"),
-    "capture_faults": ("capture_faults", "capture_losses"),
+    "capturing": (
+        *("block_capture", "file_capture", "unseen", "capture_faults", "capture_losses"),
+        "file_names",
+    ),
     "caches": ("cache", "cache_peer", "samples"),
+    "placement": ("placement", "one_disk", "best_placement", "exact_placement"),
     "playing": ("replay", "fast", "cost", "rate", "emulated", "dax", "closed"),
-    "file_playing": ("files", "slow_memory"),
+    "file_playing": ("files", "slow_memory", "filebench"),
+    "stages": ("pipeline", "analyze", "hotness", "profiles"),
 }
 """The modules of several benches; another one has a module of its name."""
 

@@ -15,8 +15,8 @@ import pytest
 from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.machine import Disk
+from tests.capture.test_accounted import TURNS, mixed
 from tests.capture.test_sources import CLOCKS_NS, kept_in, recording, requests_of
-from tests.capture.test_unseen import TURNS, mixed
 from tracekit.capture import bpf, session
 from tracekit.capture.bpf import FIELDS, HEADER_BYTES, SIGN, Records
 from tracekit.capture.layout import LAYOUT_VERSION

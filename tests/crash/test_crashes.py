@@ -1,4 +1,4 @@
-"""A killed command and a power cut leave the old or the new; `make crash` tries every call."""
+"""A killed command, a power cut and commands at once leave the old or the new."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from tests.crash.cases import CASES, Bases, Case
 from tests.crash.crashing import Crashes, part
 from tests.crash.ext4 import LOG_ONLY, NOTHING, file_system
 from tests.crash.power_cut import Disk
+from tests.crash.together import SCENES, Together, rounds
 from tests.crash.watched import Call, Commands
 from tracekit.capture import strace
 
@@ -97,3 +98,8 @@ def test_the_model_knows_what_the_kernel_refuses(tmp_path: Path) -> None:
     disk = disk_after(tmp_path, Call("renameat2", a, b, flags=2))
     assert sorted(disk.cut(disk.changes)) == [".", "a", "a/file", "b"]
     assert len(disk.changes) == 1
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_commands_at_once(commands: Commands, bases: Bases, scene: str) -> None:
+    assert rounds(Together(commands, bases), scene, [4]).wrong == []

@@ -1,6 +1,7 @@
-"""`tracekit export` to MSR's CSV and oracleGeneral: by hand, by import, and by brute force."""
+"""`tracekit export` to other formats: by hand, read back by import, and by brute force."""
 
 import random
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,184 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.decode.block_layer import lines_of, run
+from tests.decode.records import pack
+from tests.decode.scenes import CARRIER_MERGED
 from tests.export.test_export import ROWS, many
-from tests.parsed import rows
+from tests.house.tree import ROOT
+from tests.parsed import requests, rows
 from tests.replay.trace import trace
 from tracekit.errors import InputError
 from tracekit.formats import ORACLE_RECORD
 from tracekit.metadata import Clock
+from tracekit.readers.blktrace import parse
 from tracekit.readers.importing import import_trace
 from tracekit.store import TraceFolder
 from tracekit.writers.export import export
 from tracekit.writers.oracle import link
+
+SAMPLES = ROOT / "sample-traces"
+
+# A read with its partition; a write that two others join, at its end and at its beginning, with a
+# closing flush; an empty flush; and what cannot be printed.
+FIRST: dict[str, Any] = {"queue_ns": 5, "getrq_ns": 6, "issue_ns": 7, "transfer_ns": 1_000_000_009}
+FIRST |= {"complete_ns": 1_000_000_009, "sector": 2056, "operation": "read", "partition": "8,1"}
+FIRST |= {"is_readahead": True, "process": "a b", "pid": 12, "cpu": 3, "error": -5}
+TARGET: dict[str, Any] = {"queue_ns": 10, "getrq_ns": 11, "insert_ns": 20, "issue_ns": 30}
+TARGET |= {"transfer_ns": 40, "complete_ns": 50, "sector": 108, "is_fua": True, "is_sync": True}
+TARGET |= {"process": None}
+JOINED = {"merged_into": 1, "issue_ns": 30, "transfer_ns": 40, "complete_ns": 40, "is_sync": True}
+PRINTED: list[dict[str, Any]] = [
+    FIRST,
+    TARGET,
+    {**JOINED, "queue_ns": 12, "merge_ns": 13, "sector": 116, "length_bytes": 1000},
+    {**JOINED, "queue_ns": 14, "merge_ns": 15, "sector": 100},
+    {"queue_ns": 60, "getrq_ns": 61, "issue_ns": 62, "complete_ns": 63, "operation": "flush",
+     "length_bytes": 0, "is_preflush": True, "device": "b"},
+    {"queue_ns": 64, "operation": "other"},
+    {"queue_ns": 65, "operation": "read", "length_bytes": 0},
+    {"queue_ns": 66, "length_bytes": 1 << 32},
+    {"queue_ns": None},
+    {"queue_ns": 70, "operation": "write_zeroes", "sector": 8, "complete_ns": 71},
+]  # fmt: skip
+TEXT = """\
+    8,0   3        1     0.000000000 0 P N [tracekit]
+    8,0   3        2     0.000000005 12 A RA 2056 + 8 <- (8,1) 0
+    8,0   3        3     0.000000005 12 Q RA 2056 + 8 [a b]
+    8,0   3        4     0.000000006 12 G RA 2056 + 8 [a b]
+    8,0   3        5     0.000000007 12 D RA 2056 + 8 [a b]
+    8,0   0        1     0.000000010 1 Q WFS 108 + 8 [(null)]
+    8,0   0        2     0.000000011 1 G WFS 108 + 8 [(null)]
+    8,0   0        3     0.000000012 1 Q WS 116 + 2 [p]
+    8,0   0        4     0.000000013 1 M WS 116 + 2 [p]
+    8,0   0        5     0.000000014 1 Q WS 100 + 8 [p]
+    8,0   0        6     0.000000015 1 F WS 100 + 8 [p]
+    8,0   0        7     0.000000020 1 I WFS 100 + 18 [(null)]
+    8,0   0        8     0.000000030 1 D WS 100 + 18 [(null)]
+    8,0   0        9     0.000000040 0 C WS 100 + 18 [0]
+    8,0   0       10     0.000000050 0 C WS 100 [0]
+   8,16   0        1     0.000000060 1 Q FW [p]
+   8,16   0        2     0.000000061 1 G FW [p]
+   8,16   0        3     0.000000062 1 D FN [p]
+   8,16   0        4     0.000000063 0 C W 0 [0]
+    8,0   0       11     0.000000070 1 Q W 8 + 8 [p]
+    8,0   0       12     0.000000071 0 C W 8 + 8 [0]
+    8,0   3        6     1.000000009 0 C RA 2056 + 8 [65531]
+"""
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    # GIVEN requests of every sort
+    made = trace(tmp_path / "trace", PRINTED)
+    # WHEN they are exported
+    result = export(made, "blkparse", output=tmp_path / "t.txt")
+    # THEN the events stand as written by hand, and the rest is counted
+    assert (tmp_path / "t.txt").read_text() == TEXT
+    assert (result["requests"], result["written"]) == (10, 6)
+    assert result["left_out"] == {"other": 1, "empty": 1, "too_long": 1, "without_a_time": 1}
+    assert result["changed"] == {"plain_writes": 1, "rounded_lengths": 1}
+    assert result["names"] == {"sda": "8,0", "b": "8,16"}
+
+
+def test_the_events_by_hand_are_read_back(tmp_path: Path) -> None:
+    # GIVEN that text
+    (tmp_path / "t.txt").write_text(TEXT)
+    # WHEN it is imported THEN the requests are there, merged as they were
+    rows = requests(import_trace(tmp_path / "t.txt", tmp_path / "again")).to_pylist()
+    found = [(row["queue_ns"], row["merged_into"], row["complete_ns"]) for row in rows]
+    assert found == [
+        (5, None, 1_000_000_009), (10, None, 50), (12, 1, 40), (14, 1, 40), (60, None, 63),
+        (70, None, 71),
+    ]  # fmt: skip
+    assert (rows[0]["process"], rows[0]["error"], rows[0]["partition"]) == ("a b", -5, "8,1")
+    assert (rows[1]["transfer_ns"], rows[1]["is_fua"], rows[1]["process"]) == (40, True, None)
+
+
+@pytest.mark.parametrize("name", ["browser", "oltp", "video"])
+def test_shipped_captures_come_back_whole(name: str, tmp_path: Path) -> None:
+    # GIVEN a capture with merges, flushes and partitions
+    parsed, _ = parse([SAMPLES / name], tmp_path / "parsed")
+    shutil.copy(SAMPLES / name / "layout.json", tmp_path)
+    # WHEN it is exported and imported again
+    result = export(parsed, "blkparse", output=tmp_path / "t.txt")
+    again = import_trace(tmp_path / "t.txt", tmp_path / "again")
+    # THEN every column of every request is what it was, and every event has its partner
+    assert requests(again).equals(requests(parsed))
+    assert (result["left_out"], result["changed"]) == ({}, {})
+    assert set(again.content["loss"]["unmatched"].values()) == {0}
+    assert again.content["loss"]["lost_records"] == 0
+    assert again.content["counts"]["bad_lines"] == 0
+
+
+def simple_lines(seed: int) -> list[str]:
+    """Return what the model of the block layer did, nothing if a request was split or requeued."""
+    lines = lines_of(run(seed, steps=60, disks=2, cpus=2))
+    return [] if any(line.split()[1] in ("X", "R") for line in lines) else lines
+
+
+def test_merges_of_merges_come_back(tmp_path: Path) -> None:
+    # GIVEN runs of a model of the block layer, in which requests are merged into one another,
+    # before they are inserted and after
+    runs = [simple_lines(seed) for seed in range(150)]
+    chains = apart = 0
+    for seed, lines in enumerate([CARRIER_MERGED.strip().splitlines(), *runs]):
+        if not lines:
+            continue
+        (tmp_path / "c.blktrace.0").write_bytes(pack("\n".join(lines)))
+        parsed, _ = parse([tmp_path / "c.blktrace.0"], tmp_path / f"parsed{seed}")
+        # WHEN each is exported and imported
+        result = export(parsed, "blkparse", output=tmp_path / f"{seed}.txt")
+        theirs = requests(import_trace(tmp_path / f"{seed}.txt", tmp_path / f"again{seed}"))
+        ours = requests(parsed)
+        # THEN it is the same, but for requests that completed in parts, which are counted
+        changed = result["changed"].get("joint_ends", 0)
+        lost = ["transfer_ns", "complete_ns", "depth", "error"] if changed else []
+        assert theirs.drop_columns(lost).equals(ours.drop_columns(lost)), seed
+        into = ours["merged_into"].to_pylist()
+        chains += sum(carrier is not None and into[carrier] is not None for carrier in into)
+        apart += changed
+    # AND there were merges of requests that carried others, and completions in parts
+    assert chains > 0
+    assert apart > 0
+
+
+def test_a_trace_without_events_in_between(tmp_path: Path) -> None:
+    # GIVEN a trace of queue and completion times only, in many batches
+    rows = many(5000, ("read", "write", "discard"), 100)
+    made = trace(tmp_path / "trace", rows, row_group_rows=700)
+    # WHEN it is exported and imported THEN times, places and operations are the same
+    export(made, "blkparse", output=tmp_path / "t.txt")
+    again = import_trace(tmp_path / "t.txt", tmp_path / "again")
+    for name in ("queue_ns", "complete_ns", "sector", "length_bytes", "operation", "device"):
+        assert requests(again)[name].equals(requests(made)[name]), name
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_completions_of_one_place_that_are_exchanged_are_counted(tmp_path: Path, seed: int) -> None:
+    # GIVEN requests of a few places, many in flight together, all of them issued or none, of which
+    # some never complete
+    choose, time, rows = random.Random(seed), 0, list[dict[str, Any]]()  # noqa: S311 - test data
+    for _ in range(400):
+        time += choose.randrange(1, 40)
+        issue = time + choose.randrange(1, 30)
+        row: dict[str, Any] = {"queue_ns": time, "sector": 8 * choose.randrange(3)}
+        row |= {"operation": choose.choice(["read", "write"]), "pid": choose.randrange(2)}
+        row["length_bytes"] = choose.choice([4096, 8192])
+        if seed % 3 == 0:
+            row["issue_ns"] = issue
+        if seed % 2 == 0 or choose.random() < 0.95:
+            row["complete_ns"] = issue + choose.randrange(1, 200)
+        rows.append(row)
+    made = trace(tmp_path / "trace", rows, row_group_rows=37)
+    # WHEN they are exported and imported
+    result = export(made, "blkparse", output=tmp_path / "t.txt")
+    again = requests(import_trace(tmp_path / "t.txt", tmp_path / "again"))
+    # THEN those that come back with another completion are counted
+    ours, theirs = (table["complete_ns"].to_pylist() for table in (requests(made), again))
+    count = sum(one != other for one, other in zip(ours, theirs, strict=True))
+    assert count > 0
+    assert result["changed"].get("exchanged_ends", 0) == count
+
 
 WALL_NS = 1_763_700_000_123_456_700
 

@@ -1,10 +1,16 @@
-"""Where things are: the top level, and what belongs to each command and each analysis."""
+"""Where things are, what must stand in a committed file and what must not, and declarations."""
 
+import re
+import shutil
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.house.tree import MADE, ROOT, files, place
+from tracekit._native.declarations import ffi
+from tracekit._native.library import dtype_of, library, plain, struct
 from tracekit.commands import COMMANDS, GROUPS, function_name
 
 TOP_LEVEL = """
@@ -90,3 +96,145 @@ def test_every_file_of_the_player_is_described() -> None:
     there = {path.stem for path in files("*.[ch]", under="replayer/play")}
     # THEN each file stands there once by its name, and nothing else does
     assert sorted(named) == sorted(there)
+
+
+# Written in pieces, so that this file passes its own test.
+UNFINISHED = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]))
+REGISTRIES = ["pypi" + ".org", "python" + "hosted.org", "npmjs" + ".org", "npmjs" + ".com"]
+MACHINE = re.compile(r"(?<![\w.~}])/(work|root|opt/wheels)/|/home/(?!user\b|alice\b)\w+/")
+NAMELESS = {"utils", "util", "misc", "helpers", "common2", "v2", "old", "new"}
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield each committed text file; captures and pictures are passed over."""
+    for path in files():
+        try:
+            yield path, path.read_text()
+        except UnicodeDecodeError:
+            continue
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{place(path)}:{number}: {line.strip()[:60]}"
+        for path, text in texts()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_nothing_is_left_to_do() -> None:
+    assert lines_with(UNFINISHED) == []
+
+
+def test_no_registry_address() -> None:
+    assert lines_with(re.compile("|".join(map(re.escape, REGISTRIES)))) == []
+
+
+def test_no_path_of_one_machine() -> None:
+    assert lines_with(MACHINE) == []
+    assert lines_with(re.compile(re.escape(f"{ROOT}/"))) == []
+
+
+def test_no_file_is_named_after_nothing() -> None:
+    assert [place(path) for path in files() if path.stem in NAMELESS] == []
+
+
+def test_every_change_is_dated() -> None:
+    entries = [
+        line
+        for line in (ROOT / "CHANGELOG.md").read_text().splitlines()
+        if line.startswith(("- ", "* "))
+    ]
+    assert entries
+    assert [line for line in entries if not re.match(r"- 20\d\d-\d\d-\d\d: \S", line)] == []
+
+
+def test_changelog_has_the_usual_sections() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert [
+        h for h in headings[1:] if not re.fullmatch(r"\d+\.\d+\.\d+ - 20\d\d-\d\d-\d\d", h)
+    ] == []
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= kinds
+
+
+def test_locks_agree_and_name_no_address() -> None:
+    # GIVEN what a user installs and what a developer installs
+    pins = {}
+    for name in ("requirements.lock", "tests/requirements.lock"):
+        text = (ROOT / name).read_text()
+        assert "://" not in text
+        pins[name] = set(re.findall(r"^([\w.-]+==\S+)", text, re.MULTILINE))
+    # THEN a developer tests with the very releases that a user gets
+    assert pins["requirements.lock"] <= pins["tests/requirements.lock"]
+    # AND everybody has the same releases, whatever the Python
+    names = [pin.partition("==")[0] for pin in pins["tests/requirements.lock"]]
+    assert len(names) == len(set(names))
+
+
+HEADERS = ROOT / "replayer"
+EXPORT = re.compile(r"^TK_EXPORT [^;(]*?(\w+)\(", re.MULTILINE)
+
+
+def exported() -> set[str]:
+    return {
+        name for path in files("*.h", under="replayer") for name in EXPORT.findall(path.read_text())
+    }
+
+
+def is_opaque(kind: str) -> bool:
+    try:
+        ffi.sizeof(kind)
+    except ffi.error:
+        return True
+    return False
+
+
+def test_every_exported_function_is_declared_and_there() -> None:
+    assert {name for name in dir(library()) if name.startswith("tk_")} == exported()
+    assert all(getattr(library(), name) for name in exported())
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_structures_lie_in_memory_as_the_compiler_has_them(tmp_path: Path) -> None:
+    # GIVEN size and places of all structures' fields as numpy gets them
+    lines = ['#include "tracekit.h"', "#include <stddef.h>"]
+    _, names, _ = ffi.list_types()
+    for kind in (f"struct {name}" for name in names):
+        if is_opaque(kind):
+            continue
+        lines.append(f'_Static_assert(sizeof({kind}) == {ffi.sizeof(kind)}, "{kind}");')
+        for field, found in ffi.typeof(kind).fields:
+            place = f"offsetof({kind}, {field}) == {found.offset}"
+            lines.append(f'_Static_assert({place}, "{kind}.{field}");')
+    source = tmp_path / "layout.c"
+    source.write_text("\n".join(lines) + "\n")
+    # THEN the compiler agrees
+    command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", f"-I{HEADERS}", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(lines) > 200
+
+
+def test_a_structure_of_numpy_is_that_of_c() -> None:
+    access = dtype_of("struct page_access")
+    assert access.names == ("key", "count", "is_write", "role", "unused")
+    assert [str(access[name]) for name in access.names] == [
+        *("int64", "uint32", "uint8", "uint8", "uint16")
+    ]
+    assert access.itemsize == 16
+
+
+def test_what_goes_into_a_structure_comes_out_of_it() -> None:
+    cost = {"latency_ps": (1, 2), "sequential_ps": (3, 4), "sector_ps": (5, 6), "fua_ps": 7}
+    disk = {"track_ps": 0.5, "settle_ps": (8, 9)}
+    found = plain(
+        struct("tk_simulation_prices", base=cost, disk=disk, flush_ps=((10, 11), (12, 13)))
+    )
+    assert found["base"] == cost
+    assert found["nvm"]["latency_ps"] == (0, 0)
+    assert (found["disk"]["track_ps"], found["disk"]["settle_ps"]) == (0.5, (8, 9))
+    assert found["flush_ps"] == ((10, 11), (12, 13))

@@ -1,15 +1,19 @@
-"""A guest ends in time, and when it is asked to."""
+"""Guests: how they end, a capture of three roles, and a sweep on DAX and a slow disk."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.command_line import succeed
 from tests.lab.guests import lab, skip_unless_guests_run
 from tracekit.lab.image import cache_folder
+from tracekit.store import TraceFolder
 
 pytestmark = pytest.mark.slow
 
@@ -42,3 +46,78 @@ def test_a_guest_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert str(folders[0].parent) not in processes.stdout
+
+
+LOAD = """
+import os
+memory = bytearray(96 << 20)
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+with open(os.environ["LAB_FS"] + "/log", "wb") as log:
+    for _ in range(50):
+        log.write(b"x" * 8192)
+        log.flush()
+        os.fsync(log.fileno())
+assert sum(memory[::4096]) == 24576
+"""
+
+
+def info_of(capture: Path, folder: Path) -> dict[str, Any]:
+    """Parse and classify a capture; return what the trace says of itself."""
+    succeed("parse", capture, "-o", folder)
+    succeed("classify", folder)
+    return TraceFolder(folder).content
+
+
+def test_three_roles_are_captured_parsed_and_classified(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # GIVEN a load that syncs a file and touches twice the memory it may have
+    disks = ["--disk", "fs=256MiB", "--disk", "journal=32MiB", "--disk", "swap=256MiB"]
+    output = tmp_path / "load"
+    # WHEN it is captured in a guest
+    ran = lab(
+        *("capture", *disks, "--limit", "48MiB", "-o", str(output), "--json"),
+        *("--compress", "xz", "--", "python3", "-c", LOAD),
+    )
+    assert ran.returncode == 0, ran.stderr
+    kept = json.loads(ran.stdout)
+    # THEN nothing is lost and nothing is of blktrace itself
+    assert kept["dropped"] == kept["own_requests"] == 0
+    assert sorted(kept["files"]) == ["load.blktrace.0.xz", "load.blktrace.1.xz"]
+    layout = json.loads((output / "layout.json").read_text())
+    assert [part["role"] for part in layout["partitions"]] == ["fs", "journal", "swap"]
+    assert layout["capture"]["command"] == ["python3", "-c", LOAD]
+    # AND parse and classify read the folder as it is
+    info = info_of(output, tmp_path / "trace")
+    loss = info["loss"]
+    assert loss["sequence_gaps"] == loss["lost_records"] == loss["dropped"] == 0
+    assert loss["unmatched"]["complete"] == 0
+    # AND each fsync wrote data and committed; each page was swapped out at least once
+    requests = info["classification"]["requests"]
+    assert requests["fs"] >= 50
+    assert requests["journal"] >= 100
+    swapped = info["hotness"]["roles"]["swap"]
+    assert swapped["blocks"]["cold"] + swapped["blocks"]["warm"] > 12288 - 2048
+    assert info["source"]["kernel"].endswith("-amd64")
+
+
+def test_disks_have_files_of_their_own_also_when_the_command_failed(tmp_path: Path) -> None:
+    skip_unless_guests_run()
+    # GIVEN a journal on a faster disk than its file system, and swap that nothing uses on a third
+    ran = lab(
+        *("capture", "--disk", "fs=64M:1ms", "--disk", "journal=16M:50us", "--disk", "swap=32M"),
+        *("-o", str(tmp_path / "two"), "--", "sh", "-c"),
+        "dd if=/dev/zero of=$LAB_FS/a bs=4k count=20 oflag=dsync; exit 4",
+    )
+    # THEN the failure is told
+    assert ran.returncode == 3
+    assert "failed with status 4" in ran.stderr
+    assert (tmp_path / "two/layout.json").is_file()
+    # WHEN what was kept is parsed and classified
+    info = info_of(tmp_path / "two", tmp_path / "trace")
+    # THEN those that were used are there, each with its role
+    assert [device["device"] for device in info["devices"]] == ["nullb0", "nullb1"]
+    requests = info["classification"]["requests"]
+    assert requests["fs"] >= 20
+    assert requests.get("swap", 0) == 0
+    assert requests["journal"] >= 20

@@ -11,9 +11,9 @@ import pytest
 
 from tests.replay.disk import small_file_system
 from tests.replay.groups import limited_group
-from tests.replay.processes import replay_command
+from tests.replay.processes import limited, replay_command
 from tests.replay.program import command, play, record, write_plan
-from tests.replay.test_preflight import limited, notes
+from tests.replay.test_preflight import notes
 from tests.replay.trace import trace
 from tracekit.plans.block_plan import READ, WRITE
 

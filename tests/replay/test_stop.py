@@ -24,7 +24,7 @@ from tests.replay.test_kernel import kernel_test
 from tests.replay.trace import trace
 from tests.replay_files import program as of_files
 from tests.replay_files.program import OWN, do
-from tests.replay_files.test_faults import LOOP
+from tests.replay_files.test_safety import LOOP
 from tracekit.plans.block_plan import FLUSH, READ, WRITE
 from tracekit.plans.file_plan import Setting
 

@@ -1,9 +1,10 @@
-"""`tracekit sql`: statements in, results in four forms, a dialogue."""
+"""`tracekit sql`: statements in, results in four forms, a dialogue, and how it is stopped."""
 
 import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from tests.analyzers.folder import make
 from tests.command_line import invoke, refused
+from tests.simulate.placement_models import Request, write_trace
 from tests.traces import written
 from tracekit.analyze import analyze
 from tracekit.query import connect, views
@@ -166,3 +168,40 @@ def test_a_terminal_has_a_prompt_and_a_history(folder: TraceFolder, tmp_path: Pa
     assert b"answer\r\n" in shown
     assert b"    42\r\n" in shown
     assert (tmp_path / "state/tracekit/sql_history").read_text() == "select 40 + 2 as answer;\n"
+
+
+LONG = "select count(*) from range(1000000000000) a where a.range % 7 = 3"
+SORTED = "select * from range(300000000) a order by hash(a.range) desc"
+SECONDS = 20
+BUSY_SECONDS = 1
+
+
+@pytest.mark.parametrize("statement", [LONG, SORTED])
+def test_a_signal_ends_a_statement(tmp_path: Path, statement: str) -> None:
+    # GIVEN a statement that takes minutes
+    write_trace(tmp_path / "t", [Request("fs", 0)])
+    command = [sys.executable, "-m", "tracekit", "sql", str(tmp_path / "t"), statement]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
+        try:
+            _wait_until_busy(child.pid, tmp_path)
+            # WHEN it is terminated, THEN it ends at once, and with it what it wrote beside
+            child.send_signal(signal.SIGTERM)
+            assert child.wait(SECONDS) == 128 + signal.SIGTERM
+        finally:
+            child.kill()
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def _wait_until_busy(pid: int, place: Path) -> None:
+    """Wait until the command has opened its database, and used more time than its tables take."""
+    opened: int | None = None
+    ticks = os.sysconf("SC_CLK_TCK")
+    deadline = time.monotonic() + 3 * SECONDS
+    while time.monotonic() < deadline:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        used = int(fields[11]) + int(fields[12])
+        if opened is None and len(list(place.iterdir())) > 1:
+            opened = used
+        if opened is not None and used > opened + BUSY_SECONDS * ticks:
+            return
+        time.sleep(0.05)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.one_disk import Sample, made
+from tests.bench.placement import Sample, made
 from tests.command_line import invoke
 from tests.replay.timeless import Devices
 from tests.simulate.placement_models import Request, write_trace
