@@ -54,6 +54,11 @@ def lab(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[
     )
 
 
+def with_packages(names: Sequence[str]) -> list[str]:
+    """Return the options of a guest that has these packages."""
+    return [word for name in names for word in ("--package", name)]
+
+
 def run_script(place: Path, script: str, *options: str, out: str = "out", code: int = 0) -> Path:
     """Run a script of bash in a guest that shares `place/share`; return what it brought."""
     folders = ("--share", str(place / "share"), "-o", str(place / out))

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lab.guests import lab, share_tracekit, skip_unless_guests_run
+from tests.lab.guests import run_script, share_tracekit, with_packages
 from tracekit.capture.recording import survey
 from tracekit.readers.blktrace import parse
 
@@ -19,18 +19,13 @@ Ran = tuple[dict[str, Any], Path]
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(place: Path) -> Ran:
     """Return what the guest's captures told, and the folder of what they kept."""
-    skip_unless_guests_run()
-    share, out = tmp_path_factory.mktemp("share"), tmp_path_factory.mktemp("guest") / "out"
-    share_tracekit(share, "captures.py")
-    done = lab(
-        *("run", "--disk", "fs=256MiB", "--disk", "swap=32MiB:50us"),
-        *("--share", str(share), "--package", "libstdc++6"),
-        *("--memory", "1536MiB", "-o", str(out), "--", "python3", "captures.py"),
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return json.loads(done.stdout), out / "files"
+    share_tracekit(place / "share", "captures.py")
+    disks = ("--disk", "fs=256MiB", "--disk", "swap=32MiB:50us")
+    options = (*disks, "--memory", "1536MiB", *with_packages(["libstdc++6"]))
+    files = run_script(place, "python3 captures.py", *options)
+    return json.loads((place / "stdout").read_text()), files
 
 
 def test_blktrace_is_taken_and_nothing_is_lost(ran: Ran, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lab.guests import run_script, share_modules, share_tracekit, skip_unless_guests_run
+from tests.lab.guests import run_script, share_modules, share_tracekit, with_packages
 from tracekit._native import program_path
 from tracekit.capture import bpf
 from tracekit.lab.image import run_tool
@@ -34,19 +34,16 @@ def share_program(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(place: Path) -> Ran:
     """Return what the guest's captures told, and the folder of what they kept."""
-    skip_unless_guests_run()
     if not bpf.is_built():
         pytest.skip("built without BPF: clang, libbpf or libelf was missing")
-    place = tmp_path_factory.mktemp("guest")
     share = place / "share"
-    share.mkdir()
     share_tracekit(share, "mapped.py")
     share_modules(share, *MODULES, packages=PACKAGES)
     share_program(share / "bpf")
-    packages = [word for name in PACKAGES for word in ("--package", name)]
-    files = run_script(place, "python3 mapped.py", *packages, "--memory", "1536MiB")
+    options = (*with_packages(PACKAGES), "--memory", "1536MiB")
+    files = run_script(place, "python3 mapped.py", *options)
     return json.loads((place / "stdout").read_text()), files
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.guests import run_script, share_modules
+from tests.lab.guests import run_script, share_modules, with_packages
 from tracekit.model.commands_by_hand import bcache, lvm_cache, xfs_log, zram, zswap
 from tracekit.units import MIB
 
@@ -57,8 +57,7 @@ def test_what_is_by_hand_can_be_typed_and_taken_back(place: Path) -> None:
     share = place / "share"
     share_modules(share, *MODULES, packages=PACKAGES)
     shutil.copy(Path(__file__).parent / "in_guest/by_hand.sh", share)
-    packages = [word for name in PACKAGES for word in ("--package", name)]
     # WHEN each command is typed, THEN none fails, what it makes is in use, and files stay
-    options = (*packages, "--memory", "2GiB", "--timeout", "560")
+    options = (*with_packages(PACKAGES), "--memory", "2GiB", "--timeout", "560")
     files = run_script(place, script(), *options)
     assert (files / "done").read_text() == "all\n"

@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 from tests.command_line import succeed
-from tests.lab.guests import run_script, share_modules, skip_unless_guests_run
+from tests.lab.guests import run_script, share_modules, skip_unless_guests_run, with_packages
 from tracekit.model.block_orders import read_blocks
 from tracekit.model.timed_requests import read_sample
 from tracekit.store import TraceFolder
@@ -20,10 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-carry-out")]
 IN_GUEST = Path(__file__).parent / "in_guest"
 MODULES = ("dm_mirror", "dm_cache_smq", "dm_writecache")
 PACKAGES = ("lvm2", "thin-provisioning-tools")
-GUEST = (
-    *("--exact", "--memory", "1GiB", "--timeout", "3000"),
-    *(word for name in PACKAGES for word in ("--package", name)),
-)
+GUEST = ("--exact", "--memory", "1GiB", "--timeout", "3000", *with_packages(PACKAGES))
 CLOSE = 0.1
 """How far from the predicted ones the times saved and left may be."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.guests import lab, share_modules
+from tests.lab.guests import lab, share_modules, with_packages
 from tests.recommend.carried import (
     journal_script,
     move_script,
@@ -69,11 +69,9 @@ def test_the_power_may_go_at_any_command(cuts: dict[str, int], share: Path) -> N
 
 def run_in_guest(share: Path, module: str, *words: str) -> dict[str, Any]:
     """Run what is in in_guest on two disks, and return the JSON that it prints."""
-    packages = [word for name in PACKAGES for word in ("--package", name)]
-    options = ("--disk", "fs=48MiB", "--share", str(share), "--timeout", "900", *packages)
-    ran = lab(
-        "run", *options, "--", "python3", "-m", f"{IN_PACKAGE.replace('/', '.')}.{module}", *words
-    )
+    options = ("--disk", "fs=48MiB", "--share", str(share), "--timeout", "900")
+    program = ("python3", "-m", f"{IN_PACKAGE.replace('/', '.')}.{module}", *words)
+    ran = lab("run", *options, *with_packages(PACKAGES), "--", *program)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout)
     return found

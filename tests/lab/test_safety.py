@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.tree import ROOT
-from tests.lab.guests import run_script, share_modules
+from tests.lab.guests import run_script, share_modules, with_packages
 from tests.replay.program import WRITES, write_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-safety")]
@@ -40,11 +40,10 @@ def shared(place: Path) -> Path:
 
 @pytest.mark.parametrize("group", GROUPS, ids=", ".join)
 def test_nothing_is_written_that_somebody_else_uses(shared: Path, group: tuple[str, ...]) -> None:
-    packages = [word for name in PACKAGES for word in ("--package", name)]
     nodes = " ".join(f"'{name}'" for name in group)
     script = SCRIPT.replace("NODES", nodes).replace("LIMIT", str(LIMIT_S))
     timeout = ("--timeout", str(LIMIT_S + 60))
-    files = run_script(shared, script, *packages, *timeout, out=group[0])
+    files = run_script(shared, script, *with_packages(PACKAGES), *timeout, out=group[0])
     assert (files / "said").read_text() == ""
     lines = (files / "cases").read_text().splitlines()
     assert not "\n".join(line for line in lines if line.startswith("problem: "))

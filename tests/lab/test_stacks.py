@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lab.guests import run_script, share_modules, share_tracekit
+from tests.lab.guests import run_script, share_modules, share_tracekit, with_packages
 from tracekit.capture.layout import describe_texts
 from tracekit.capture.recording import remaps_in
 from tracekit.capture.remaps import followed
@@ -91,9 +91,8 @@ def built(place: Path, names: Sequence[str]) -> dict[str, Path]:
     files = place / out / "files"
     if files.exists():
         return {name: files / folder for name, folder in found.items()}
-    packages = [word for name in PACKAGES for word in ("--package", name)]
     script = "python3 stacks.py " + " ".join(f"'{name}'" for name in names)
-    options = (*packages, "--memory", "2GiB", "--timeout", "900")
+    options = (*with_packages(PACKAGES), "--memory", "2GiB", "--timeout", "900")
     run_script(place, script, *options, out=out)
     assert json.loads((files / "failed.json").read_text()) == {}
     return {name: files / folder for name, folder in found.items()}
