@@ -18,7 +18,7 @@ from scipy import stats
 from typer.testing import Result
 
 from tests.command_line import invoke, refused
-from tests.simulate.placement_models import Request, model, write_trace
+from tests.simulate.placement_models import Request, hot_and_journal, model, write_trace
 from tests.traces import json_of, rows_of
 from tracekit.device.fit import medians_of, middle_of, write_profile, write_tables
 from tracekit.devices import DevicePair, Profile, load_profiles, mean_of
@@ -56,18 +56,7 @@ price_per_gb = 1
 
 
 def requests() -> list[Request]:
-    """Return a hot file system and a journal, one block each."""
-    return [
-        Request(
-            "journal" if number % 3 == 0 else "fs",
-            800 + number // 3 % 40 * 8 if number % 3 == 0 else number % 7 * 64,
-            operation="read" if number % 5 == 1 else "write",
-            is_preflush=number % 30 == 0,
-            queue_ns=number * MS,
-            issue_ns=number * MS + 10,
-        )
-        for number in range(COUNT)
-    ]
+    return hot_and_journal(COUNT, 800)
 
 
 @pytest.fixture(autouse=True)

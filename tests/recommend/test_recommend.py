@@ -16,7 +16,14 @@ from msgspec import to_builtins
 
 from tests.command_line import invoke, refused, succeed
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
-from tests.simulate.placement_models import Block, Request, hottest_first, model, write_trace
+from tests.simulate.placement_models import (
+    Block,
+    Request,
+    hottest_first,
+    model,
+    placed_blocks,
+    write_trace,
+)
 from tests.traces import json_of, partition
 from tracekit.devices import DevicePair, Profile, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
@@ -436,15 +443,6 @@ def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
             assert found == pytest.approx(best, abs=3)
 
 
-def shares_of(result: dict[str, Any], requests: list[Request]) -> set[Block]:
-    """Return the blocks that the answer puts on NVM."""
-    return {
-        block
-        for role in ("fs", "journal", "swap")
-        for block in hottest_first(requests, role)[: result["answer"][f"{role}_bytes"] // BLOCK]
-    }
-
-
 def gain(
     part: list[Request], blocks: set[Block], pair: tuple[Profile, Profile], *, queueing: str
 ) -> float:
@@ -465,7 +463,7 @@ def test_the_range_is_over_parts_and_windows(base: str, queueing: str, tmp_path:
     info = {"clock": {"duration_ns": len(requests) * MS, "wall_ns": None}}
     result = recommended(tmp_path, requests, info=info, base=base, queueing=queueing)
     pair = DevicePair(load_profiles(DEVICES)[base], load_profiles(DEVICES)["nvm"])
-    blocks, found = shares_of(result, requests), result["gain_range"]
+    blocks, found = placed_blocks(requests, result["answer"]), result["gain_range"]
     # WHEN each part of each device takes half and twice as long, one at a time
     gains = {}
     for one in variants(pair, (0.5, 2.0)):
@@ -570,7 +568,7 @@ def test_a_role_that_may_be_guessed_wrongly_widens_the_range(
     result = recommended(tmp_path, requests, info={"layout": layout})
     # WHEN its blocks stay on the base device
     pair = (load_profiles(DEVICES)["disk"], load_profiles(DEVICES)["nvm"])
-    held = shares_of(result, requests) - set(hottest_first(requests, role))
+    held = placed_blocks(requests, result["answer"]) - set(hottest_first(requests, role))
     alone, placed = (model(requests, one, pair, level="queued") for one in (set(), held))
     left = 1 - placed.service / alone.service
     # THEN the range goes down to that, unless the guess is as good as sure

@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -86,6 +86,38 @@ def hottest_first(requests: Iterable[Request], role: str | None = None) -> list[
         for block in request.blocks
     )
     return sorted(touches, key=lambda block: (-touches[block], block))
+
+
+def on_nvm(requests: Sequence[Request], shares: Mapping[str, int]) -> set[Block]:
+    """Return the hottest blocks of each role, as many as its share."""
+    return {
+        block for role, count in shares.items() for block in hottest_first(requests, role)[:count]
+    }
+
+
+def placed_blocks(requests: Sequence[Request], answer: Mapping[str, Any]) -> set[Block]:
+    """Return the blocks that an answer puts on NVM."""
+    roles = ("fs", "journal", "swap")
+    return on_nvm(requests, {role: answer[f"{role}_bytes"] // BLOCK_BYTES for role in roles})
+
+
+def hot_and_journal(count: int, journal_at: int) -> list[Request]:
+    """Return requests of one block each, so that none is cut: a hot fs, and a journal."""
+    found = []
+    for number in range(count):
+        is_journal = number % 3 == 0
+        sector = journal_at + number // 3 % 40 * 8 if is_journal else number % 7 * 64
+        found.append(
+            Request(
+                "journal" if is_journal else "fs",
+                sector,
+                operation="read" if number % 5 == 1 else "write",
+                is_preflush=number % 30 == 0,
+                queue_ns=number * 1_000_000,
+                issue_ns=number * 1_000_000 + 10,
+            )
+        )
+    return found
 
 
 def blocks_by_role(requests: Iterable[Request]) -> defaultdict[str, set[Block]]:

@@ -21,6 +21,7 @@ from tests.simulate.placement_models import (
     Request,
     curves_of,
     model,
+    on_nvm,
     write_trace,
 )
 from tracekit._native.placement import Ledger
@@ -336,14 +337,6 @@ def priced(
     placement = placement_of(folder, shares, pairs, is_issued=is_issued)
     alone, placed = counted(placement)
     return [(placement.time_ps(alone, pair), placement.time_ps(placed, pair)) for pair in pairs]
-
-
-def on_nvm(requests: list[Request], shares: dict[str, int]) -> set[Block]:
-    return {
-        block
-        for role, count in shares.items()
-        for block in placement_models.hottest_first(requests, role)[:count]
-    }
 
 
 @QUIET

@@ -15,7 +15,13 @@ from typer.testing import Result
 from tests.command_line import invoke, refused
 from tests.recommend.traces import answer_with
 from tests.simulate import placement_models
-from tests.simulate.placement_models import DISK, NVM, Request, hottest_first, write_trace
+from tests.simulate.placement_models import (
+    DISK,
+    NVM,
+    Request,
+    placed_blocks,
+    write_trace,
+)
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.errors import UsageError
@@ -102,12 +108,7 @@ def answer_of(folder: TraceFolder) -> dict[str, Any]:
 
 def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> float:
     """Charge all requests, with the recommended blocks on NVM."""
-    answer = answer_of(folder)
-    blocks = {
-        block
-        for role in ("fs", "journal")
-        for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
-    }
+    blocks = placed_blocks(requests(), answer_of(folder))
     return placement_models.model(requests(), blocks, profiles).service / 1000
 
 
@@ -262,11 +263,7 @@ def test_shares_are_timed_on_each_device_and_in_each_window(queueing: str, tmp_p
     options = RecommendOptions(disk.name, "nvm", (12 * 4096,), profiles=file)
     recommend(folder, replace(options, queueing=queueing))
     assert simulate(folder, "--factors", "3", "--windows", "3").exit_code == 0
-    held = {
-        block
-        for role in ("fs", "journal", "swap")
-        for block in hottest_first(trace, role)[: answer_of(folder)[f"{role}_bytes"] // 4096]
-    }
+    held = placed_blocks(trace, answer_of(folder))
 
     def gain(devices: tuple[Profile, Profile], first: int = 0, count: int = COUNT) -> float:
         part = trace[first : first + count]

@@ -18,7 +18,13 @@ from typer.testing import Result
 
 from tests.command_line import invoke, refused
 from tests.replay.program import stop_in_the_run
-from tests.simulate.placement_models import Request, hottest_first, model, write_trace
+from tests.simulate.placement_models import (
+    Request,
+    hot_and_journal,
+    model,
+    placed_blocks,
+    write_trace,
+)
 from tests.traces import json_of
 from tracekit.devices import Profile, load_profiles
 from tracekit.errors import (
@@ -46,22 +52,7 @@ BUSY = ("--tolerance", "1", "--time-tolerance", "100")
 
 
 def requests() -> list[Request]:
-    """Return requests of one block each, so that none is cut: a hot fs, and a journal."""
-    found = []
-    for number in range(COUNT):
-        is_journal = number % 3 == 0
-        sector = 80_000 + number // 3 % 40 * 8 if is_journal else number % 7 * 64
-        found.append(
-            Request(
-                "journal" if is_journal else "fs",
-                sector,
-                operation="read" if number % 5 == 1 else "write",
-                is_preflush=number % 30 == 0,
-                queue_ns=number * MS,
-                issue_ns=number * MS + 10,
-            )
-        )
-    return found
+    return hot_and_journal(COUNT, 80_000)
 
 
 @pytest.fixture
@@ -101,12 +92,7 @@ def test_the_replay_takes_what_the_model_says(folder: TraceFolder) -> None:
     assert done.exit_code == 0, done.output
     assert "The prediction held" in done.stdout
     told = result_of(folder)
-    answer = told["answer"]
-    moved = {
-        block
-        for role in ("fs", "journal")
-        for block in hottest_first(requests(), role)[: answer[f"{role}_bytes"] // 4096]
-    }
+    moved = placed_blocks(requests(), told["answer"])
     assert moved
     known = load_profiles()
     profiles = (known["ssd-nvme"], known["dax-pcm"])
