@@ -1,10 +1,11 @@
-"""Two levels with any policies against lists, the plane against the simulator, and the option."""
+"""Two levels with any policies against lists, the plane against the simulator, and its words."""
 
 import itertools
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,16 +14,17 @@ from numpy.typing import NDArray
 
 from tests.command_line import succeed
 from tests.simulate.cache_models import PAGES, Copies, Run, native, references, two_level_counts
+from tests.simulate.test_cache import MIXED, PAGE, SMALL, simulated
 from tests.simulate.traces import make_trace
 from tests.traces import rows_of
 from tracekit._native.caches import Curve, TwoLevel, TwoLevelSetup
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
-from tracekit.model.cache import LEVEL_POLICIES, parse_policies
+from tracekit.model.cache import LEVEL_POLICIES, CacheOptions, parse_policies
 from tracekit.model.cache_plane import Devices, Pair, exclusive_pair, pair_of, simulated_pair
 from tracekit.model.miss_ratio_curve import exact_hits
 
-PAGE = 4096
+PAGE_BYTES = 4096
 COUNT = 600  # pages of a shape
 SHAPES: dict[str, Callable[[Generator], NDArray[np.int64]]] = {
     "uniform": lambda random: random.integers(0, COUNT, 3000),
@@ -118,7 +120,7 @@ def test_the_time_counts_each_write_where_it_went() -> None:
     def device(us: float) -> Profile:
         return Profile("d", "", us, 2 * us, 1e9, 1e9, 0.0, 0.0, 1.0)
 
-    devices = Devices(device(1), device(10), device(100), PAGE)
+    devices = Devices(device(1), device(10), device(100), PAGE_BYTES)
     # WHEN of five reads two hit PCM and one flash, and 7, 3 and 4 pages are written
     pair = Pair(5, 6, 2, 1, 7, 3, 4, 2)
     # THEN the time is 2 + 10 + 200 us of reads and 14 + 60 + 800 us of writes
@@ -198,7 +200,7 @@ def test_the_command_has_the_plane_of_other_policies(tmp_path: Path) -> None:
     succeed("simulate", "cache", folder.path, *words)
     # THEN the last read misses PCM, and hits flash if there is any
     cells = {
-        (row["pcm_bytes"] // PAGE, row["flash_bytes"] // PAGE): row
+        (row["pcm_bytes"] // PAGE_BYTES, row["flash_bytes"] // PAGE_BYTES): row
         for row in rows_of(folder.table("simulations/cache_plane"))
         if row["even_flash_bytes"] is None
     }
@@ -206,3 +208,41 @@ def test_the_command_has_the_plane_of_other_policies(tmp_path: Path) -> None:
     assert (cells[2, 0]["pcm_read_hits"], cells[2, 0]["flash_read_hits"]) == (1, 0)
     assert (cells[2, 2]["pcm_read_hits"], cells[2, 2]["flash_read_hits"]) == (1, 1)
     assert (cells[0, 2]["pcm_read_hits"], cells[0, 2]["flash_read_hits"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # of one policy, where it has most of its hits
+        (
+            CacheOptions(policies=("sieve",), sizes_bytes=(2 * PAGE, 3 * PAGE)),
+            "nine tenths of the hits that the largest size has at 12 KiB: sieve 66.7% missed",
+        ),
+        # where no write brings a page in, of the reads alone: for these the optimum is one
+        (
+            CacheOptions(writes="around", policies=("lru", "fifo"), sizes_bytes=(2 * PAGE,)),
+            "policies do not differ at any size: 100.0% missed of the reads at 8 KiB",
+        ),
+    ],
+)
+def test_what_is_said_of_policies(tmp_path: Path, options: CacheOptions, expected: str) -> None:
+    _, result = simulated(tmp_path, SMALL, **vars(options))
+    assert result["headline"][1] == expected
+
+
+def test_without_allocation_nothing_beats_the_optimum_that_is_named(tmp_path: Path) -> None:
+    # GIVEN reads and writes of few pages, which writes evict or leave as they are
+    for number, writes in enumerate(("around", "through", "back")):
+        options: dict[str, Any] = {"writes": writes, "writes_allocate": False}
+        folder, result = simulated(tmp_path / str(number), MIXED, **options)
+        rows = rows_of(folder.table("simulations/cache_policies"))
+        # THEN what is named of all policies is least of the optimum, at every size
+        best = {r["capacity_bytes"]: r for r in rows if r["policy"] == "optimum"}
+        ratios = [(r["read_miss_ratio"], best[r["capacity_bytes"]]) for r in rows]
+        assert [one for one, most in ratios if one < most["read_miss_ratio"]] == []
+        (line,) = [one for one in result["headline"] if one.startswith("policies")]
+        assert " missed of the reads" in line
+        named = line.split(": ")[1].split(", ")
+        assert named[0].startswith("optimum ") or named[0].split()[1] == next(
+            one.split()[1] for one in named if one.startswith("optimum ")
+        )
