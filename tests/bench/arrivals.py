@@ -17,10 +17,7 @@ MEAN_NS = 50_000.0
 PROCESSES: dict[str, tuple[str, Any]] = {
     "exponential": ("", stats.expon(scale=MEAN_NS)),
     "gamma": ("shape = 0.5", stats.gamma(0.5, scale=MEAN_NS / 0.5)),
-    "weibull": (
-        "shape = 0.6",
-        stats.weibull_min(0.6, scale=MEAN_NS / math.gamma(1 + 1 / 0.6)),
-    ),
+    "weibull": ("shape = 0.6", stats.weibull_min(0.6, scale=MEAN_NS / math.gamma(1 + 1 / 0.6))),
     "lognormal": ("sigma = 1", stats.lognorm(1, scale=MEAN_NS * math.exp(-0.5))),
 }
 PROFILE = """target_size = "256MiB"

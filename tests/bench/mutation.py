@@ -249,12 +249,7 @@ def run_tests(
         command = ["prlimit", f"--cpu={limit_s}", *command]
     try:
         ran = subprocess.run(
-            command,
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            timeout=LONGEST_S,
-            check=False,
+            command, cwd=copy, env=environment, capture_output=True, timeout=LONGEST_S, check=False
         )
     except subprocess.TimeoutExpired:
         return "timeout"

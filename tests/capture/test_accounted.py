@@ -44,6 +44,7 @@ EXPIRE = {"dirty_expire_centisecs": "20", "dirty_writeback_centisecs": "20"}
 @pytest.fixture
 def quick_writeback() -> Iterator[None]:
     """Let the kernel write what is dirty after 0.2 s, where it waits for half a minute."""
+    machine.skip_unless_it_can_trace()
     folder = Path("/proc/sys/vm")
     before = {name: (folder / name).read_text() for name in EXPIRE}
     try:
@@ -59,7 +60,6 @@ def quick_writeback() -> Iterator[None]:
 def own_disk(tmp_path: Path, quick_writeback: None) -> Iterator[Disk]:
     """Yield a disk with a file system of its own and nothing else."""
     del quick_writeback
-    machine.skip_unless_it_can_trace()
     with machine.tracer_turn(), loop(image(tmp_path / "image", mib=128)) as path:
         device = str(path)
         make = ["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device]

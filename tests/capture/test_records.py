@@ -34,12 +34,7 @@ def written(folder: Path, spool: bytes, *, cpu: int = 0) -> list[tuple[int, int]
 
 # By name: a spool, what is written of it (number and time), lost records and foreign bytes.
 SPOOLS: dict[str, tuple[bytes, list[tuple[int, int]], int, int]] = {
-    "numbered from one": (
-        record(10) + record(11) + record(12),
-        [(1, 10), (2, 11), (3, 12)],
-        0,
-        0,
-    ),
+    "numbered from one": (record(10) + record(11) + record(12), [(1, 10), (2, 11), (3, 12)], 0, 0),
     "a loss leaves a gap of its size": (
         record(10) + b"CPU:0 [LOST 3 EVENTS]\n" + record(11),
         [(1, 10), (5, 11)],

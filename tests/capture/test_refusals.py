@@ -150,9 +150,7 @@ def test_who_is_not_root(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "option",
-    [("--compress", "xz"), ("--buffer", "32MiB")],
-    ids=lambda one: one[0],
+    "option", [("--compress", "xz"), ("--buffer", "32MiB")], ids=lambda one: one[0]
 )
 def test_options_of_block_events_with_files(tmp_path: Path, option: tuple[str, str]) -> None:
     code, text = machine.rejection("--files", *option, "-o", tmp_path / "trace", "--", *NONE)

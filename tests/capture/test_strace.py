@@ -482,11 +482,7 @@ def test_what_is_mapped_is_known_at_its_new_place(tmp_path: Path) -> None:
     )
     rows, _ = decode_text(tmp_path, lines(opened("a", 2), *(f"{call} <0.1>" for call in calls)))
     seen = [(row["operation"], row["offset_bytes"], row["length_bytes"]) for row in rows[1:]]
-    assert seen == [
-        ("mmap", 0x2000, 8192),
-        ("msync", 0x3000, 4096),
-        ("munmap", 0x2000, 4096),
-    ]
+    assert seen == [("mmap", 0x2000, 8192), ("msync", 0x3000, 4096), ("munmap", 0x2000, 4096)]
 
 
 def test_uses_of_what_nothing_names_are_counted(tmp_path: Path) -> None:

@@ -12,16 +12,7 @@ from tests import parsed as traces
 from tests.capture import machine
 from tests.capture.file_captures import NEEDS_STRACE
 from tests.capture.machine import CAPTURE, Disk
-from tests.privileges.others import (
-    NOBODY,
-    OTHER,
-    all_of,
-    looking,
-    mode,
-    owners,
-    rights_of,
-    seen,
-)
+from tests.privileges.others import NOBODY, OTHER, all_of, looking, mode, owners, rights_of, seen
 from tracekit.capture import bpf, remote
 from tracekit.capture.cgroups import hierarchy
 from tracekit.capture.programs import Program
@@ -38,10 +29,7 @@ def sudo(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
 
 @pytest.mark.parametrize("source", NAMES)
 def test_the_command_has_the_rights_of_who_used_sudo(
-    disk: Disk,
-    theirs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    source: str,
+    disk: Disk, theirs: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     machine.skip_unless_it_works(source, disk)
     # GIVEN a capture by root that somebody asked for by sudo
@@ -60,9 +48,7 @@ def test_the_command_has_the_rights_of_who_used_sudo(
 
 
 def test_another_user_and_root_can_be_chosen(
-    disk: Disk,
-    theirs: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    disk: Disk, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sudo(monkeypatch, OTHER)
     theirs.chmod(0o777)
@@ -87,8 +73,7 @@ def test_what_is_being_recorded_is_closed_to_others(
     before = os.umask(0)
     try:
         running = machine.start_capture(
-            *(disk.device, "--source", source, "-o", tmp_path / "trace"),
-            *("--", *disk.writer(300)),
+            *(disk.device, "--source", source, "-o", tmp_path / "trace"), *("--", *disk.writer(300))
         )
     finally:
         os.umask(before)
@@ -127,9 +112,7 @@ def test_files_of_a_program_that_records_are_closed(tmp_path: Path) -> None:
 
 @NEEDS_STRACE
 def test_a_command_under_strace(
-    theirs: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # GIVEN a strace that shows its own variables, and some that steer programs
     tool = tmp_path / "bin/strace"
@@ -239,8 +222,5 @@ def test_each_request_is_of_the_group_of_who_asked(
     assert (
         {f"/{one.name}" for one in groups[:2]}
         <= paths
-        <= {
-            "/",
-            *(f"/{one.name}" for one in groups),
-        }
+        <= {"/", *(f"/{one.name}" for one in groups)}
     )

@@ -374,11 +374,7 @@ def test_entries_whose_file_is_gone_are_dropped(
 )
 @pytest.mark.usefixtures("without_rate_check")
 def test_a_damaged_state_is_named_and_force_begins_anew(
-    interrupted: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    changed: Any,
-    message: str,
+    interrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: Any, message: str
 ) -> None:
     file = interrupted / "device/state.json"
     whole = file.read_bytes()

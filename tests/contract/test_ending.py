@@ -83,10 +83,7 @@ def test_a_stopped_parse_leaves_nothing(tmp_path: Path, number: signal.Signals) 
     command = [sys.executable, "-m", "tracekit", "parse", str(pipe), "-o", str(tmp_path / "out")]
     # Tests that run in the background of a shell have inherited that SIGINT is ignored.
     command = ["env", "--default-signal", *command]
-    with (
-        subprocess.Popen(command, stderr=subprocess.PIPE) as running,
-        pipe.open("wb") as writer,
-    ):
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as running, pipe.open("wb") as writer:
         _await(tmp_path, ".out.*")
         running.send_signal(number)
         assert running.wait(timeout=TIMEOUT_S) == 128 + number

@@ -59,11 +59,7 @@ def test_the_model_loses_what_is_not_synced(tmp_path: Path) -> None:
     # GIVEN a new file that gets the name of an old one without a sync
     (tmp_path / "old").write_text("old")
     new, old = tmp_path / "new", tmp_path / "old"
-    calls = [
-        Call("openat", new, flags=0o100),
-        Call("write", new),
-        Call("rename", new, old),
-    ]
+    calls = [Call("openat", new, flags=0o100), Call("write", new), Call("rename", new, old)]
     disk = disk_after(tmp_path, *calls)
     # WHEN the power is cut, THEN the disk has the old file, or the new name with nothing in it
     assert disk.cut([]) == {".": "folder", "old": "0:0"}

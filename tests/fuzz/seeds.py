@@ -47,10 +47,7 @@ def texts() -> Seeds:
         for path in RECORDED.glob("*.txt.xz")
     }
     forms = "".join(map(form_line, scenes))
-    return recorded | {
-        "blkparse": b"\x80" + printed.encode(),
-        "form": b"\x01" + forms.encode(),
-    }
+    return recorded | {"blkparse": b"\x80" + printed.encode(), "form": b"\x01" + forms.encode()}
 
 
 def columns() -> Seeds:

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lab.guests import lab, share_modules, with_packages
-from tests.recommend.carried import (
-    journal_script,
-    move_script,
-    swap_script,
-    volume_script,
-)
+from tests.recommend.carried import journal_script, move_script, swap_script, volume_script
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-carry-out")]
 IN_GUEST = Path(__file__).parent / "in_guest"

@@ -91,9 +91,7 @@ def test_bad_sectors_fail_their_requests_and_no_others(runs: Runs, name: str) ->
     assert summary["outcome"] == "finished"
 
 
-def test_writes_that_fail_leave_reads_alone(
-    runs: Runs,
-) -> None:
+def test_writes_that_fail_leave_reads_alone(runs: Runs) -> None:
     _, rows = runs["flaky"]
     found = Counter(zip(rows["operation"].tolist(), rows["status"].tolist(), strict=True))
     assert found == {(READ, 0): BLOCKS // 2, (WRITE, 1): BLOCKS // 2}

@@ -47,11 +47,7 @@ def mirror(sector: int, members: int) -> list[Place]:
     ],
 )
 def test_a_range_lies_where_its_sectors_lie(
-    level: int,
-    members: int,
-    copies: int,
-    follow: Callable[[int, int], list[Place]],
-    is_exact: bool,
+    level: int, members: int, copies: int, follow: Callable[[int, int], list[Place]], is_exact: bool
 ) -> None:
     below = [(str(number), 100 * number) for number in range(members)]
     pieces = raid_pieces(SIZE, below, level=level, chunk=CHUNK, copies=copies)

@@ -102,9 +102,7 @@ def test_a_swap_file_lies_where_filefrag_says(mounted: tuple[str, Path], tmp_pat
     assert places(stack, disk, "swap") == []
 
 
-def test_a_swap_area_in_a_file_of_a_loop_device_is_followed_down(
-    mounted: tuple[str, Path],
-) -> None:
+def test_a_swap_area_in_a_file_of_a_loop_device_is_followed_down(mounted: tuple[str, Path]) -> None:
     # GIVEN a file with a swap area, behind a loop device that leaves its first MiB out
     disk, point = mounted
     file = filled(point / "inner", 4)

@@ -512,10 +512,7 @@ def examined(level: str, sizes: tuple[int, int], **more: str) -> str:
     ],
 )
 def test_an_array_lies_where_texts_determine_it(
-    text: str,
-    sectors: int,
-    places: dict[str, list[tuple[int, int]]] | None,
-    tmp_path: Path,
+    text: str, sectors: int, places: dict[str, list[tuple[int, int]]] | None, tmp_path: Path
 ) -> None:
     # GIVEN an ext4 on an array of two disks, and a text of it
     array = {"name": "md0", "maj:min": "9:0", "size": 512 * sectors, "type": "raid"}

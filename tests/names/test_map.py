@@ -79,11 +79,7 @@ def test_names_are_of_files_that_were_there_all_the_time() -> None:
             ("y", 2, BEFORE_NS, AFTER_NS, [(0, 160, 8)]),
             "renamed",
         ),
-        (
-            ("x", 2, BEFORE_NS, BEFORE_NS, [(0, 160, 8)]),
-            ("x", 2, BEFORE_NS, AFTER_NS, []),
-            "moved",
-        ),
+        (("x", 2, BEFORE_NS, BEFORE_NS, [(0, 160, 8)]), ("x", 2, BEFORE_NS, AFTER_NS, []), "moved"),
         # A file of the same inode that was made later is another one.
         (
             ("x", 2, BEFORE_NS, BEFORE_NS, [(0, 160, 8)]),

@@ -31,9 +31,7 @@ class Recipe:
     """Of the load's run."""
 
 
-RECIPES = {
-    "oltp": Recipe(Sizes(fs_mib=512, journal_mib=16, swap_mib=64), 96, ()),
-}
+RECIPES = {"oltp": Recipe(Sizes(fs_mib=512, journal_mib=16, swap_mib=64), 96, ())}
 
 
 def make(name: str, output: Path, *, scratch: Path, arguments: list[str]) -> None:

@@ -336,7 +336,7 @@ def test_what_is_by_hand_has_its_commands_as_comments(tmp_path: Path) -> None:
     log_of_pool = text([Request("journal", 80)], "--capacity", "1MiB", layout=[zfs, LOG])
     assert "#   $ zpool add POOL log /dev/NVM" in log_of_pool
     assert [limits(head_of(one)) for one in (log, plain, whole, pool, log_of_pool)] == [
-        *("block hand", "block hand", "hand", "block hand", "block hand"),
+        *("block hand", "block hand", "hand", "block hand", "block hand")
     ]
 
 
@@ -354,11 +354,7 @@ def test_what_is_by_hand_has_its_commands_as_comments(tmp_path: Path) -> None:
             "+ mount --bind /srv/tracekit-nvm/data /m/data\n",
             "+ mv /m/data.tracekit-new /m/data\n",
         ),
-        (
-            swap_script,
-            "+ mkswap -L tracekit-swap NVM\n+ swapon -p 100 NVM\n",
-            "+ swapoff NVM\n",
-        ),
+        (swap_script, "+ mkswap -L tracekit-swap NVM\n+ swapon -p 100 NVM\n", "+ swapoff NVM\n"),
         (
             lambda folder: volume_script(folder, "--unit", "extent=1MiB", "--capacity", "6MiB"),
             "+ vgextend GROUP NVM\n+ pvmove -n VOLUME OLD:EXTENTS NVM, for bytes 0+2097152\n",

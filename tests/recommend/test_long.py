@@ -94,9 +94,7 @@ def test_the_answer_is_that_of_all_requests(
     assert (low, high) == pytest.approx((whole_low, whole_high), abs=0.05)
 
 
-def test_the_sample_feels_as_long_as_the_trace(
-    both: tuple[Recommendation, Recommendation],
-) -> None:
+def test_the_sample_feels_as_long_as_the_trace(both: tuple[Recommendation, Recommendation]) -> None:
     whole, long = (one.predictions for one in both)
     assert whole is not None
     assert long is not None

@@ -412,11 +412,7 @@ def test_an_own_profile_replaces_one_of_the_same_name(tmp_path: Path) -> None:
         ("", {"read_latency": "1"}, r"profile \[mine\]: unknown key 'read_latency'"),
         ("flush_us", {}, r"profile \[mine\] has no key 'flush_us'"),
         ("", {"flush_us": "-1.5"}, r"\[mine\], key 'flush_us': -1.5 is not a number from 0 up"),
-        (
-            "",
-            {"empty_flush_us": "11"},
-            r"\[mine\]: empty_flush_us 11.0 is more than flush_us 10",
-        ),
+        ("", {"empty_flush_us": "11"}, r"\[mine\]: empty_flush_us 11.0 is more than flush_us 10"),
         ("", {"fua_us": "nan"}, r"\[mine\], key 'fua_us': nan is not"),
         ("", {"fua_us": "inf"}, r"\[mine\], key 'fua_us': inf is not"),
         ("", {"read_mib_s": '"fast"'}, r"\[mine\], key 'read_mib_s': 'fast' is not a number"),

@@ -92,7 +92,7 @@ def test_of_equal_roles_the_smaller_is_named(tmp_path: Path) -> None:
     result = recommended(tmp_path, fs + journal)
     # WHEN both fit whole, THEN the journal needs less NVM for the same time
     assert result["single_role_flips"] == [
-        {"capacity_bytes": BLOCK, "from": "base", "to": "journal"},
+        {"capacity_bytes": BLOCK, "from": "base", "to": "journal"}
     ]
     assert curve(tmp_path, "fs")[4] == curve(tmp_path, "journal")[4]
     assert result["answers"][1]["placement"] == "journal"

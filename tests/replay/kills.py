@@ -141,11 +141,7 @@ def run_hit(folder: TraceFolder, shot: Shot, place: Path, life_s: float) -> tupl
     line = command_of(folder, shot.kind, place, "--name", NAME)
     began_s = time.monotonic()
     with subprocess.Popen(
-        line,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as command:
         while time.monotonic() < began_s + shot.share * life_s and command.poll() is None:
             time.sleep(0.002)

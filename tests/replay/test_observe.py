@@ -50,11 +50,7 @@ def queued_of(rows: Rows) -> Queued:
 
 
 def found(
-    asked: list[dict[str, int]],
-    rows: Rows,
-    *,
-    engine: str = "io_uring",
-    **place: Any,
+    asked: list[dict[str, int]], rows: Rows, *, engine: str = "io_uring", **place: Any
 ) -> Any:
     summary = ReplaySummary(engine=Engine(asked=engine, used=engine))
     places = [Place("loop0", **place)]
@@ -140,10 +136,7 @@ TIMES = {"intended_ns": 100, "submit_ns": 110, "complete_ns": 200}
     ],
 )  # fmt: skip
 def test_what_a_request_is_joined_with(
-    asked: dict[str, int],
-    rows: Rows,
-    place: dict[str, Any],
-    expected: dict[str, int],
+    asked: dict[str, int], rows: Rows, place: dict[str, Any], expected: dict[str, int]
 ) -> None:
     # The device is known by a row of another's.
     others: Rows = [{"sector": 999, "queue_ns": 0, "pid": OTHER}]

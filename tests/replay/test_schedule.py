@@ -15,13 +15,7 @@ from tests.replay.trace import trace
 from tracekit import store
 from tracekit.errors import BudgetError, TracekitError, UsageError
 from tracekit.replay.player import Schedule
-from tracekit.replay.summary import (
-    Distribution,
-    ReplaySummary,
-    Timing,
-    check_budget,
-    parse_budget,
-)
+from tracekit.replay.summary import Distribution, ReplaySummary, Timing, check_budget, parse_budget
 from tracekit.store import TraceFolder
 from tracekit.units import parse_duration
 

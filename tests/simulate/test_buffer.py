@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.memory_models import (
-    Access,
-    SlowCaches,
-    memory_folder,
-    slow_rows,
-    some_accesses,
-)
+from tests.simulate.memory_models import Access, SlowCaches, memory_folder, slow_rows, some_accesses
 from tests.simulate.traces import make_trace
 from tests.traces import rows_of, written
 from tracekit._native.memory import ACCESS, OPERATIONS, MemoryCaches, RowBuffers
@@ -63,9 +57,7 @@ def test_caches_are_those_of_the_slow_model(
 
 @settings(deadline=None, max_examples=100)
 @given(
-    accesses=ACCESSES,
-    row=st.sampled_from([32, 64, 256, 1024]),
-    line=st.sampled_from([16, 64, 256]),
+    accesses=ACCESSES, row=st.sampled_from([32, 64, 256, 1024]), line=st.sampled_from([16, 64, 256])
 )
 def test_row_buffers_are_those_of_the_slow_model(
     accesses: list[Access], row: int, line: int

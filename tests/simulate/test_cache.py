@@ -146,12 +146,7 @@ def simulate_pairs(
 
 def test_policies_that_are_left_out_are_named(tmp_path: Path) -> None:
     folder, result = simulated(tmp_path, SMALL)
-    assert result["left_out"] == {
-        "impossible": 0,
-        "policies": [],
-        "volumes": 0,
-        "small_sizes": 0,
-    }
+    assert result["left_out"] == {"impossible": 0, "policies": [], "volumes": 0, "small_sizes": 0}
     # AND of a sample the sizes for which it has too few pages, all but no cache
     options = CacheOptions(sample_pages=9, policies=("lru", "arc"))
     result = to_builtins(simulate_cache(folder, options))

@@ -23,10 +23,7 @@ rows = st.lists(
             st.integers(0, 4096),
             st.sampled_from([-1, 1 << 40, (1 << 57) - 8, (1 << 57) - 1, 1 << 57, 1 << 62]),
         ),
-        st.one_of(
-            st.integers(0, 5000),
-            st.sampled_from([-1, 300_000, 1 << 32, 1 << 62]),
-        ),
+        st.one_of(st.integers(0, 5000), st.sampled_from([-1, 300_000, 1 << 32, 1 << 62])),
         st.one_of(st.integers(-50, 1500), st.just(native.NO_TIME)),
         st.sampled_from([native.READ, native.WRITE, native.IGNORED]),
         st.integers(0, ROLES - 1),
@@ -250,8 +247,7 @@ def test_a_range_of_nothing_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget_bytes", "window_ns", "window_count"),
-    [(65535, 1, 1), (1 << 20, 0, 1), (1 << 20, 1, 0)],
+    ("budget_bytes", "window_ns", "window_count"), [(65535, 1, 1), (1 << 20, 0, 1), (1 << 20, 1, 0)]
 )
 def test_bad_settings_are_rejected(budget_bytes: int, window_ns: int, window_count: int) -> None:
     with pytest.raises(TracekitError, match="cannot count block accesses"):

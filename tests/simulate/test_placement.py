@@ -327,11 +327,7 @@ def counted(placement: Placed) -> Any:
 
 
 def priced(
-    folder: Path,
-    shares: dict[str, int],
-    pairs: list[DevicePair],
-    *,
-    is_issued: bool = False,
+    folder: Path, shares: dict[str, int], pairs: list[DevicePair], *, is_issued: bool = False
 ) -> list[tuple[int, int]]:
     """Count a trace once, and price it for each pair: base alone and placed, in ps."""
     placement = placement_of(folder, shares, pairs, is_issued=is_issued)

@@ -120,10 +120,7 @@ def test_heads_equal_brute_force(
     devices=st.sampled_from([(DISK, NVM), (HEAD, TWO), (LANES, TWO)]),
 )
 def test_queues_equal_brute_force(
-    requests: list[Request],
-    gaps_us: list[int],
-    devices: tuple[Profile, Profile],
-    tmp_path: Path,
+    requests: list[Request], gaps_us: list[int], devices: tuple[Profile, Profile], tmp_path: Path
 ) -> None:
     requests = dated(requests, gaps_us)
     curves = walked(write_trace(tmp_path, requests), devices, is_open=True)

@@ -15,13 +15,7 @@ from typer.testing import Result
 from tests.command_line import invoke, refused
 from tests.recommend.traces import answer_with
 from tests.simulate import placement_models
-from tests.simulate.placement_models import (
-    DISK,
-    NVM,
-    Request,
-    placed_blocks,
-    write_trace,
-)
+from tests.simulate.placement_models import DISK, NVM, Request, placed_blocks, write_trace
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.errors import UsageError

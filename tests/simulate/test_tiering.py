@@ -237,11 +237,7 @@ def test_steps_of_one_percent_make_5151_mixes_of_three_tiers() -> None:
 def test_two_and_four_tiers() -> None:
     assert tier_mixes.all_mixes(
         2, step_percent=50, extents=9, rounding="floor"
-    ).shares.tolist() == [
-        [0, 2],
-        [1, 1],
-        [2, 0],
-    ]
+    ).shares.tolist() == [[0, 2], [1, 1], [2, 0]]
     assert len(tier_mixes.all_mixes(4, step_percent=10, extents=9, rounding="floor").shares) == 286
 
 

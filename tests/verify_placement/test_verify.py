@@ -27,13 +27,7 @@ from tests.simulate.placement_models import (
 )
 from tests.traces import json_of
 from tracekit.devices import Profile, load_profiles
-from tracekit.errors import (
-    BudgetError,
-    InputError,
-    PartialError,
-    TracekitError,
-    UnclearError,
-)
+from tracekit.errors import BudgetError, InputError, PartialError, TracekitError, UnclearError
 from tracekit.model.recommend import RecommendOptions as Recommend
 from tracekit.model.recommend import check_answer, recommend
 from tracekit.replay.summary import Emulation

@@ -224,9 +224,7 @@ NODES = {
         own={"thin": UNTOLD},
         needs="dm_thin_pool",
     ),
-    "volume": Node(
-        *(_volume, "file loop volume", "volume", "volume", "loop", "neighbour"),
-    ),
+    "volume": Node(*(_volume, "file loop volume", "volume", "volume", "loop", "neighbour")),
     "mirror": Node(
         *(_mirror, "file member md", "md", "md", "member"), needs="raid1", is_restless=True
     ),
