@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ FILETIME = 128_166_372_003_061_629
 UNIX_S = 1_577_808_144
 DAMAGED_EVERY = 500
 LETTERS = {"read": "R", "write": "W"}
+BIOSNOOP = "{end_s:<11.6f} {name:<14} {pid:<6} sda     {letter} {sector:<10} {length_bytes:<6}"
 
 
 def read_rows(requests: Path) -> list[Row]:
@@ -33,132 +34,63 @@ def read_rows(requests: Path) -> list[Row]:
         row["us"] = row["queue_ns"] // 1000
         row["s"] = row["queue_ns"] / 1e9
         row["name"] = (row["process"] or "none").replace(" ", "_")
+        row.update(fields(row))
     return kept
 
 
-def blkreplay(row: Row) -> str:
-    """Return a line with the columns of delays, which are not read."""
-    return f"{row['s']:18.9f} ; {row['sector']:10} ; {row['sectors']:5} ; {row['letter']} ; 0.0 ; 0"
-
-
-def msr(row: Row) -> str:
-    """Return a line of MSR Cambridge: 100 ns since 1601, bytes, response in 100 ns."""
-    time, response = FILETIME + row["queue_ns"] // 100, row["response_ns"] // 100
-    operation = row["operation"].capitalize()
-    return (
-        f"{time},src1,{row['pid'] % 3},{operation},{row['offset']},{row['length_bytes']},{response}"
-    )
-
-
-def spc(row: Row) -> str:
-    """Return a line of the SPC: unit, sector, bytes, letter, seconds."""
-    letter = row["letter"].lower()
-    return f"{row['pid'] % 3},{row['sector']},{row['length_bytes']},{letter},{row['s']:.6f}"
-
-
-def alibaba(row: Row) -> str:
-    """Return a line of Alibaba: volume, letter, bytes, us since 1970."""
-    time = UNIX_S * 1_000_000 + row["us"]
-    return f"{419 + row['pid'] % 3},{row['letter']},{row['offset']},{row['length_bytes']},{time}"
-
-
-def tencent(row: Row) -> str:
-    """Return a line of Tencent: s since 1970, sectors, 1 for a write, volume."""
-    is_write = int(row["letter"] == "W")
-    time = UNIX_S + row["queue_ns"] // 10**9
-    return f"{time},{row['sector']},{row['sectors']},{is_write},{1063 + row['pid'] % 3}"
-
-
-def systor(row: Row) -> str:
-    """Return a line of SYSTOR '17: s since 1970, response in s, LUN, bytes."""
-    time = f"{UNIX_S + row['queue_ns'] // 10**9}.{row['queue_ns'] % 10**9:09}"
-    response = f"{row['response_ns'] / 1e9:.9f}"
-    return f"{time},{response},{row['letter']},5,{row['offset']},{row['length_bytes']}"
-
-
-def fiu(row: Row) -> str:
-    """Return a line of FIU: ns, process, sectors, letter, device, hash."""
-    what = f"{row['sector']} {row['sectors']} {row['letter']} 6 0"
-    return f"{89_966_104 + row['queue_ns']} {row['pid']} {row['name']} {what} {row['sector']:032x}"
-
-
-def mqsim(row: Row) -> str:
-    """Return a line of MQSim: ns, device, sectors, 1 for a read."""
-    is_read = int(row["letter"] == "R")
-    return f"{row['queue_ns']} {row['pid'] % 3} {row['sector']} {row['sectors']} {is_read}"
-
-
-def disksim(row: Row) -> str:
-    """Return a line of DiskSim: ms, device, sectors, 1 for a read."""
-    is_read = int(row["letter"] == "R")
-    return f"{row['queue_ns'] / 1e6:.6f} 1 {row['sector']} {row['sectors']} {is_read}"
-
-
-def arc(row: Row) -> str:
-    """Return a line of the ARC traces, which have blocks and no times."""
-    return f"{row['sector'] // 8} {max(row['sectors'] // 8, 1)} 0 {row['request_number']}"
-
-
-def biosnoop(row: Row) -> str:
-    """Return a line of biosnoop, which prints completions."""
-    end_s, took_ms = (row["queue_ns"] + row["response_ns"]) / 1e9, row["response_ns"] / 1e6
-    place = f"{row['letter']} {row['sector']:<10} {row['length_bytes']:<6}"
-    return f"{end_s:<11.6f} {row['name']:<14} {row['pid']:<6} sda     {place} {took_ms:7.2f}"
-
-
-def biosnoop_queue(row: Row) -> str:
-    """Return a line of biosnoop -Q, with the time in the queue."""
-    head, _, latency = biosnoop(row).rpartition(" ")
-    return f"{head} 0.250 {latency}"
-
-
-def fio2(row: Row) -> str:
-    """Return two lines of an I/O log of version 2: the wait since the start in ms, the call."""
-    call = f"{row['operation']} {row['offset']} {row['length_bytes']}"
-    return f"/dev/sdb wait {row['us'] // 1000} 0\n/dev/sdb {call}"
-
-
-def columns(row: Row) -> str:
-    """Return a line for --columns."""
-    return f"x;{row['us']};{row['letter']};{row['sectors']};{row['sector']};{row['response_ns']}"
-
-
-def dated(row: Row) -> str:
-    """Return a line of Alibaba with a date as its time."""
-    seconds, ns = divmod(row["queue_ns"], 10**9)
-    date = f"2024-02-29 23:{58 + seconds // 60:02}:{seconds % 60:02}.{ns // 1000:06}"
-    return f"419,{row['letter']},{row['offset']},{row['length_bytes']},{date}"
-
-
-def worded(row: Row) -> str:
-    """Return a line for --regex."""
-    return f"at {row['us']}: {row['operation']} {row['sectors']}@{row['sector']}"
-
-
-LINES: dict[str, tuple[str, Callable[[Row], str]]] = {
-    "blkreplay": ("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n", blkreplay),
-    "msr": ("", msr),
-    "spc": ("", spc),
-    "alibaba": ("", alibaba),
-    "tencent": ("", tencent),
-    "systor": ("Timestamp,Response,IOType,LUN,Offset,Size\n", systor),
-    "fiu": ("", fiu),
-    "mqsim": ("", mqsim),
-    "disksim": ("", disksim),
-    "arc": ("", arc),
-    "biosnoop": (
+# Of each format the head, and the line of a request; `fields` has what is not in the row.
+LINES: dict[str, tuple[str, str]] = {
+    "blkreplay": (
+        "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n",
+        "{s:18.9f} ; {sector:10} ; {sectors:5} ; {letter} ; 0.0 ; 0",  # delays are not read
+    ),
+    "msr": ("", "{filetime},src1,{unit},{word},{offset},{length_bytes},{response_ticks}"),
+    "spc": ("", "{unit},{sector},{length_bytes},{lower},{s:.6f}"),
+    "alibaba": ("", "{alibaba_volume},{letter},{offset},{length_bytes},{unix_us}"),
+    "tencent": ("", "{unix_s},{sector},{sectors},{is_write},{tencent_volume}"),
+    "systor": (
+        "Timestamp,Response,IOType,LUN,Offset,Size\n",
+        "{unix_s}.{part_ns:09},{response_s:.9f},{letter},5,{offset},{length_bytes}",
+    ),
+    "fiu": ("", "{fiu_ns} {pid} {name} {sector} {sectors} {letter} 6 0 {sector:032x}"),
+    "mqsim": ("", "{queue_ns} {unit} {sector} {sectors} {is_read}"),
+    "disksim": ("", "{ms:.6f} 1 {sector} {sectors} {is_read}"),
+    "arc": ("", "{block} {blocks} 0 {request_number}"),  # without times
+    "biosnoop": (  # prints completions
         "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n",
-        biosnoop,
+        f"{BIOSNOOP} {{response_ms:7.2f}}",
     ),
     "biosnoop_queue": (
         "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  QUE(ms) LAT(ms)\n",
-        biosnoop_queue,
+        f"{BIOSNOOP}   0.250 {{response_ms:7.2f}}",
     ),
-    "fio2": ("fio version 2 iolog\n/dev/sdb add\n/dev/sdb open\n", fio2),
-    "columns": ("", columns),
-    "dated": ("", dated),
-    "worded": ("# made by a script\n", worded),
+    "fio2": (
+        "fio version 2 iolog\n/dev/sdb add\n/dev/sdb open\n",
+        "/dev/sdb wait {whole_ms} 0\n/dev/sdb {operation} {offset} {length_bytes}",
+    ),
+    "columns": ("", "x;{us};{letter};{sectors};{sector};{response_ns}"),
+    "dated": ("", "419,{letter},{offset},{length_bytes},{date}"),
+    "worded": ("# made by a script\n", "at {us}: {operation} {sectors}@{sector}"),
 }
+
+
+def fields(row: Row) -> Row:
+    """Return what lines have beside what is in the row: units, times and sizes of each format."""
+    seconds, part_ns = divmod(row["queue_ns"], 10**9)
+    minutes, second = divmod(seconds, 60)
+    unit, is_read = row["pid"] % 3, row["letter"] == "R"
+    volumes = {"unit": unit, "alibaba_volume": 419 + unit, "tencent_volume": 1063 + unit}
+    words = {"word": row["operation"].capitalize(), "lower": row["letter"].lower()}
+    words |= {"is_read": int(is_read), "is_write": int(not is_read)}
+    blocks = {"block": row["sector"] // 8, "blocks": max(row["sectors"] // 8, 1)}
+    times = {"filetime": FILETIME + row["queue_ns"] // 100, "fiu_ns": 89_966_104 + row["queue_ns"]}
+    times |= {"unix_s": UNIX_S + seconds, "unix_us": UNIX_S * 1_000_000 + row["us"]}
+    times |= {"part_ns": part_ns, "ms": row["queue_ns"] / 1e6, "whole_ms": row["us"] // 1000}
+    times |= {"end_s": (row["queue_ns"] + row["response_ns"]) / 1e9}
+    responses = {"response_s": row["response_ns"] / 1e9, "response_ms": row["response_ns"] / 1e6}
+    responses |= {"response_ticks": row["response_ns"] // 100}
+    date = f"2024-02-29 23:{58 + minutes:02}:{second:02}.{part_ns // 1000:06}"
+    return {**volumes, **words, **blocks, **times, **responses, "date": date}
 
 
 def write_inputs(rows: list[Row], folder: Path) -> None:
@@ -168,13 +100,14 @@ def write_inputs(rows: list[Row], folder: Path) -> None:
         row["request_number"] = number
     for name, (head, line) in LINES.items():
         kept = [row for row in rows if row["queue_ns"] < 60 * 10**9] if name == "dated" else rows
-        (folder / name).write_text(head + "".join(f"{line(row)}\n" for row in kept))
-    texts = [alibaba(row) for row in rows]
+        (folder / name).write_text(head + "".join(f"{line.format_map(row)}\n" for row in kept))
+    texts = [LINES["alibaba"][1].format_map(row) for row in rows]
     for place in range(0, len(texts), DAMAGED_EVERY):
         texts[place + 7] = "what is this"
     (folder / "damaged").write_text("\n".join(texts))
     random.Random(3).shuffle(rows := list(rows))  # noqa: S311 - a fixed order, no secret
-    (folder / "shuffled").write_text("".join(f"{msr(row)}\n" for row in rows))
+    texts = [LINES["msr"][1].format_map(row) for row in rows]
+    (folder / "shuffled").write_text("".join(f"{text}\n" for text in texts))
     rows.sort(key=lambda row: int(row["request_number"]))
     for name, records in (("vscsi1", vscsi1), ("vscsi2", vscsi2), ("oracle", oracle)):
         (folder / name).write_bytes(b"".join(records(rows)))
