@@ -1,4 +1,4 @@
-"""How the tests are run: in which order, and by how many workers."""
+"""How the tests are run: in which order, by how many workers; and folders that many of them use."""
 
 import fcntl
 import gc
@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.privileges.others import other_folder
+from tests.replay.disk import small_file_system
 from tracekit.capture.recovery import give_back_settings
 from tracekit.errors import TracekitError
 
@@ -131,6 +133,28 @@ def _turn(item: pytest.Item) -> tuple[bool | int, ...]:
         PLAYS_NOTHING.index(folder) if beside_alone else 0,
         not name,
     )
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Yield a file system of 4 MiB."""
+    with small_file_system(tmp_path / "small") as place:
+        yield place
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """Yield a folder of another user."""
+    with other_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return an empty folder in which a captured command runs."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
 
 
 @pytest.hookimpl(wrapper=True)

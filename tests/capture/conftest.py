@@ -1,13 +1,11 @@
 """The disk of the capture tests, for one test at a time."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.capture.file_captures import SOURCES
 from tests.capture.machine import Disk, skip_unless_it_can_trace, small_disk, tracer_turn
-from tests.privileges.others import other_folder
 
 
 @pytest.fixture(scope="session")
@@ -23,22 +21,7 @@ def disk(made_disk: Disk) -> Iterator[Disk]:
         yield made_disk
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """Return an empty folder in which a captured command runs."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
 @pytest.fixture(params=SOURCES)
 def source(request: pytest.FixtureRequest) -> str:
     """Return a source of file operations."""
     return str(request.param)
-
-
-@pytest.fixture
-def theirs() -> Iterator[Path]:
-    """Return a folder of another user."""
-    with other_folder() as folder:
-        yield folder

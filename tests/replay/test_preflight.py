@@ -3,7 +3,6 @@
 import os
 import resource
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.command_line import invoke
 from tests.privileges.others import OTHER, as_user, other_folder
-from tests.replay.disk import image, loop, mounted, small_file_system, token_of
+from tests.replay.disk import image, loop, mounted, token_of
 from tests.replay.processes import limited
 from tests.replay.program import Ran, Record, Replay, command, play, record, write_plan
 from tests.replay.trace import trace
@@ -52,18 +51,11 @@ def peak_bytes(records: list[Record], held: set[int]) -> int:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
-    """Yield a file system of 4 MiB."""
-    with small_file_system(tmp_path / "small") as place:
-        yield place
-
-
-@pytest.fixture
-def full(small: Path) -> Path:
+def full(small_disk: Path) -> Path:
     """Return a file system in which 1 MiB is free."""
-    with (small / "filler").open("wb") as filler:
+    with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 3 * MIB)
-    return small
+    return small_disk
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -229,13 +221,13 @@ def test_what_is_no_whole_block_is_counted_and_its_discards_fail(
 
 
 @pytest.mark.root
-def test_what_a_file_system_cannot_do_is_counted(replay: Replay, small: Path) -> None:
+def test_what_a_file_system_cannot_do_is_counted(replay: Replay, small_disk: Path) -> None:
     # GIVEN a tmpfs, which has no zero range, and no DAX
     rows = [record(WRITE_ZEROES, 8 * n, 8) for n in range(9)] + [record(READ, 0, 8)]
-    ran = replay(rows, target=small / "t")
+    ran = replay(rows, target=small_disk / "t")
     assert notes(ran)["no_write_zeroes"]["requests"] == 9
     for words in ((), ("--dry-run",)):
-        ran = replay(rows, *words, target=small / "t", engine="dax")
+        ran = replay(rows, *words, target=small_disk / "t", engine="dax")
         assert "no_map_sync" in notes(ran)
 
 

@@ -152,14 +152,6 @@ def test_nothing_to_replay_is_told(tmp_path: Path) -> None:
         compile_files(folder, tmp_path / "plan")
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """Return an empty folder in which a captured command runs."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
-
-
 DATABASE = """
 import sqlite3
 c = sqlite3.connect("db")

@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +54,6 @@ def plan(tmp_path: Path) -> Path:
     return work_plan(tmp_path)
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
-    """Yield a file system of 4 MiB."""
-    with small_file_system(tmp_path / "small") as place:
-        yield place
-
-
 def test_it_says_what_the_run_says_and_makes_nothing(plan: Path, target: Path) -> None:
     before = target.stat()
     # WHEN a plan is run dry, and for real
@@ -89,9 +81,9 @@ def test_it_says_what_the_run_says_and_makes_nothing(plan: Path, target: Path) -
 
 
 @pytest.mark.root
-def test_the_file_system_is_named_with_what_is_free_in_it(plan: Path, small: Path) -> None:
-    about = run(plan, small, "--dry-run", "--no-space-check").summary["directory"]
-    disk = os.statvfs(small)
+def test_the_file_system_is_named_with_what_is_free_in_it(plan: Path, small_disk: Path) -> None:
+    about = run(plan, small_disk, "--dry-run", "--no-space-check").summary["directory"]
+    disk = os.statvfs(small_disk)
     assert about["file_system"] == "tmpfs"
     assert about["free_bytes"] == disk.f_bavail * disk.f_frsize
     assert about["free_inodes"] == disk.f_favail
@@ -101,7 +93,7 @@ def test_the_file_system_is_named_with_what_is_free_in_it(plan: Path, small: Pat
 @DRY
 @pytest.mark.parametrize("kind", ["bytes", "inodes", "longest", "open files"])
 def test_what_refuses_a_run_refuses_a_dry_one(
-    tmp_path: Path, small: Path, kind: str, dry: tuple[str, ...]
+    tmp_path: Path, small_disk: Path, kind: str, dry: tuple[str, ...]
 ) -> None:
     plan = work_plan(tmp_path, size_bytes=2 * MIB)
     child = limited(resource.RLIMIT_CORE, 0)
@@ -109,14 +101,14 @@ def test_what_refuses_a_run_refuses_a_dry_one(
     if kind == "bytes":
         plan = work_plan(tmp_path, size_bytes=5 * MIB)
     elif kind == "inodes":
-        subprocess.run(["mount", "-o", "remount,nr_inodes=5", small], check=True)
+        subprocess.run(["mount", "-o", "remount,nr_inodes=5", small_disk], check=True)
         says = ("6 inodes", "are free")
     elif kind == "longest":
         child, says = limited(resource.RLIMIT_FSIZE, MIB), ("2097152 bytes", "ulimit -f")
     else:
         child, says = limited(resource.RLIMIT_NOFILE, 20), ("34", "ulimit -n")
-    run(plan, small, *dry, preexec_fn=child).refused(*says)
-    assert list(small.iterdir()) == []
+    run(plan, small_disk, *dry, preexec_fn=child).refused(*says)
+    assert list(small_disk.iterdir()) == []
 
 
 def test_what_was_kept_is_replaced_on_request_only(plan: Path, target: Path) -> None:
@@ -129,23 +121,23 @@ def test_what_was_kept_is_replaced_on_request_only(plan: Path, target: Path) -> 
 
 
 @pytest.mark.root
-def test_what_a_killed_run_left_counts_as_free_and_stays(tmp_path: Path, small: Path) -> None:
+def test_what_a_killed_run_left_counts_as_free_and_stays(tmp_path: Path, small_disk: Path) -> None:
     # GIVEN what a run left that was killed, beside which it does not fit a second time
     plan = work_plan(tmp_path, size_bytes=2 * MIB)
-    assert run(plan, small, keep=True).code == 0
-    mark = small / OWN / "made-by-tracekit-file-replay"
+    assert run(plan, small_disk, keep=True).code == 0
+    mark = small_disk / OWN / "made-by-tracekit-file-replay"
     mark.rename(mark.with_name("used-by-tracekit-file-replay"))
-    disk = os.statvfs(small)
+    disk = os.statvfs(small_disk)
     assert disk.f_bavail * disk.f_frsize < 3 * MIB
     # WHEN it is run dry, THEN that is counted and still there
-    about = run(plan, small, "--dry-run").summary["directory"]
-    left = [small / OWN, *(small / OWN).rglob("*")]
+    about = run(plan, small_disk, "--dry-run").summary["directory"]
+    left = [small_disk / OWN, *(small_disk / OWN).rglob("*")]
     taken = sum(path.lstat().st_blocks * 512 for path in left)
     assert taken > 2 * MIB
     assert about["replaced"] == "killed run"
     assert about["free_bytes"] == disk.f_bavail * disk.f_frsize + taken
     assert about["free_inodes"] == disk.f_favail + len(left)
-    assert run(plan, small).code == 0
+    assert run(plan, small_disk).code == 0
 
 
 @pytest.mark.parametrize("kind", ["foreign", "file", "missing"])
@@ -164,9 +156,9 @@ def test_a_directory_that_cannot_be_used_is_refused(plan: Path, target: Path, ki
 
 
 @pytest.mark.root
-def test_a_file_system_that_can_only_be_read_is_refused(plan: Path, small: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
-    run(plan, small, "--dry-run").refused(str(small), "Read-only file system")
+def test_a_file_system_that_can_only_be_read_is_refused(plan: Path, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    run(plan, small_disk, "--dry-run").refused(str(small_disk), "Read-only file system")
 
 
 @pytest.mark.root
@@ -312,14 +304,14 @@ def test_the_command_shows_it_and_keeps_nothing(tmp_path: Path, target: Path) ->
 
 
 @pytest.mark.root
-def test_the_command_refuses_and_may_be_told_to_start(tmp_path: Path, small: Path) -> None:
+def test_the_command_refuses_and_may_be_told_to_start(tmp_path: Path, small_disk: Path) -> None:
     folder = folder_of(tmp_path)
-    with (small / "filler").open("wb") as filler:
-        os.posix_fallocate(filler.fileno(), 0, os.statvfs(small).f_bavail * 4096 - 8192)
+    with (small_disk / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, os.statvfs(small_disk).f_bavail * 4096 - 8192)
     for more in (), ("--dry-run",):
-        done = invoke("replay", folder, "--files", small, *more)
+        done = invoke("replay", folder, "--files", small_disk, *more)
         refused(done, "MiB are free", error=TracekitError)
-    done = invoke("replay", folder, "--files", small, "--dry-run", "--no-space-check")
+    done = invoke("replay", folder, "--files", small_disk, "--dry-run", "--no-space-check")
     assert done.exit_code == 0
 
 

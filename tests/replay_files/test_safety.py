@@ -9,13 +9,12 @@ import signal
 import struct
 import subprocess
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.replay.disk import call, image, loop, mounted, small_file_system
+from tests.replay.disk import call, image, loop, mounted
 from tests.replay.processes import await_in, await_true, limited
 from tests.replay.program import compiled_shim
 from tests.replay_files.program import (
@@ -212,12 +211,6 @@ def test_a_real_file_system_of_its_own(tmp_path: Path) -> None:
 
 LOOP = [do("create", "new", handle=0), do("close", "new", handle=0), do("unlink", "new")]
 MIB = 1 << 20
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with small_file_system(tmp_path / "small") as place:
-        yield place
 
 
 @pytest.mark.root

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.disk import small_file_system
-
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Path]:
@@ -15,12 +13,6 @@ def target(tmp_path: Path) -> Iterator[Path]:
     memory = Path("/dev/shm")  # noqa: S108 - a directory of its own below it
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as place:
         yield Path(place)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with small_file_system(tmp_path / "small") as place:
-        yield place
 
 
 @pytest.fixture
