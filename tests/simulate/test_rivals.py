@@ -1,25 +1,37 @@
-"""`tracekit simulate rivals`: against the models on a real trace, and against the placement's."""
+"""Caches as rivals of a placement: slow models, the placement's own, and samples of long traces."""
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.command_line import invoke, refused, succeed
 from tests.simulate.rival_models import MODELS, Prices, Request, Setup
+from tests.simulate.traces import Request as Asked
 from tests.simulate.traces import make_trace
 from tests.traces import json_of, rows_of
 from tracekit._native import placement
-from tracekit._native.placement import Cost
+from tracekit._native.placement import Cost, Rival, Rows
 from tracekit.classify import ClassifyOptions, classify
-from tracekit.devices import base_cost, device_cost
-from tracekit.model import rival_kinds
+from tracekit.devices import DevicePair, base_cost, device_cost, load_profiles
+from tracekit.model import rival_kinds, rival_sample
 from tracekit.model.answer import charged_trace, read_recommendation
+from tracekit.model.block_orders import read_blocks
 from tracekit.model.cache_rivals import Static, better, headline, quickest
 from tracekit.model.placement import ChargedTrace, to_ns
 from tracekit.model.recommend import RecommendOptions, recommend
-from tracekit.model.rival_kinds import KINDS, MIB, CacheTimes, Kind, RivalRow, compete
+from tracekit.model.rival_kinds import (
+    KINDS,
+    MIB,
+    CacheTimes,
+    Kind,
+    RivalRow,
+    base_alone_ns,
+    compete,
+)
+from tracekit.model.rival_sample import REGION_BLOCKS, choose_parts, compete_on_samples
 from tracekit.readers.blktrace import parse
 from tracekit.store import TraceFolder
 
@@ -306,3 +318,235 @@ def test_an_answer_with_queues_is_without_caches(tmp_path: Path) -> None:
     advice = recommend(folder, RecommendOptions(queueing="open"))
     assert advice.caches == []
     assert not any("beats the placement" in line for line in advice.headline)
+
+
+BLOCKS = 60
+PRICES = Prices(
+    latency=((8000, 9000), (100, 300)),
+    sequential=((500, 700), (40, 50)),
+    sector=((20, 30), (2, 5)),
+    fua=(4000, 60),
+    flush=((2500, 7000), (300, 900)),
+)
+BACK = {"high": 10, "low": 10}
+AUTOCOMMIT = {"stale_ns": 6 * 10**8, "commit_blocks": 7}
+SETUPS = [
+    *[
+        Setup("writecache", "back", 8, 20, high=50, low=45, load=load, **commits)
+        for load, commits in (
+            (1, AUTOCOMMIT),
+            (1, AUTOCOMMIT | {"commit_blocks": 10**6}),
+            (10**7, AUTOCOMMIT),
+            (10**9, AUTOCOMMIT),
+        )
+    ],
+    Setup("dm-cache", "back", 16, 12, high=75, low=75),
+    Setup("dm-cache", "through", 16, 12, high=75, low=75),
+    Setup("bcache", "through", 8, 24, bucket=4, cutoff=60, **BACK),
+    Setup("bcache", "back", 8, 24, bucket=4, cutoff=60, **BACK),
+    *[
+        Setup("open-cas", mode, 8, 16, cutoff=40, stale_ns=9 * 10**9)
+        for mode in ("through", "back", "around", "only")
+    ],
+    Setup("log", "back", 8, 10, high=100, low=45, stale_ns=5 * 10**9),
+    Setup("special", "alone", 8, 16, high=75, low=75),
+    Setup("special", "alone", 8, 16, high=75, low=75, small=20),
+    Setup("memory", "alone", 8, 16),
+    Setup("memory", "alone", 8, 16, low=60),
+]
+
+
+def requests(seed: int, devices: int, count: int = 600) -> list[Request]:
+    """Return requests about a few blocks: streams, forced ones, all roles, and flushes."""
+    own = BLOCKS * 8 // devices
+    random = np.random.default_rng(seed)
+    found, at, now = [], 0, 0
+    for _ in range(count):
+        now += int(random.integers(0, 4)) * 10**8
+        sectors = int(random.integers(1, 40))
+        follows = random.random() < 0.4
+        at = at if follows else int(BLOCKS * 8 * random.random() ** 2)
+        at = min(at, (min(at, BLOCKS * 8 - 1) // own + 1) * own - sectors)
+        if random.random() < 0.05:
+            sectors = 0
+        is_write = bool(random.random() < 0.55)
+        fua = is_write and bool(random.random() < 0.15)
+        meta, role = bool(random.random() < 0.3), int(random.choice(3, p=(0.5, 0.15, 0.35)))
+        found.append(Request(at, sectors, is_write, now, is_fua=fua, role=role, is_meta=meta))
+        at += sectors
+    return found
+
+
+def rows_for(asked: list[Request], devices: int) -> Rows:
+    """Return requests as the kernel takes them."""
+    own = BLOCKS * 8 // devices
+    now = np.array([one.now_ns for one in asked], np.int64)
+    actions = [
+        placement.FLUSH if not one.sectors else placement.WRITE if one.is_write else placement.READ
+        for one in asked
+    ]
+    return Rows(
+        request_id=np.arange(len(asked)),
+        queue_ns=now,
+        issue_ns=now,
+        merged_into=np.full(len(asked), -1),
+        sector=np.array([one.sector % own for one in asked], np.int64),
+        length_bytes=np.array([one.sectors * 512 for one in asked], np.int64),
+        device=np.array([one.sector // own for one in asked], np.int32),
+        action=np.array(actions, np.uint8),
+        role=np.array([one.role for one in asked], np.uint8),
+        is_fua=np.array([one.is_fua for one in asked], np.uint8),
+        is_preflush=np.zeros(len(asked), np.uint8),
+        is_meta=np.array([one.is_meta for one in asked], np.uint8),
+    )
+
+
+def native(setup: Setup, asked: list[Request], device_count: int) -> dict[str, Any]:
+    """Return what the kernel counts."""
+    costs = [
+        Cost(PRICES.latency[at], PRICES.sequential[at], PRICES.sector[at], PRICES.fua[at])
+        for at in (0, 1)
+    ]
+    blocks = -(-BLOCKS * 8 // setup.size)
+    devices = np.zeros(device_count + 1, placement.DEVICE)
+    own = blocks // device_count
+    for number in range(device_count):
+        devices[number] = (0, own, number * own)
+    made = Rival(
+        setup.kind,
+        setup.mode,
+        keys=np.arange(blocks, dtype=np.int64),
+        devices=devices,
+        as_issued=False,
+        block_sectors=setup.size,
+        capacity=setup.capacity,
+        base=costs[0],
+        nvm=costs[1],
+        flush_ps=PRICES.flush,
+        bucket_blocks=setup.bucket,
+        high_percent=setup.high,
+        low_percent=setup.low,
+        cutoff_sectors=setup.cutoff,
+        stale_ns=setup.stale_ns,
+        small_sectors=setup.small,
+        load=setup.load,
+        commit_blocks=setup.commit_blocks,
+    )
+    with made as rival:
+        rival.add(rows_for(asked, device_count))
+        return rival.finish()
+
+
+@pytest.mark.parametrize(("seed", "devices"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+@pytest.mark.parametrize(
+    "setup",
+    SETUPS,
+    ids=lambda one: f"{one.kind}-{one.mode}-{one.small}-{one.low}-{one.load}-{one.commit_blocks}",
+)
+def test_a_rival_counts_what_its_model_does(setup: Setup, seed: int, devices: int) -> None:
+    asked = requests(seed, devices)
+    model = MODELS[setup.kind](setup, PRICES, -(-BLOCKS * 8 // setup.size), devices=devices)
+    for request in asked:
+        model.serve(request)
+    found = native(setup, asked, devices)
+    expected = model.counts | {
+        "busy_ps": tuple(model.busy),
+        "background_ps": tuple(model.behind),
+        "delayed_ps": (model.delayed + sum(model.owed_ps)) // setup.load,
+        "dirty": len(model.dirty),
+    }
+    assert found == expected
+    # AND the trace makes it work
+    assert found["fills"] > 0
+    assert min(found["reads"], found["writes"]) > 0
+    if setup.load > 1:
+        assert 0 < found["delayed_ps"] <= found["background_ps"][0]
+    if setup.load > 1 and devices == 1:
+        is_most = found["delayed_ps"] > 0.99 * found["background_ps"][0]
+        assert is_most == (setup.load == 10**9)
+
+
+SAMPLED_BYTES = 8 * MIB
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> ChargedTrace:
+    """Charge skewed requests about 62 MiB of two devices, none of them in two regions."""
+    random = np.random.default_rng(5)
+    place = (8000 * random.random(8000) ** 2).astype(int) * 5003 % 8000
+    asked: list[Asked] = [
+        (
+            "write" if random.random() < 0.5 else "read",
+            at,
+            min(1 + at % 4, -at % REGION_BLOCKS or 1),
+        )
+        for at in place.tolist()
+    ]
+    folder = make_trace(tmp_path_factory.mktemp("sample") / "t", asked, devices=2)
+    touched, known = read_blocks(folder.table("blocks")), load_profiles()
+    devices = DevicePair(known["ssd-sata"], known["dax-pcm"])
+    return ChargedTrace(folder.table("requests"), touched, devices, is_issued=False)
+
+
+def times(rows: list[CacheTimes]) -> list[tuple[object, ...]]:
+    names = ("rival", "mode", "elapsed_ns", "background_base_ns", "delayed_ns")
+    return [tuple(getattr(row, name) for name in names) for row in rows]
+
+
+def test_a_sample_of_all_is_all(made: ChargedTrace) -> None:
+    found, _ = compete_on_samples(
+        made, SAMPLED_BYTES, base_ns=base_alone_ns(made), parts=1, samples=1
+    )
+    assert times(found) == times([*compete(made, SAMPLED_BYTES)[0]])
+    assert {row.error_ns for row in found} == {0}
+
+
+def test_parts_hold_every_request_and_block_once(made: ChargedTrace) -> None:
+    parts = rival_sample.sample_parts(made, parts=7, samples=7)
+    ids = np.concatenate([rows.request_id for part in parts for rows in part.kept])
+    assert sorted(ids.tolist()) == [one for rows in made.rows() for one in rows.request_id]
+    keys = np.concatenate([part.touched.keys for part in parts])
+    assert sorted(keys.tolist()) == made.touched.keys.tolist()
+    assert min(len(part.touched.keys) for part in parts) > 0
+
+
+def test_samples_are_as_far_off_as_they_say(made: ChargedTrace) -> None:
+    # GIVEN half of the trace in four samples
+    found, missing = compete_on_samples(made, SAMPLED_BYTES, base_ns=base_alone_ns(made), parts=8)
+    assert missing == []
+    exact = {(row.rival, row.mode): row for row in compete(made, SAMPLED_BYTES)[0]}
+    off = [
+        abs(row.busy_ns - exact[row.rival, row.mode].busy_ns) / max(row.error_ns, 1)
+        for row in found
+    ]
+    # THEN nine of ten times are within two standard errors, which are small
+    assert len(off) == len(exact)
+    assert sorted(off)[len(off) * 9 // 10] <= 1
+    assert max(row.error_ns / row.busy_ns for row in found) < 0.2
+
+
+def test_a_cache_without_requests_in_a_sample_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN swap in one region, so that three of four samples have none
+    monkeypatch.setattr(rival_sample, "SAMPLED_REQUESTS", 1000)
+    monkeypatch.setattr(rival_sample, "LEAST_BYTES", MIB)
+    asked: list[Asked] = [("read", 2000 + at * 37 % 6000, 1) for at in range(1500)]
+    folder = make_trace(tmp_path / "t", [*asked, ("write", 1500, 1)], second="swap")
+    advice = recommend(folder, RecommendOptions(base="ssd-sata", capacities_bytes=(6 * MIB,)))
+    assert not {"zram", "zswap"} & {row.rival for row in advice.caches}
+    assert "not compared, as a sample has no requests for them: zram, zswap" in advice.assumptions
+
+
+def test_an_answer_about_many_requests_says_that_it_has_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rival_sample, "SAMPLED_REQUESTS", 1000)
+    monkeypatch.setattr(rival_sample, "LEAST_BYTES", MIB)
+    folder = make_trace(tmp_path / "t", [("read", at * 37 % 8000, 1) for at in range(1500)])
+    advice = recommend(folder, RecommendOptions(base="ssd-sata", capacities_bytes=(6 * MIB,)))
+    assert any("on 4 samples, each of 1/6 " in line for line in advice.assumptions)
+    assert advice.caches
+    # AND not with few requests, or too small a capacity to divide
+    assert [choose_parts(1500, size * MIB) for size in (400, 5, 4)] == [6, 5, 1]
+    assert choose_parts(1000, 400 * MIB) == 1
