@@ -11,11 +11,7 @@ INT32_COLUMN = 1
 
 def number(value: int) -> bytes:
     """Return a whole number from 0 up as Thrift writes a signed one."""
-    value, parts = value << 1, bytearray()
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*parts, value])
+    return _length(value << 1)
 
 
 def _length(value: int) -> bytes:

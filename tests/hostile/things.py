@@ -181,6 +181,8 @@ def each(column_type: Any, *places: str) -> Thing:
     return make
 
 
+NAMES = {"in capitals": "Requests", "like a view": "steps", "with a line break": "a\nb"}
+NAMES |= {"with an escape": '\x1b[31m";', "without a name": ""}
 THINGS: dict[str, tuple[Thing, str]] = {
     **{f"pipe {place}": (fifo(place), commands) for place, commands in PLACES.items()},
     **{f"link {place}": (moved_out(place), commands) for place, commands in PLACES.items()},
@@ -230,17 +232,10 @@ THINGS: dict[str, tuple[Thing, str]] = {
         copied("findings/totals.parquet", "findings/requests.parquet"),
         "sql figures",
     ),
-    "finding in capitals": (copied("findings/totals.parquet", "findings/Requests.parquet"), "sql"),
-    "finding like a view": (copied("findings/totals.parquet", "findings/steps.parquet"), "sql"),
-    "finding with a line break": (
-        copied("findings/totals.parquet", "findings/a\nb.parquet"),
-        "sql",
-    ),
-    "finding with an escape": (
-        copied("findings/totals.parquet", 'findings/\x1b[31m";.parquet'),
-        "sql",
-    ),
-    "finding without a name": (copied("findings/totals.parquet", "findings/.parquet"), "sql"),
+    **{
+        f"finding {what}": (copied("findings/totals.parquet", f"findings/{name}.parquet"), "sql")
+        for what, name in NAMES.items()
+    },
     "replay with an escape": (
         lambda folder, _: (folder / "replays/file").rename(folder / "replays/\x1b[2J\n;"),
         "sql figures compare",

@@ -1,9 +1,10 @@
-"""`tracekit parse` from files to a trace folder."""
+"""`tracekit parse` from files to a trace folder: of one, of pieces, and attempts with EAGAIN."""
 
 import gzip
 import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,12 +18,16 @@ import pytest
 
 from tests import parsed as traces
 from tests.command_line import succeed
-from tests.decode import scenes
+from tests.decode import block_layer, scenes
 from tests.decode.records import Event, pack, pack_events
 from tests.parse.captures import LAYOUT, capture
-from tests.parsed import COMPRESSORS
+from tests.parsed import COMPRESSORS, requests
+from tracekit._native.decode import Decoder
+from tracekit.errors import InputError
+from tracekit.readers import blktrace
 from tracekit.readers.blktrace import ParseOptions, parse
 from tracekit.readers.files import default_output
+from tracekit.store import TraceFolder
 from tracekit.tables import REQUESTS
 
 
@@ -305,3 +310,161 @@ def test_files_of_cpus_that_are_missing_are_named(tmp_path: Path) -> None:
     said = traces.warnings(parse(files, tmp_path / "out")[0])["absent_files"]
     assert said.startswith("x.blktrace.0, x.blktrace.3 are not among the files")
     assert "absent_files" not in traces.warnings(parse([whole], tmp_path / "whole")[0])
+
+
+MS = 1_000_000
+
+
+def read_at(at_ms: int, pid: int) -> str:
+    """Return the events of a read that completes at a time."""
+    at_ns = at_ms * MS
+    times = ((at_ns - 2000, "Q"), (at_ns - 1000, "D"), (at_ns, "C"))
+    return "\n".join(f"{time} {action} R {at_ms * 8}+8 pid={pid}" for time, action in times)
+
+
+def piece(folder: Path, number: int, *, reads: int, **layout: Any) -> Path:
+    """Write a piece of a second with so many reads; the kernel counts 10, and one at the cut."""
+    folder.mkdir()
+    first_ms = number * 1000
+    lines = [read_at(first_ms + 100 + turn, pid=number) for turn in range(reads)]
+    (folder / "c.blktrace.0").write_bytes(pack("\n".join(lines)))
+    ends = {"begin": (50, 0), "end": (900, 10)}
+    counters = {
+        name: {
+            "before_ns": (first_ms + at_ms) * MS,
+            "after_ns": (first_ms + at_ms) * MS + 1000,
+            "completed": {"read": 11 * number + count},
+        }
+        for name, (at_ms, count) in ends.items()
+    }
+    content = {
+        "layout_version": 1,
+        "devices": [{"device": "loop0", "major": 7, "minor": 0}],
+        "processes": {str(number): f"program{number}"},
+        "cgroups": {str(number): f"/group{number}"},
+        "loss": {"overrun": number, "dropped": 10 * number},
+        "counters": [{"device": "loop0", **counters}],
+        "capture": {"source": "tracefs-blk", "own_pid": 7, "piece": number},
+    }
+    (folder / "layout.json").write_text(json.dumps(content | layout))
+    return folder
+
+
+def joined(tmp_path: Path, *pieces: Path) -> TraceFolder:
+    return parse(pieces, tmp_path / "trace")[0]
+
+
+def not_measured(folder: TraceFolder) -> list[str]:
+    return [one["why"] for one in folder.content["loss"]["unseen"]["not_measured"]]
+
+
+def test_pieces_have_what_each_of_them_knows(tmp_path: Path) -> None:
+    # GIVEN three pieces with 11, 8 and 10 reads, where the kernel counted 11 from one to the next
+    pieces = [piece(tmp_path / f"p{n}", n, reads=reads) for n, reads in ((1, 11), (2, 8), (3, 10))]
+    # WHEN they are read as one, the last one first
+    found = joined(tmp_path, *reversed(pieces))
+    # THEN the kernel's count is of all, and so are the losses and the names
+    (row,) = found.content["loss"]["unseen"]["disks"]
+    assert (row["counted"], row["recorded"], row["at_least"]) == (32, 29, 3)
+    assert found.content["loss"]["dropped"] == 1 + 2 + 3 + 10 * (1 + 2 + 3)
+    names = set(traces.requests(found)["process"].to_pylist())
+    assert names == {"program1", "program2", "program3"}
+
+
+def test_a_name_that_one_piece_knows_is_known_in_all(tmp_path: Path) -> None:
+    first = piece(tmp_path / "p1", 1, reads=10, processes={})
+    second = piece(tmp_path / "p2", 2, reads=10, processes={"1": "late", "2": "other"})
+    found = joined(tmp_path, first, second)
+    assert set(traces.requests(found)["process"].to_pylist()) == {"late", "other"}
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"capture": {"own_pid": 7, "piece": 3}}, "not all pieces of one recording, in a row"),
+        ({"capture": {"own_pid": 8, "piece": 2}}, "not all pieces of one recording, in a row"),
+        ({"capture": {}}, "not all pieces of one recording, in a row"),
+        ({"counters": []}, "has no counters of it"),
+        ({"counters": [{"device": "loop0", "why_not": "it went away"}]}, "it went away"),
+    ],
+)
+def test_without_a_row_of_counters_what_is_missing_is_not_known(
+    tmp_path: Path, second: dict[str, Any], why: str
+) -> None:
+    pieces = piece(tmp_path / "p1", 1, reads=11), piece(tmp_path / "p2", 2, reads=8, **second)
+    (found,) = not_measured(joined(tmp_path, *pieces))
+    assert why in found
+
+
+def test_counters_that_went_back_are_of_another_boot(tmp_path: Path) -> None:
+    pieces = piece(tmp_path / "p1", 1, reads=11), piece(tmp_path / "p2", 2, reads=8)
+    file = pieces[0] / "layout.json"
+    file.write_text(file.read_text().replace('"read": 21', '"read": 210'))
+    assert not_measured(joined(tmp_path, *pieces)) == ["its counters went back between two pieces"]
+
+
+def test_a_time_from_which_records_found_no_space_counts_from_the_first(tmp_path: Path) -> None:
+    loss = {"overrun": 0, "dropped": 5, "whole_ns": 200 * MS}
+    pieces = piece(tmp_path / "p1", 1, reads=11), piece(tmp_path / "p2", 2, reads=8, loss=loss)
+    message = traces.warnings(joined(tmp_path, *pieces))["lost_records"]
+    assert "behind the first 1.200 s, of some CPUs" in message
+
+
+ATTEMPT = "{0} Q R 77777+8 pid=9 dev={1}\n{0} C R 77777+8 error=-11 dev={1}"
+
+
+def with_attempts(lines: list[str], chosen: random.Random) -> list[str]:
+    """Return the events with attempts between them, at the time of the one before."""
+    found = []
+    for line in lines:
+        time, device = line.split()[0], line.rpartition("dev=")[2].split()[0]
+        count = chosen.choice((0, 0, 1, 3))
+        found += [line, *ATTEMPT.format(time, device).splitlines() * count]
+    return found
+
+
+def parsed(folder: Path, lines: list[str], **options: Any) -> tuple[list[dict[str, Any]], int]:
+    folder.mkdir()
+    (folder / "c.blktrace.0").write_bytes(pack("\n".join(lines)))
+    trace, _ = parse([folder], folder / "trace", options=ParseOptions(**options))
+    return requests(trace).to_pylist(), trace.info.count("refused")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_those_without_the_attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    # GIVEN what a model of the block layer did, merges among it, and the same with attempts
+    lines = block_layer.lines_of(block_layer.run(seed, steps=2000, disks=2, cpus=1))
+    attempts = with_attempts(lines, random.Random(seed))  # noqa: S311
+    # (in batches of some rows, where merge targets are in earlier ones)
+    batches = Decoder.batches
+    monkeypatch.setattr(
+        Decoder,
+        "batches",
+        lambda self: (batch.slice(at, 7) for batch in batches(self)
+                      for at in range(0, len(batch), 7)),
+    )  # fmt: skip
+    monkeypatch.setattr(blktrace, "MERGE_REACH", 900)
+    plain, none = parsed(tmp_path / "plain", lines)
+    # WHEN they are parsed THEN nothing but their count differs
+    rows, count = parsed(tmp_path / "attempts", attempts)
+    assert (none, count) == (0, (len(attempts) - len(lines)) // 2)
+    assert rows == plain
+    assert sum(row["merged_into"] is not None for row in rows) > 20
+    # AND a replay's own record keeps them
+    kept, _ = parsed(tmp_path / "kept", attempts, keeps_refused=True)
+    assert len(kept) == len(rows) + count
+
+
+def test_what_failed_with_a_request_is_a_row(tmp_path: Path) -> None:
+    lines = ["1 Q R 8+8", "2 G R 8+8", "3 D R 8+8", "4 C R 8+8 error=-11"]
+    rows, count = parsed(tmp_path / "issued", lines)
+    assert ([row["error"] for row in rows], count) == ([-11], 0)
+    rows, count = parsed(tmp_path / "other", ["1 Q R 8+8", "4 C R 8+8 error=-5"])
+    assert ([row["error"] for row in rows], count) == ([-5], 0)
+
+
+def test_nothing_but_attempts_is_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="none of a queued or issued request"):
+        parsed(tmp_path / "one", ATTEMPT.format(5, "7,0").splitlines())

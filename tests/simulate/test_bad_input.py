@@ -1,6 +1,8 @@
-"""Every command of `tracekit simulate` on bad input: an exit status and a message, or an answer."""
+"""`tracekit simulate` on bad input: a status and a message, or an answer; and what-if files."""
 
 import json
+import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.command_line import invoke, refused, succeed
-from tests.simulate.asking import DEVICE, NAMES, ask, assert_finite, prepare, result_file
-from tests.simulate.traces import make_trace, tier_trace
-from tests.traces import Row, json_of, rows_of, write_folder
-from tracekit.errors import InputError, TracekitError
+from tests.house.tree import ROOT
+from tests.simulate.asking import DEVICE, NAMES, SMALL, ask, assert_finite, prepare, result_file
+from tests.simulate.traces import DISK, FLASH, PCM, make_trace, tier_trace
+from tests.traces import Row, json_of, rows_of, write_folder, written
+from tracekit.commands import load
+from tracekit.devices import load_profiles
+from tracekit.errors import InputError, TracekitError, UsageError
+from tracekit.model.tier_mixes import Tier
+from tracekit.model.what_if import KEYS, WhatIf, choose_tiers, read_what_if
 from tracekit.store import TraceFolder
 
 # Nothing saves no time and wears nothing out, which are answers.
@@ -211,3 +218,154 @@ def test_tables_have_roles_of_the_trace(tmp_path: Path, name: str, block: int, r
     for file in (folder.path / "simulations").glob(f"{name}*.parquet"):
         if "role" in pq.read_schema(file).names:
             assert {row["role"] for row in rows_of(file)} - {"all", None} == {role}, file
+
+
+def read(path: Path, text: str) -> WhatIf:
+    file = written(path / "what-if.toml", text)
+    return read_what_if(file, load_profiles())
+
+
+def test_without_a_file_the_tiers_are_the_profiles() -> None:
+    tiers = choose_tiers(["ssd-pcm", "ssd-emlc", "hdd-15k"], WhatIf(), own_profiles=None)
+    assert tiers == [PCM, FLASH, DISK]
+
+
+def test_a_file_changes_devices_prices_and_factors(tmp_path: Path) -> None:
+    # GIVEN a faster PCM like the study's, a device of its own and other prices
+    what_if = read(
+        tmp_path,
+        """
+        tiers = ["fast-pcm", "mine", "hdd-15k"]
+        factors = [0.1]
+        [price_per_gb]
+        hdd-15k = 0.5
+        [devices.fast-pcm]
+        like = "ssd-pcm"
+        read_latency_us = 3.35
+        [devices.mine]
+        read_latency_us = 50
+        write_latency_us = 60.0
+        price_per_gb = 3
+        """,
+    )
+    assert choose_tiers(what_if.tiers, what_if, own_profiles=None) == [
+        Tier("fast-pcm", 3.35, 128.3, 24.0, 2662.0, 200.0),
+        Tier("mine", 50.0, 60.0, 3.0),
+        Tier("hdd-15k", 5000.0, 5000.0, 0.5, 155.0, 155.0),
+    ]
+    assert what_if.factors == (0.1,)
+
+
+def test_prices_in_a_currency_must_all_be_given(tmp_path: Path) -> None:
+    text = 'currency = "EUR"\n[price_per_gb]\nssd-pcm = 1.6\nssd-emlc = 0.4\n'
+    with pytest.raises(InputError, match="price of 'hdd-15k' in EUR is missing"):
+        choose_tiers(["ssd-pcm", "hdd-15k"], read(tmp_path, text), own_profiles=None)
+
+
+def test_a_price_that_is_not_in_the_currency_is_not_taken_over(tmp_path: Path) -> None:
+    # GIVEN a device like one whose price is relative, THEN that is no price in EUR
+    text = 'currency = "EUR"\n[devices.mine]\nlike = "ssd-pcm"\n'
+    with pytest.raises(InputError, match="price of 'mine' in EUR is missing"):
+        read(tmp_path, text)
+    priced = read(tmp_path, f"{text}[price_per_gb]\nmine = 2\n")
+    assert choose_tiers(["mine"], priced, own_profiles=None)[0].price_per_gb == 2.0
+
+
+def test_the_file_of_the_documentation_is_right(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "what-if.md").read_text()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    assert sorted(tomllib.loads(example)) == sorted(KEYS)
+    what_if = read(tmp_path, example)
+    tiers = choose_tiers(what_if.tiers, what_if, own_profiles=None)
+    assert [tier.price_per_gb for tier in tiers] == [1.6, 0.40, 0.07]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prices = 1", "unknown key 'prices'"),
+        ("[price_per_gb]\nssd-pmc = 1", r"\[price_per_gb\]: unknown key 'ssd-pmc'"),
+        ("[price_per_gb]\nssd-pcm = 0", r"line 2: \[price_per_gb\], key 'ssd-pcm': a price of 0"),
+        ("[price_per_gb]\nssd-pcm = -1", "-1 is not a number from 0 up"),
+        ("[price_per_gb]\nssd-pcm = nan", "nan is not a number from 0 up"),
+        ("price_per_gb = 1", "price_per_gb is 1, not a table"),
+        ("[devices.x]\nread_latncy_us = 1", r"\[devices.x\]: unknown key 'read_latncy_us'"),
+        ("[devices.x]\nread_latency_us = 1", "has no key 'write_latency_us'"),
+        ('[devices.x]\nlike = "ssd-pmc"', "there is no device profile 'ssd-pmc'"),
+        ('[devices.x]\nlike = "ssd-pcm"\nread_latency_us = 0', "0 would give endless IOPS"),
+        ("[devices]\nx = 3", r"\[devices.x\] is 3, not a table"),
+        ("nvram = 3", "nvram is 3, not a table"),
+        ("[nvram]\nx = 3", r"\[nvram.x\] is 3, not a table"),
+        ("[nvram.x]\nhit_sn = 3", r"\[nvram.x\]: unknown key 'hit_sn'"),
+        ("[nvram.x]\nhit_ns = 0", r"line 2: \[nvram.x\]: hit_ns: 0.0 is not a time above 0"),
+        ("[nvram.x]\nread_ns = -1", "read_ns: -1.0 is not a time from 0"),
+        ("[nvram.x]\nread_ns = nan", "read_ns: nan is not a time from 0"),
+        ("[nvram.x]\nread_ns = true", "read_ns: True is not a number"),
+        ('[nvram."as asked"]\nread_ns = 1', "the options have this name"),
+        ("tiers = 3", "tiers is 3, not a list of names"),
+        ("factors = [0]", "factors: 0 is not a number from 0.001 to 1000"),
+        ("factors = 2", "factors is 2, not a list"),
+        ("currency = 5", "currency is 5, not a name"),
+        ("[devices", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        read(tmp_path, text)
+    assert "what-if.toml" in str(error.value)
+
+
+def test_a_misspelt_key_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, "[devices.x]\nread_latncy_us = 1")
+    assert error.value.hint == "did you mean read_latency_us?"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TracekitError, match=r"gone\.toml: cannot be read: No such file"):
+        read_what_if(tmp_path / "gone.toml", {})
+
+
+def test_an_unknown_tier_is_named() -> None:
+    with pytest.raises(UsageError, match="no device profile 'hdd'"):
+        choose_tiers(["hdd"], WhatIf(), own_profiles=None)
+
+
+PAGE = ROOT / "docs" / "what-if.md"
+FILES = sorted((PAGE.parent / "what-ifs").glob("*.toml"))
+COMMANDS = [
+    shlex.split(line)[1:]
+    for line in PAGE.read_text().splitlines()
+    if line.startswith("tracekit simulate ")
+]
+# What the headline says only with the example.
+SAID = {"tiers": "IOPS per EUR/GB", "endurance": "EUR.", "buffer": "slow: "}
+
+
+def test_each_command_that_takes_a_what_if_has_an_example() -> None:
+    takers = {
+        name for name in NAMES if "what_if" in getattr(load(name, "simulate"), name).__annotations__
+    }
+    assert {words[1] for words in COMMANDS} == takers
+    assert sorted(ROOT / words[-1] for words in COMMANDS) == FILES
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_example_is_shown_as_it_is(file: Path) -> None:
+    assert f"```toml\n{file.read_text()}```" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[1])
+def test_the_command_of_an_example_answers_with_what_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    accesses = [(0, "read", 0, 4096), (1, "write", 1, 4096), (2, "write", 1, 8192)]
+    folder, name = tier_trace(tmp_path / "trace", accesses), words[1]
+    assert prepare(name, folder) is None
+    monkeypatch.chdir(ROOT)
+    asked = ["simulate", name, str(folder.path), *words[3:], *SMALL.get(name, []), "--json"]
+    done = invoke(*asked)
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert any(SAID[name] in line for line in answer["headline"])
+    assert_finite(folder, name)
