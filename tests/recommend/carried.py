@@ -44,13 +44,18 @@ class Host:
     def fstab(self) -> Path:
         return self.place / "fstab"
 
-    def inside(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    @property
+    def point(self) -> Path:
+        """Where the disk is mounted."""
+        return self.place / "fs"
+
+    def inside(self, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the namespace."""
-        words = ["nsenter", f"--mount=/proc/{self.holder}/ns/mnt", *command]
+        words = ["nsenter", f"--mount=/proc/{self.holder}/ns/mnt", *map(str, command)]
         given = {**os.environ, **environment}
         return subprocess.run(words, capture_output=True, text=True, check=False, env=given)
 
-    def must(self, *command: str) -> str:
+    def must(self, *command: str | Path) -> str:
         """Run a command in the namespace, which must end well; return what it prints."""
         done = self.inside(*command)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
@@ -69,17 +74,17 @@ class Host:
         }
         if cut is not None:
             given["PATH"] = f"{self._shims(cut)}:{os.environ['PATH']}"
-        return self.inside("sh", str(file), *words, **given)
+        return self.inside("sh", file, *words, **given)
 
     def carried_out(self, file: Path, *words: str, hint: str = "", **more: str) -> str:
         """Run a script, which must end well; return what it prints."""
-        done = self.script(file, *words, **more)
+        done = self.script(file, *words, cut=None, **more)
         assert done.returncode == 0, hint + done.stdout + done.stderr
         return done.stdout
 
     def refused(self, file: Path, *words: str, why: str, **more: str) -> None:
         """Run a script, which must say why it stops before its first command."""
-        done = self.script(file, *words, **more)
+        done = self.script(file, *words, cut=None, **more)
         assert (done.returncode, done.stdout) == (1, "")
         assert why in done.stderr
 
@@ -117,10 +122,14 @@ class Host:
                 assert file.write(content) == len(content)
                 os.fsync(file.fileno())
 
-    def files(self, folder: Path) -> dict[str, str]:
-        """Return the content of all files below a folder of the namespace, by path."""
+    def files(self, folder: Path | None = None) -> dict[str, str]:
+        """Return the content of all files below a folder, or on the disk, by path."""
         text = self.must(
-            "sh", "-c", 'cd "$1" && find . -type f -exec sha256sum {} +', "-", str(folder)
+            "sh",
+            "-c",
+            'cd "$1" && find . -type f -exec sha256sum {} +',
+            "-",
+            str(folder or self.point),
         )
         pairs = (line.split("  ", 1) for line in text.splitlines())
         return {name: total for total, name in sorted(pairs)}
@@ -129,33 +138,41 @@ class Host:
         """Make the NVM empty again."""
         run("wipefs", "--quiet", "--all", self.nvm)
 
-    def fresh(self, point: Path) -> dict[str, str]:
+    def fresh(self) -> dict[str, str]:
         """Make an ext4 with files and its own journal, mounted; return its files."""
         self.unmount_all()
         self.wipe()
         run("mke2fs", "-q", "-F", "-t", "ext4", "-J", "size=4", self.disk)
-        self.must("mkdir", "-p", str(point))
-        self.must("mount", self.disk, str(point))
+        self.must("mkdir", "-p", self.point)
+        self.must("mount", self.disk, self.point)
         self.must(
             *("sh", "-c", 'cd "$1" && mkdir -p "$2/sub" && umask 027'
              ' && seq 20000 >"$2/sub/a b" && seq 9 >"$2/x" && ln -s x "$2/link" && sync', "-"),
-            *(str(point), NAME),
+            *(str(self.point), NAME),
         )  # fmt: skip
-        return self.files(point)
+        return self.files()
 
     def features(self) -> str:
         """Return what the superblock of the disk says."""
         return run("dumpe2fs", "-h", self.disk)
 
-    def own_files(self, point: Path) -> dict[str, str]:
+    def own_files(self) -> dict[str, str]:
         """Return the files but those that a script keeps beside what it moves."""
-        return {name: sum_ for name, sum_ in self.files(point).items() if ".tracekit-" not in name}
+        return {name: sum_ for name, sum_ in self.files().items() if ".tracekit-" not in name}
 
-    def written_when_moved(self, point: Path, moved: Path) -> dict[str, str]:
+    def written_when_moved(self, moved: Path) -> dict[str, str]:
         """Write to what was moved: on the NVM, and comes back from there. Return all files."""
-        target = moved if self.inside("test", "-f", str(moved)).returncode == 0 else moved / "new"
-        self.must("sh", "-c", 'echo new >"$1"', "-", str(target))
-        return self.own_files(point)
+        target = moved if self.inside("test", "-f", moved).returncode == 0 else moved / "new"
+        self.must("sh", "-c", 'echo new >"$1"', "-", target)
+        return self.own_files()
+
+    def journal_script(self, **more: Any) -> Path:
+        """Return the script for the journal of the disk."""
+        return journal_script(self.place, self.disk, self.point, **more)
+
+    def move_script(self, path: Path | None = None) -> Path:
+        """Return the script for a path on the disk, by default NAME."""
+        return move_script(self.place, self.disk, path or self.point / NAME)
 
 
 @contextmanager

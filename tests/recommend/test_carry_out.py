@@ -40,13 +40,13 @@ from tracekit.store import TraceFolder
 
 
 @pytest.mark.root
-def test_a_dry_run_prints_and_changes_nothing(machine: Host, point: Path, tmp_path: Path) -> None:
-    machine.fresh(point)
+def test_a_dry_run_prints_and_changes_nothing(machine: Host) -> None:
+    machine.fresh()
     machine.unmount_all()
     before = [run("sha256sum", device) for device in (machine.disk, machine.nvm)]
     for file in (
-        journal_script(tmp_path, machine.disk, point),
-        move_script(tmp_path, machine.disk, point / NAME),
+        machine.journal_script(),
+        machine.move_script(),
     ):
         for way in ("apply", "undo"):
             for nvm in (machine.nvm, ""):
@@ -58,65 +58,65 @@ def test_a_dry_run_prints_and_changes_nothing(machine: Host, point: Path, tmp_pa
     # AND without the device nothing is run
     assert machine.script(file, NVM="").returncode == 1
     # AND of a disk that is on another machine it does not look as if it were not mounted
-    away = machine.script(journal_script(tmp_path, "/dev/away", point), TRACEKIT_APPLY="no", NVM="")
-    assert 0 < away.stdout.index(f"+ umount {point}\n") < away.stdout.index("+ e2fsck ")
+    away = machine.script(
+        journal_script(machine.place, "/dev/away", machine.point), TRACEKIT_APPLY="no", NVM=""
+    )
+    assert 0 < away.stdout.index(f"+ umount {machine.point}\n") < away.stdout.index("+ e2fsck ")
 
 
 @pytest.mark.root
-def test_a_journal_goes_to_the_nvm_and_back(machine: Host, point: Path, tmp_path: Path) -> None:
-    files = machine.fresh(point)
-    file = journal_script(tmp_path, machine.disk, point)
+def test_a_journal_goes_to_the_nvm_and_back(machine: Host) -> None:
+    files = machine.fresh()
+    file = machine.journal_script()
     for _ in range(2):  # a second run finds that all is done
         said = machine.carried_out(file)
-        assert machine.files(point) == files
+        assert machine.files() == files
         assert "Journal device:" in machine.features()
         uuid = run("blkid", "-p", "-o", "value", "-s", "UUID", machine.nvm)
         assert f"Journal UUID:             {uuid}" in machine.features()
     assert "# the journal of" in said
     for _ in range(2):
         machine.carried_out(file, "undo")
-        assert machine.files(point) == files
+        assert machine.files() == files
         assert "Journal inode:" in machine.features()
 
 
 @pytest.mark.root
-def test_a_lost_nvm_costs_the_journal_only(machine: Host, point: Path, tmp_path: Path) -> None:
+def test_a_lost_nvm_costs_the_journal_only(machine: Host) -> None:
     # GIVEN a file system whose journal device dies while it is in use
-    files = machine.fresh(point)
-    file = journal_script(tmp_path, machine.disk, point)
+    files = machine.fresh()
+    file = machine.journal_script()
     machine.carried_out(file)
     machine.unmount_all()
     run("debugfs", "-w", "-R", "feature needs_recovery", machine.disk)
     run("dd", "if=/dev/zero", f"of={machine.nvm}", "bs=1M", "count=24", "conv=fsync")
-    assert machine.inside("mount", machine.disk, str(point)).returncode != 0
+    assert machine.inside("mount", machine.disk, machine.point).returncode != 0
     # WHEN it is undone, THEN the files are there
     machine.carried_out(file, "undo", NVM_LOST="yes", NVM="")
-    assert machine.files(point) == files
+    assert machine.files() == files
 
 
-def mountable(machine: Host, point: Path) -> None:
+def mountable(machine: Host) -> None:
     """Restart, as it were, and mount the disk."""
     machine.unmount_all()
-    machine.must("mount", machine.disk, str(point))
+    machine.must("mount", machine.disk, machine.point)
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("way", ["apply", "undo"])
-def test_a_journal_script_may_be_cut_anywhere(
-    way: str, machine: Host, point: Path, tmp_path: Path
-) -> None:
+def test_a_journal_script_may_be_cut_anywhere(way: str, machine: Host) -> None:
     cuts = 0
-    file = journal_script(tmp_path, machine.disk, point)
+    file = machine.journal_script()
     for cut in range(20):
-        files = machine.fresh(point)
+        files = machine.fresh()
         if way == "undo":
             machine.carried_out(file)
         done = machine.script(file, way, cut=cut)
         # THEN the file system can be mounted, with all files, and the next run ends the work
-        mountable(machine, point)
-        assert machine.files(point) == files, f"cut before command {cut}"
+        mountable(machine)
+        assert machine.files() == files, f"cut before command {cut}"
         machine.carried_out(file, way)
-        assert machine.files(point) == files
+        assert machine.files() == files
         assert ("Journal device:" in machine.features()) == (way == "apply")
         if done.returncode == 0:
             break
@@ -128,31 +128,29 @@ def test_a_journal_script_may_be_cut_anywhere(
 @pytest.mark.parametrize(
     ("way", "path"), [("apply", NAME), ("undo", NAME), ("undo", f"{NAME}/sub/a b")]
 )
-def test_a_move_may_be_cut_anywhere(
-    way: str, path: str, machine: Host, point: Path, tmp_path: Path
-) -> None:
-    nvm, cuts = tmp_path / "nvm", 0
-    moved, on_nvm = point / path, nvm / Path(path).name
-    file = move_script(tmp_path, machine.disk, moved)
-    files = machine.fresh(point)
+def test_a_move_may_be_cut_anywhere(way: str, path: str, machine: Host) -> None:
+    nvm, cuts = machine.place / "nvm", 0
+    moved, on_nvm = machine.point / path, nvm / Path(path).name
+    file = machine.move_script(moved)
+    files = machine.fresh()
     if way == "undo":
         machine.carried_out(file)
-        files = machine.written_when_moved(point, moved)
+        files = machine.written_when_moved(moved)
     before, table = machine.saved(), machine.fstab.read_text()
     for cut in range(40):
         machine.restore(before)
         machine.fstab.write_text(table)
-        machine.must("mount", machine.disk, str(point))
+        machine.must("mount", machine.disk, machine.point)
         if way == "undo":
-            machine.must("mkdir", "-p", str(nvm))
-            machine.must("mount", machine.nvm, str(nvm))
-            machine.must("mount", "--bind", str(on_nvm), str(moved))
+            machine.must("mkdir", "-p", nvm)
+            machine.must("mount", machine.nvm, nvm)
+            machine.must("mount", "--bind", on_nvm, moved)
         done = machine.script(file, way, cut=cut)
         # THEN both can be mounted, and what was moved is there or there, whole
-        mountable(machine, point)
-        kept = [point / f"{path}{end}" for end in ("", ".tracekit-old", ".tracekit-new")]
+        mountable(machine)
+        kept = [machine.point / f"{path}{end}" for end in ("", ".tracekit-old", ".tracekit-new")]
         if nvm.is_dir() and run_kind(machine.nvm) == "ext4":
-            machine.must("mount", machine.nvm, str(nvm))
+            machine.must("mount", machine.nvm, nvm)
             kept += [on_nvm, Path(f"{on_nvm}.undone")]
         wanted = {
             name[len(path) + 2 :]: sum_ for name, sum_ in files.items() if name[2:].startswith(path)
@@ -160,43 +158,43 @@ def test_a_move_may_be_cut_anywhere(
         assert wanted in [found(machine, one) for one in kept], f"cut before command {cut}"
         # AND the next run ends the work
         machine.carried_out(file, way)
-        assert machine.own_files(point) == files
+        assert machine.own_files() == files
         assert (str(nvm) in machine.fstab.read_text()) or way == "undo"
         if done.returncode == 0:
             break
         cuts += 1
     assert cuts >= 10
-    left = machine.must("find", str(point), "-name", "*.tracekit-*").splitlines()
+    left = machine.must("find", machine.point, "-name", "*.tracekit-*").splitlines()
     assert len(left) == (1 if way == "apply" else 0)
 
 
 def found(machine: Host, place: Path) -> dict[str, str]:
     """Return the files of a folder by path, of a file itself by an empty one."""
-    if machine.inside("test", "-f", str(place)).returncode == 0:
-        return {"": machine.must("sha256sum", str(place)).lstrip("\\").split()[0]}
-    if machine.inside("test", "-d", str(place)).returncode != 0:
+    if machine.inside("test", "-f", place).returncode == 0:
+        return {"": machine.must("sha256sum", place).lstrip("\\").split()[0]}
+    if machine.inside("test", "-d", place).returncode != 0:
         return {}
     return {name[1:]: sum_ for name, sum_ in machine.files(place).items()}
 
 
 @pytest.mark.root
-def test_what_is_in_use_or_not_empty_is_refused(machine: Host, point: Path, tmp_path: Path) -> None:
-    machine.fresh(point)
-    journal = journal_script(tmp_path, machine.disk, point)
+def test_what_is_in_use_or_not_empty_is_refused(machine: Host) -> None:
+    machine.fresh()
+    journal = machine.journal_script()
     run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "mine", machine.nvm)
     machine.refused(journal, why="holds ext4")
-    machine.must("mkdir", "-p", str(tmp_path / "other"))
-    machine.must("mount", machine.nvm, str(tmp_path / "other"))
+    machine.must("mkdir", "-p", machine.place / "other")
+    machine.must("mount", machine.nvm, machine.place / "other")
     machine.refused(journal, why="is mounted")
-    machine.must("umount", str(tmp_path / "other"))
+    machine.must("umount", machine.place / "other")
     machine.wipe()
     machine.refused(journal, MIB="4000", why="are needed")
     # AND a directory in which a process works
-    moved = move_script(tmp_path, machine.disk, point / NAME)
-    work = ("sh", "-c", 'cd "$1" && exec sleep 60', "-", str(point / NAME))
+    moved = machine.move_script()
+    work = ("sh", "-c", 'cd "$1" && exec sleep 60', "-", str(machine.point / NAME))
     holder = subprocess.Popen(["nsenter", f"--mount=/proc/{machine.holder}/ns/mnt", *work])
     try:
-        while str(point / NAME) not in os.readlink(f"/proc/{holder.pid}/cwd"):
+        while str(machine.point / NAME) not in os.readlink(f"/proc/{holder.pid}/cwd"):
             pass
         machine.refused(moved, why=f"in use by process {holder.pid}")
     finally:
@@ -206,14 +204,16 @@ def test_what_is_in_use_or_not_empty_is_refused(machine: Host, point: Path, tmp_
 
 
 @pytest.mark.root
-def test_a_whole_file_system_is_copied_by_hand_and_comes_back(machine: Host, point: Path) -> None:
+def test_a_whole_file_system_is_copied_by_hand_and_comes_back(machine: Host) -> None:
     # GIVEN a file system, and an NVM that is larger
     base, nvm = machine.nvm, machine.disk
     run("mke2fs", "-q", "-F", "-t", "ext4", "-L", "mine", base)
-    machine.must("mkdir", "-p", str(point))
-    machine.must("mount", base, str(point))
-    machine.must("sh", "-c", 'cd "$1" && seq 20000 >a && mkdir b && seq 9 >b/c', "-", str(point))
-    text = whole_copy(base, shlex.quote(str(point)))
+    machine.must("mkdir", "-p", machine.point)
+    machine.must("mount", base, machine.point)
+    machine.must(
+        "sh", "-c", 'cd "$1" && seq 20000 >a && mkdir b && seq 9 >b/c', "-", str(machine.point)
+    )
+    text = whole_copy(base, shlex.quote(str(machine.point)))
     undo = next(number for number, line in enumerate(text) if "undo" in line)
 
     def by_hand(lines: Sequence[str]) -> None:
@@ -222,19 +222,19 @@ def test_a_whole_file_system_is_copied_by_hand_and_comes_back(machine: Host, poi
                 machine.must("sh", "-ec", line[2:].replace("/dev/NVM", nvm))
 
     # WHEN the commands are run, THEN all is on the NVM, by the name that it had
-    files = machine.files(point)
+    files = machine.files()
     by_hand(text[:undo])
-    assert machine.files(point) == files
-    assert machine.must("findmnt", "-n", "-o", "SOURCE", str(point)).strip() == nvm
+    assert machine.files() == files
+    assert machine.must("findmnt", "-n", "-o", "SOURCE", machine.point).strip() == nvm
     assert [run("blkid", "-p", "-o", "value", "-s", "LABEL", nvm).strip(), run_kind(base)] == [
         *("mine", "ext4")
     ]
     # AND what is written there comes back with the rest
-    machine.must("sh", "-c", 'echo new >"$1"', "-", str(point / "b/new"))
-    files = machine.files(point)
+    machine.must("sh", "-c", 'echo new >"$1"', "-", machine.point / "b/new")
+    files = machine.files()
     by_hand(text[undo:])
-    assert machine.files(point) == files
-    assert machine.must("findmnt", "-n", "-o", "SOURCE", str(point)).strip() == base
+    assert machine.files() == files
+    assert machine.must("findmnt", "-n", "-o", "SOURCE", machine.point).strip() == base
     assert run_kind(nvm) == ""
     assert run("blkid", "-p", "-o", "value", "-s", "LABEL", base).strip() == "mine"
 
