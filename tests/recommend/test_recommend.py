@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,15 @@ from msgspec import to_builtins
 from tests.command_line import invoke, refused, succeed
 from tests.recommend.traces import BLOCK, DEVICES, US, curve, oltp, recommended
 from tests.simulate.placement_models import (
-    Block,
     Request,
+    gain,
     hottest_first,
     model,
     placed_blocks,
     write_trace,
 )
 from tests.traces import json_of, partition
-from tracekit.devices import DevicePair, Profile, load_profiles
+from tracekit.devices import DevicePair, load_profiles
 from tracekit.errors import InputError, TracekitError, UsageError
 from tracekit.model.changes import changed_devices, variants
 from tracekit.model.recommend import RecommendOptions, recommend
@@ -443,18 +444,6 @@ def test_every_set_of_roles_has_its_best_split(tmp_path: Path) -> None:
             assert found == pytest.approx(best, abs=3)
 
 
-def gain(
-    part: list[Request], blocks: set[Block], pair: tuple[Profile, Profile], *, queueing: str
-) -> float:
-    """Charge the base alone and the placement, request by request."""
-    alone, placed = (
-        model(part, held, pair, level="queued", trace=timed()) for held in (set(), blocks)
-    )
-    if queueing == "open":
-        return 1 - sum(placed.responses) / sum(alone.responses)
-    return 1 - placed.service / alone.service
-
-
 @pytest.mark.parametrize("queueing", ["serial", "open"])
 @pytest.mark.parametrize("base", ["disk", "hdd-7200-seek", "ssd-emlc"])
 def test_the_range_is_over_parts_and_windows(base: str, queueing: str, tmp_path: Path) -> None:
@@ -465,16 +454,13 @@ def test_the_range_is_over_parts_and_windows(base: str, queueing: str, tmp_path:
     pair = DevicePair(load_profiles(DEVICES)[base], load_profiles(DEVICES)["nvm"])
     blocks, found = placed_blocks(requests, result["answer"]), result["gain_range"]
     # WHEN each part of each device takes half and twice as long, one at a time
-    gains = {}
+    gains, charged = {}, partial(gain, queueing=queueing, trace=requests)
     for one in variants(pair, (0.5, 2.0)):
         key = (one.device, one.parameter, one.factor)
-        gains[key] = gain(requests, blocks, changed_devices(pair, one), queueing=queueing)
+        gains[key] = charged(requests, blocks, changed_devices(pair, one))
     # AND each eighth of the requests is a trace of its own
     size = -(-len(requests) // 8)
-    parts = [
-        gain(requests[n : n + size], blocks, pair, queueing=queueing)
-        for n in range(0, len(requests), size)
-    ]
+    parts = [charged(requests[n : n + size], blocks, pair) for n in range(0, len(requests), size)]
     assert found["parameter"]["tried"] == len(gains)
     assert found["window"]["tried"] == len(parts) == 8
     for end, choose in (("low", min), ("high", max)):

@@ -185,16 +185,21 @@ class Confirmed:
         return play(self.plan, list(line) or self.line)
 
 
-def compiled(folder: Path, driver: str, *units: str) -> Path:
-    """Compile a driver of this folder with some of the program's files, both watched."""
+def compile_c(*words: Word) -> None:
+    """Run the C compiler, or skip where there is none."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
+    subprocess.run([compiler, *words], check=True)
+
+
+def compiled(folder: Path, driver: str, *units: str) -> Path:
+    """Compile a driver of this folder with some of the program's files, both watched."""
     here = Path(__file__).parent
     sources = [here / driver, *(here.parents[1] / "replayer/play" / unit for unit in units)]
     words = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=address,undefined"]
     words += ["-I", str(here.parents[1] / "replayer"), "-o", str(folder / "driver")]
-    subprocess.run([compiler, *words, *sources], check=True)
+    compile_c(*words, *sources)
     return folder / "driver"
 
 
@@ -236,11 +241,8 @@ def content(path: Path) -> Bytes:
 
 def compiled_shim(folder: Path) -> Path:
     """Compile the library that stands between the program and the C library."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
     library, source = folder / "shim.so", Path(__file__).with_name("shim.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    compile_c("-shared", "-fPIC", "-o", library, source, "-ldl")
     return library
 
 

@@ -150,7 +150,7 @@ def test_an_interrupted_run_that_is_killed_before_it_has_its_name_is_gone_on_wit
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
+def killed_trace(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
     """Kill the command in the middle of a replay and wait until its program has ended."""
     with started(tmp_path_factory.mktemp("killed") / "trace") as (folder, running, program):
         running.kill()
@@ -158,11 +158,14 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
     return folder
 
 
-def test_what_a_killed_command_left_is_found_and_gone_on_with(
-    tmp_path: Path, killed: TraceFolder
-) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, killed_trace: TraceFolder) -> Path:
+    """Return a copy of it."""
+    return shutil.copytree(killed_trace.path, tmp_path / "trace")
+
+
+def test_what_a_killed_command_left_is_found_and_gone_on_with(folder: Path) -> None:
     # GIVEN a replay whose command was killed: its program has ended, nothing goes on
-    folder = shutil.copytree(killed.path, tmp_path / "trace")
     # WHEN another one goes on with it
     done = succeed("replay", folder, *FAST, "--json", "--name", "rest", "--resume", "latest")
     # THEN what completed is a table, and each request is in one of both
@@ -179,18 +182,14 @@ def test_what_a_killed_command_left_is_found_and_gone_on_with(
     assert sorted(path.name for path in replays.iterdir()) == ["latest.unfinished", "rest"]
 
 
-def test_a_new_replay_of_the_name_throws_nothing_away(tmp_path: Path, killed: TraceFolder) -> None:
-    folder = shutil.copytree(killed.path, tmp_path / "trace")
+def test_a_new_replay_of_the_name_throws_nothing_away(folder: Path) -> None:
     succeed("replay", folder, *FAST)
     assert len(ids_of(folder / "replays/latest.unfinished/unfinished.parquet")) > 10
     assert len(ids_of(folder / "replays/latest/completions.parquet")) == COUNT
 
 
-def test_a_second_kill_of_a_name_keeps_what_the_first_left(
-    tmp_path: Path, killed: TraceFolder
-) -> None:
+def test_a_second_kill_of_a_name_keeps_what_the_first_left(tmp_path: Path, folder: Path) -> None:
     # GIVEN a replay of a name that is not replaced, killed a second time after more requests
-    folder = shutil.copytree(killed.path, tmp_path / "trace")
     left, replays = left_in(folder), folder / "replays"
     note = json.loads((left / "unfinished.json").read_text()) | {"replaces": False}
     (left / "unfinished.json").write_text(json.dumps(note))
@@ -220,9 +219,8 @@ def left_in(folder: Path) -> Path:
     return left
 
 
-def test_a_killed_run_does_not_say_where_its_files_are(tmp_path: Path, killed: TraceFolder) -> None:
+def test_a_killed_run_does_not_say_where_its_files_are(tmp_path: Path, folder: Path) -> None:
     # GIVEN a folder whose note names completions and a plan outside, as somebody else wrote it
-    folder = shutil.copytree(killed.path, tmp_path / "trace")
     precious = write_records(tmp_path / "precious", [0, 1])
     content = precious.read_bytes()
     note = json.loads((left_in(folder) / "unfinished.json").read_text())
@@ -235,9 +233,8 @@ def test_a_killed_run_does_not_say_where_its_files_are(tmp_path: Path, killed: T
     assert len(ids_of(folder / "replays/latest.unfinished/unfinished.parquet")) > 10
 
 
-def test_a_torn_note_loses_only_how_far_it_came(tmp_path: Path, killed: TraceFolder) -> None:
+def test_a_torn_note_loses_only_how_far_it_came(folder: Path) -> None:
     # GIVEN a note that a power loss left as zeros
-    folder = shutil.copytree(killed.path, tmp_path / "trace")
     (left_in(folder) / "unfinished.json").write_bytes(bytes(1 << 16))
     # WHEN its name is replayed again
     succeed("replay", folder, *FAST)
@@ -253,10 +250,9 @@ def test_a_torn_note_loses_only_how_far_it_came(tmp_path: Path, killed: TraceFol
 @pytest.mark.parametrize("name", ["plan.bin", "records"])
 @pytest.mark.parametrize("kind", ["zeros", "cut", "link", "pipe", "gone"])
 def test_what_cannot_be_read_is_an_unfinished_copy(
-    tmp_path: Path, killed: TraceFolder, name: str, kind: str
+    tmp_path: Path, folder: Path, name: str, kind: str
 ) -> None:
     # GIVEN a killed replay whose plan or completions are damaged, or no files
-    folder = shutil.copytree(killed.path, tmp_path / "trace")
     left = left_in(folder)
     file = left / name if name == "plan.bin" else next(left.glob("completions.bin*"))
     whole = file.read_bytes()

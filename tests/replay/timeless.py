@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.replay.program import compile_c
 from tracekit.devices import Profile
 from tracekit.plans import Records
 from tracekit.replay.compiler import PlanReport
@@ -26,15 +24,11 @@ class Devices:
     """The program's own code of a device, made in a folder; skips where nothing can make it."""
 
     def __init__(self, folder: Path) -> None:
-        compiler = shutil.which("cc")
-        if compiler is None:
-            pytest.skip("needs a C compiler")
         self._program = folder / "device"
         here, native = Path(__file__).parent, Path(__file__).parents[2] / "replayer"
         files = [here / "emulated_device.c", *(native / source for source in SOURCES)]
         options = ["-std=c11", "-D_GNU_SOURCE", "-O1", f"-I{native}", "-o", str(self._program)]
-        command: list[str | Path] = [compiler, *options, *files, "-lm"]
-        subprocess.run(command, check=True)
+        compile_c(*options, *files, "-lm")
 
     def serve(
         self, spec: str, requests: Sequence[Sequence[Any]], submits_ns: Sequence[int]

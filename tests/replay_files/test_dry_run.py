@@ -14,7 +14,7 @@ from tests.command_line import invoke, refused, succeed
 from tests.replay.disk import image, loop, mounted, small_file_system
 from tests.replay.failing import failing_file
 from tests.replay.groups import limited_group
-from tests.replay.test_preflight import limited
+from tests.replay.processes import limited
 from tests.replay_files import captured
 from tests.replay_files.program import KEPT, OWN, Operation, Ran, do, run, table, write_plan
 from tracekit.errors import TracekitError

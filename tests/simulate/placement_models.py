@@ -101,6 +101,23 @@ def placed_blocks(requests: Sequence[Request], answer: Mapping[str, Any]) -> set
     return on_nvm(requests, {role: answer[f"{role}_bytes"] // BLOCK_BYTES for role in roles})
 
 
+def gain(
+    part: Sequence[Request],
+    blocks: set[Block],
+    pair: tuple[Profile, Profile],
+    *,
+    queueing: str,
+    trace: Sequence[Request],
+) -> float:
+    """Charge the base alone and the placement for a part of a trace, request by request."""
+    alone, placed = (
+        model(part, held, pair, level="queued", trace=trace) for held in (set(), blocks)
+    )
+    if queueing == "open":
+        return 1 - sum(placed.responses) / sum(alone.responses)
+    return 1 - placed.service / alone.service
+
+
 def hot_and_journal(count: int, journal_at: int) -> list[Request]:
     """Return requests of one block each, so that none is cut: a hot fs, and a journal."""
     found = []

@@ -15,7 +15,7 @@ from typer.testing import Result
 from tests.command_line import invoke, refused
 from tests.recommend.traces import answer_with
 from tests.simulate import placement_models
-from tests.simulate.placement_models import DISK, NVM, Request, placed_blocks, write_trace
+from tests.simulate.placement_models import DISK, NVM, Request, gain, placed_blocks, write_trace
 from tests.traces import json_of
 from tracekit.devices import DevicePair, Profile, device_cost, load_profiles
 from tracekit.errors import UsageError
@@ -259,16 +259,6 @@ def test_shares_are_timed_on_each_device_and_in_each_window(queueing: str, tmp_p
     assert simulate(folder, "--factors", "3", "--windows", "3").exit_code == 0
     held = placed_blocks(trace, answer_of(folder))
 
-    def gain(devices: tuple[Profile, Profile], first: int = 0, count: int = COUNT) -> float:
-        part = trace[first : first + count]
-        alone, placed = (
-            placement_models.model(part, blocks, devices, level="queued", trace=trace)
-            for blocks in (set(), held)
-        )
-        if queueing == "open":
-            return 1 - sum(placed.responses) / sum(alone.responses)
-        return 1 - placed.service / alone.service
-
     rows = [row for row in found_rows(folder) if row["kind"] != "capacity"]
     assert {row["parameter"] for row in rows} >= {"seek", "rotation", "read_transfer", "flush"}
     for row in rows:
@@ -276,9 +266,10 @@ def test_shares_are_timed_on_each_device_and_in_each_window(queueing: str, tmp_p
         if row["kind"] == "parameter":
             which = ("base", "nvm").index(row["device"])
             devices[which] = changed_profile(devices[which], row["parameter"], factor=row["factor"])
-        place = ((row["window"] - 1) * 80, 80) if row["kind"] == "window" else (0, COUNT)
+        is_window = row["kind"] == "window"
+        part = trace[(row["window"] - 1) * 80 :][:80] if is_window else trace
         # THEN the gain of the recommended shares is that of a model of one placement
-        expected = gain((devices[0], devices[1]), *place)
+        expected = gain(part, held, (devices[0], devices[1]), queueing=queueing, trace=trace)
         assert row["kept_gain_ratio"] == pytest.approx(expected, abs=1e-9)
         assert row["kept_ns"] == pytest.approx(row["base_ns"] * (1 - expected), abs=1)
 
