@@ -13,7 +13,7 @@ FUZZ_S ?= 60
 C_FILES = $(shell find replayer tests -name '*.[ch]')
 PYTHON_FILES := tracekit tests .ci/uv.py replayer/declarations.py
 CHECKS := check-ruff check-types check-layers check-c check-sql check-gcc check-clang check-house
-LONGEST_FIRST := tests/lab/test_sweep.py tests/lab/test_blktrace.py tests/lab/test_polling.py
+LONGEST_FIRST := tests/lab/test_guest.py tests/lab/test_blktrace.py tests/lab/test_polling.py
 LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-version 3.11 \
         --fork-strategy fewest --generate-hashes --no-header --no-annotate \
         --no-emit-index-url --no-emit-find-links
