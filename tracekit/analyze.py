@@ -119,7 +119,7 @@ def analyze(
     unknown name or parameter and InputError for a table that is missing, both before anything is
     written.
     """
-    names = [_full_name(name) for name in only] or _possible(folder)
+    names = [_full_name(name) for name in only] or possible(folder)
     checks = () if only else CHECKS
     values = _split(names, parameters or {})
     for name in (*names, *checks):
@@ -144,7 +144,8 @@ def analyze(
     return Analysis(tuple(findings), tuple(failures))
 
 
-def _possible(folder: TraceFolder) -> list[str]:
+def possible(folder: TraceFolder) -> list[str]:
+    """Return the analyses of which the trace has what they need, in their order."""
     has_names = folder.has(FILE_MAP)
     has_cgroups = has_values(folder.require("requests", made_by="parse"), "cgroup")
     absent = (*(() if has_names else OF_FILES), *(() if has_cgroups else OF_CGROUPS))

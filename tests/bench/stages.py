@@ -16,7 +16,7 @@ from tests.bench.generate import write_capture
 from tests.bench.harness import Bench, Used, isolated, timed, tracekit
 from tests.bench.inputs import classified, coded, request_batches
 from tracekit import query
-from tracekit.analyze import ANALYSES, CHECKS
+from tracekit.analyze import CHECKS, possible
 from tracekit.classify.hotness import TemperatureRule, Windows, count_blocks, write_blocks
 from tracekit.store import TraceFolder, write_batches
 from tracekit.tables import OPERATIONS, REQUESTS, ROLES
@@ -70,7 +70,7 @@ def bench_analyze(
 ) -> None:  # fmt: skip
     """Run each analysis of a classified trace folder: `trace`, or that of a synthetic capture."""
     folder = trace or classified(out, requests)
-    for name in (*ANALYSES, *CHECKS):
+    for name in (*possible(TraceFolder(folder)), *CHECKS):
         runs = [isolated(measure, folder, name, memory) for _ in range(rounds)]
         seconds = statistics.median(seconds for (_, seconds), _ in runs)
         peak_mib = max(used.peak_mib for _, used in runs)
