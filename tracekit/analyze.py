@@ -46,6 +46,11 @@ ANALYSES = (
     "locality/hottest",
     "locality/footprint",
     "locality/heat_map",
+    "volume/volume_totals",
+    "volume/activity",
+    "volume/daily_cycle",
+    "volume/access_times",
+    "volume/skew",
     "locality/named_blocks",
     "locality/hottest_files",
     "locality/hottest_directories",
@@ -54,6 +59,8 @@ OF_FILES = ANALYSES[-3:]
 """Left out, unless asked for, where the trace has no map of files."""
 OF_CGROUPS = ("traffic/cgroups",)
 """The same where the capture says of no request which control group it is of."""
+OF_VOLUMES = ("volume/volume_totals", "volume/access_times")
+"""The same where an earlier version has classified the trace."""
 
 # Each returns no row when the tables are as they should be.
 CHECKS = (
@@ -101,6 +108,8 @@ class Analysis:
 
     findings: tuple[Finding, ...]
     failures: tuple[Failure, ...]
+    left_out: tuple[str, ...] = ()
+    """What needs tables that an earlier version's `classify` did not write."""
 
 
 def analyze(
@@ -141,14 +150,19 @@ def analyze(
                 failures += _check(connection, name)
         if checks:
             write_table(place / "checks.parquet", _checks_table(failures))
-    return Analysis(tuple(findings), tuple(failures))
+    left_out = () if only or folder.has("intervals") else OF_VOLUMES
+    return Analysis(tuple(findings), tuple(failures), left_out)
 
 
 def possible(folder: TraceFolder) -> list[str]:
     """Return the analyses of which the trace has what they need, in their order."""
     has_names = folder.has(FILE_MAP)
     has_cgroups = has_values(folder.require("requests", made_by="parse"), "cgroup")
-    absent = (*(() if has_names else OF_FILES), *(() if has_cgroups else OF_CGROUPS))
+    has_volumes = folder.has("intervals")
+    present = zip(
+        (OF_FILES, OF_CGROUPS, OF_VOLUMES), (has_names, has_cgroups, has_volumes), strict=True
+    )
+    absent = {name for names, is_there in present if not is_there for name in names}
     return [name for name in ANALYSES if name not in absent]
 
 

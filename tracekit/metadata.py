@@ -24,7 +24,8 @@ LARGEST = (1 << 63) - 1
 """What a column can hold, so that any number of the folder fits."""
 
 _READ_BY_STAGES = (
-    *("requests", "blocks", "working_set", "file_operations", "files", "placement"),
+    *("requests", "blocks", "working_set", "volumes", "intervals", "file_operations", "files"),
+    "placement",
     *("verification", "comparison", "fidelity", "fidelity_curve", "memory_accesses"),
 )
 TABLES = {table.place: table.columns for table in tables.TABLES if table.name in _READ_BY_STAGES}

@@ -183,6 +183,7 @@ VIEWS_SQL = {
         "lib/numbered_streams",
         "lib/jumps_of",
         "lib/flush_intervals",
+        "lib/volume_windows",
     ),
     "completion_files": ("lib/completions", "lib/replay_times"),
     "observed_files": ("lib/observed",),

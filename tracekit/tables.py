@@ -156,6 +156,27 @@ WORKING_SET = _stored("""
     new_blocks int64: of these, blocks never touched before
 """)
 
+VOLUMES = _stored("""
+    volumes of classify: one row per device that was read or written
+    device text: whole device or volume
+    reads int64: read requests, with those whose operation the format does not say
+    writes int64: write requests
+    random_reads int64: of the reads, those that begin more than 128 KiB from each of the 32 reads
+        and writes of the device before them; the first is none
+    random_writes int64: the same of the writes
+""")
+
+INTERVALS = _stored("""
+    intervals of classify: one row per device, kind and log-linear bucket of times, 16 an octave
+    device text: whole device or volume
+    kind text: RAR, WAR, RAW or WAW: from an access of a 4 KiB block to the next, by the later and
+        the earlier of both (RAW: a read after a write); update: from a write of a block to its next
+        write, whatever lies between; arrival: from a read or write of the device to the next
+    low_ns int64?: smallest time of the bucket; null: one of both times is not known
+    high_ns int64?: smallest time of the next bucket
+    interval_count int64: how many
+""")
+
 FILE_STATES = {
     "same": "it has the place at both ends of the capture, or has not changed since before it",
     "new": "made during the capture, known from then on",

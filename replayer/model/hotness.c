@@ -39,6 +39,7 @@ struct hotness {
   uint32_t window_count;
   uint32_t role_count;
   int is_sorted; /* 1 when the map is sorted for export */
+  struct volumes volumes;
 };
 
 /* One request on its way through the leaves that it touches. */
@@ -46,6 +47,8 @@ struct touch {
   uint64_t first_sector;
   uint64_t end_sector; /* behind the last */
   int64_t time_ns;
+  int64_t known_ns; /* the same, or HOTNESS_NO_TIME */
+  struct volume *volume;
   uint32_t window;
   uint8_t role;
   uint8_t is_write;
@@ -90,6 +93,7 @@ void tk_hotness_free(struct hotness *hotness) {
     return;
   leaves_free(&hotness->leaves);
   leaf_map_free(&hotness->map);
+  volumes_free(&hotness->volumes);
   free(hotness->fresh);
   free(hotness->distinct);
   free(hotness);
@@ -107,6 +111,7 @@ void tk_hotness_range(struct hotness *hotness, uint64_t first_key, uint64_t last
   leaves_clear(&hotness->leaves);
   memset(hotness->distinct, 0, hotness->cells * sizeof(*hotness->distinct));
   memset(hotness->fresh, 0, hotness->cells * sizeof(*hotness->fresh));
+  volumes_clear(&hotness->volumes);
 }
 
 uint64_t tk_hotness_key(uint16_t device, uint64_t block) {
@@ -154,6 +159,7 @@ static int record(struct hotness *hotness, struct leaf_row *row, const struct to
   uint32_t *count = touch->is_write ? &row->writes : &row->reads;
   size_t cell;
 
+  volume_access(touch->volume, row, touch->is_write, touch->known_ns);
   if (!(row->reads | row->writes)) {
     row->first_ns = touch->time_ns;
     row->last_ns = touch->time_ns;
@@ -196,12 +202,12 @@ static int record_request(struct hotness *hotness, const struct touch *touch, ui
   while (block <= last) {
     uint64_t key = tk_hotness_key(device, block);
     uint64_t run_last = block | (LEAF_BLOCKS - 1);
-    int status;
 
     if (run_last > last)
       run_last = last;
     if (key >= hotness->first_key && key <= hotness->last_key) {
-      status = record_run(hotness, touch, key, block, run_last);
+      int status = record_run(hotness, touch, key, block, run_last);
+
       if (status)
         return status;
     }
@@ -237,8 +243,15 @@ static int add_one(struct hotness *hotness, const struct hotness_batch *batch, u
     return 0;
   }
 
+  touch.volume = volumes_get(&hotness->volumes, batch->device[i]);
+  if (!touch.volume)
+    return -ENOMEM;
+  if (!hotness->first_key)
+    volume_request(touch.volume, sector, touch.is_write, time_ns);
+
   /* Windows follow the latest time seen: a request without a time belongs to it. */
   hotness->requests++;
+  touch.known_ns = time_ns;
   if (time_ns == HOTNESS_NO_TIME)
     time_ns = hotness->clock_ns;
   if (time_ns > hotness->clock_ns)
@@ -265,13 +278,12 @@ static struct leaf *known_leaf(const struct hotness *hotness, const struct hotne
 /* Fetches what requests soon after request `i` will need. */
 static void look_ahead(const struct hotness *hotness, const struct hotness_batch *batch,
                        uint64_t i) {
-  const struct leaf *leaf;
-
   if (i + ENTRY_DISTANCE >= batch->count)
     return;
   leaf_map_prefetch(&hotness->map, tk_hotness_key(batch->device[i + ENTRY_DISTANCE],
                                                   first_block(batch, i + ENTRY_DISTANCE)));
-  leaf = known_leaf(hotness, batch, i + LEAF_DISTANCE);
+
+  const struct leaf *leaf = known_leaf(hotness, batch, i + LEAF_DISTANCE);
   if (leaf)
     __builtin_prefetch(leaf);
   leaf = known_leaf(hotness, batch, i + ROW_DISTANCE);
@@ -307,13 +319,11 @@ void tk_hotness_totals(const struct hotness *hotness, struct hotness_totals *out
       .clock_ns = hotness->clock_ns,
   };
   for (uint64_t i = 0; i < length; i++) {
-    const struct leaf *leaf;
-    int rows;
-
     if (!map->entries[i].is_used || !map->entries[i].value)
       continue;
-    leaf = leaves_at(&hotness->leaves, map->entries[i].value);
-    rows = __builtin_popcountll(leaf->bitmap);
+    const struct leaf *leaf = leaves_at(&hotness->leaves, map->entries[i].value);
+    int rows = __builtin_popcountll(leaf->bitmap);
+
     out->blocks += (uint64_t)rows;
     for (int row = 0; row < rows; row++) {
       out->touches += (uint64_t)leaf->rows[row].reads + leaf->rows[row].writes;
@@ -325,6 +335,11 @@ void tk_hotness_totals(const struct hotness *hotness, struct hotness_totals *out
 void tk_hotness_windows(const struct hotness *hotness, uint64_t *distinct, uint64_t *fresh) {
   memcpy(distinct, hotness->distinct, hotness->cells * sizeof(*distinct));
   memcpy(fresh, hotness->fresh, hotness->cells * sizeof(*fresh));
+}
+
+int tk_hotness_volume(const struct hotness *hotness, uint16_t device, struct volume_counts *counts,
+                      uint64_t *intervals) {
+  return volumes_read(&hotness->volumes, device, counts, intervals);
 }
 
 static void sort_once(struct hotness *hotness) {

@@ -1,5 +1,6 @@
 /* Counts what happens to each 4 KiB block of a trace: reads, writes, first and last access, which
- * of its 512-byte sectors, and how many different blocks each time window touches.
+ * of its 512-byte sectors, how many different blocks each time window touches, and how long it is
+ * between two accesses.
  *
  * Memory never exceeds the budget. A key names a block of any device in one 64-bit space; when the
  * blocks of the chosen range of keys do not fit, adding stops with -ENOSPC, the caller asks where
@@ -12,12 +13,12 @@
 #include <stdint.h>
 
 #include "common/export.h"
+#include "model/volume.h"
 
 #define HOTNESS_MIN_BUDGET_BYTES 65536
-#define HOTNESS_MAX_DEVICES 65536
-#define HOTNESS_NO_TIME                                                                            \
-  INT64_MIN /* a request without any time: it takes that of the one before                         \
-             */
+#define HOTNESS_MAX_DEVICES VOLUMES_MAX
+/* A request without any time: it takes that of the one before, and no interval ends at it. */
+#define HOTNESS_NO_TIME VOLUME_NO_TIME
 
 enum hotness_operation { HOTNESS_READ = 0, HOTNESS_WRITE = 1, HOTNESS_IGNORED = 2 };
 
@@ -58,7 +59,8 @@ struct hotness_record {
 };
 
 /* Makes a handle for `window_count` windows of `window_ns` each, from time 0; later times fall in
- * the last window. The window tables, 16 bytes a window and role, are not part of the budget.
+ * the last window. The window tables, 16 bytes a window and role, and what is measured of each
+ * volume, 47 KiB a device, are not part of the budget.
  * Returns 0, -EINVAL for a zero or a budget below HOTNESS_MIN_BUDGET_BYTES, or -ENOMEM. */
 TK_EXPORT int tk_hotness_new(uint64_t budget_bytes, int64_t window_ns, uint32_t window_count,
                              uint32_t role_count, struct hotness **out);
@@ -74,7 +76,7 @@ TK_EXPORT uint64_t tk_hotness_key(uint16_t device, uint64_t block);
 
 /* Counts a batch; *done says how many of its requests were counted. Returns 0, -ENOSPC when the
  * budget is used up (the range must be started again, cut), -EOVERFLOW when a block has 2^32
- * accesses, -EINVAL for an unknown role. */
+ * accesses, -EINVAL for an unknown role, -ENOMEM. */
 TK_EXPORT int tk_hotness_add(struct hotness *hotness, const struct hotness_batch *batch,
                              uint64_t *done);
 
@@ -86,6 +88,12 @@ TK_EXPORT void tk_hotness_totals(const struct hotness *hotness, struct hotness_t
  * request that is out of time order for the latest window reached. */
 TK_EXPORT void tk_hotness_windows(const struct hotness *hotness, uint64_t *distinct,
                                   uint64_t *fresh);
+
+/* Writes what a device's requests came to, and VOLUME_INTERVALS histograms of VOLUME_BUCKETS + 1
+ * cells, of the range's blocks; requests and their arrivals count only in a range from key 0 on.
+ * Returns 1, or 0 for a device without a read or write: nothing is written. */
+TK_EXPORT int tk_hotness_volume(const struct hotness *hotness, uint16_t device,
+                                struct volume_counts *counts, uint64_t *intervals);
 
 /* Writes `count` - 1 ascending keys that part the blocks found so far into ranges of equal size,
  * each the first key of the next range, and returns how many it wrote (fewer when keys are few).

@@ -13,7 +13,9 @@
 #define FIBONACCI UINT64_C(0x9e3779b97f4a7c15)
 
 static size_t leaf_bytes(uint32_t capacity_log2) {
-  return sizeof(struct leaf) + (sizeof(struct leaf_row) << capacity_log2);
+  size_t bytes = sizeof(struct leaf) + (sizeof(struct leaf_row) << capacity_log2);
+
+  return (bytes + HANDLE_BYTES - 1) / HANDLE_BYTES * HANDLE_BYTES;
 }
 
 int leaves_init(struct leaves *leaves, size_t reserved_bytes) {

@@ -2,7 +2,7 @@
  *
  * A leaf is a bitmap of the blocks that it holds and their rows in block order, so that the rows of
  * consecutive blocks lie side by side and a long request costs one search, not one a block; and a
- * block that was touched alone still costs 48 bytes. All leaves live in one reserved address
+ * block that was touched alone still costs 64 bytes. All leaves live in one reserved address
  * range that is only committed as it is used, and are named by 32-bit handles. */
 #ifndef TRACEKIT_MODEL_LEAVES_H
 #define TRACEKIT_MODEL_LEAVES_H
@@ -16,14 +16,16 @@
 
 /* What is known of one 4 KiB block. */
 struct leaf_row {
-  int64_t first_ns; /* first access, from the trace's start */
-  int64_t last_ns;  /* last access */
-  uint32_t reads;   /* requests that read some of it */
-  uint32_t writes;  /* requests that wrote some of it */
-  uint32_t window;  /* index of the last window in which it was touched */
-  uint8_t sectors;  /* bit i: 512-byte sector i was touched */
-  uint8_t role;     /* of the first request that touched it */
-  uint8_t is_mixed; /* 1 when requests of another role touched it too */
+  int64_t first_ns;      /* first access, from the trace's start */
+  int64_t last_ns;       /* last access */
+  int64_t last_write_ns; /* last write, where there is one */
+  uint32_t reads;        /* requests that read some of it */
+  uint32_t writes;       /* requests that wrote some of it */
+  uint32_t window;       /* index of the last window in which it was touched */
+  uint8_t sectors;       /* bit i: 512-byte sector i was touched */
+  uint8_t role;          /* of the first request that touched it */
+  uint8_t is_mixed;      /* 1 when requests of another role touched it too */
+  uint8_t last_access;   /* what it was; model/volume.c says how */
 };
 
 struct leaf {

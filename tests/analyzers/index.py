@@ -27,6 +27,7 @@ TITLES = {
     "latency": "How long it takes, and how much is under way at once",
     "workload": "In which pattern",
     "locality": "To which blocks",
+    "volume": "What studies of cloud volumes measure of each device",
     "replay": "What a replay did (run by `tracekit report`)",
     "files": "What was done with files: traced, replayed (run by `tracekit report`), and by"
     " personalities (run by `tracekit sweep`)",

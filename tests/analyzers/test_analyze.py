@@ -33,6 +33,8 @@ REQUESTS = [
 ]
 BLOCKS = [{"block": "0", "reads": "0", "writes": "1"}, {"block": "1", "reads": "0", "writes": "1"}]
 WORKING_SET = [{"window_ns": "0", "role": "fs", "distinct_blocks": "2", "new_blocks": "2"}]
+VOLUMES = [{"writes": "2"}]
+INTERVALS = [{"kind": "arrival", "low_ns": "5", "high_ns": "6", "interval_count": "1"}]
 OF_REQUESTS = tuple(name for name in ANALYSES if name not in (*OF_FILES, *OF_CGROUPS))
 
 
@@ -41,7 +43,8 @@ def folder(tmp_path: Path) -> TraceFolder:
     # A name that is a pattern to DuckDB, with a neighbour that the pattern would match.
     make(tmp_path / "t", {"requests": []})
     tables = {"requests": REQUESTS, "blocks": BLOCKS, "working_set": WORKING_SET}
-    return make(tmp_path / "[st] it's", tables)
+    of_volumes = {"volumes": VOLUMES, "intervals": INTERVALS}
+    return make(tmp_path / "[st] it's", tables | of_volumes)
 
 
 def test_all_tables_are_written(folder: TraceFolder) -> None:
@@ -171,6 +174,18 @@ def test_command_prints_json(folder: TraceFolder) -> None:
     assert [finding["name"] for finding in result["findings"]] == list(OF_REQUESTS)
     assert result["totals"][0]["write_bytes"] == 8192
     assert result["failures"] == []
+
+
+def test_tables_of_an_earlier_version_leave_out_what_needs_others(folder: TraceFolder) -> None:
+    # GIVEN a trace that was classified before there were intervals
+    folder.table("intervals").unlink()
+    result = command(folder.path)
+    # THEN the rest is found, and one line says what is not, and what to do
+    assert result.exit_code == 0
+    assert not folder.has("findings/access_times")
+    assert folder.has("findings/activity")
+    (warning,) = result.stderr.splitlines()
+    assert "left out: volume/volume_totals, volume/access_times; run: tracekit classify" in warning
 
 
 def test_command_lists_the_analyses() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,9 @@ from tracekit._native.library import (
     columns_for,
     constant,
     dtype_of,
+    enumerators,
     out,
+    plain,
     struct,
 )
 
@@ -28,6 +30,10 @@ ALL_KEYS = (0, (1 << 64) - 1)
 MAX_DEVICES = constant("HOTNESS_MAX_DEVICES")
 MIN_BUDGET_BYTES = constant("HOTNESS_MIN_BUDGET_BYTES")
 RECORD = dtype_of("struct hotness_record")
+INTERVALS = enumerators("volume_interval", "VOLUME_")[:-1]
+"""Kinds of intervals: of accesses to a block, and of a volume's requests (arrival)."""
+BUCKETS = constant("VOLUME_BUCKETS")
+OCTAVE_BITS = constant("VOLUME_OCTAVE_BITS")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,14 @@ class Totals:
     impossible: int  # reads and writes with a place or length that no disk has
     memory_bytes: int
     clock_ns: int
+
+
+@dataclass
+class Volume:
+    """What the requests of a device came to: counts that add up."""
+
+    counts: Mapping[str, int]  # reads, writes, random_reads and random_writes
+    intervals: NDArray[np.uint64]  # by kind and bucket; the last cell: a time is not known
 
 
 class BudgetUsedUpError(Exception):
@@ -110,6 +124,17 @@ class Hotness(Owned):
         distinct, fresh = np.empty(self._shape, np.uint64), np.empty(self._shape, np.uint64)
         self._call("windows", distinct, fresh)
         return distinct, fresh
+
+    def volume(self, device: int) -> Volume | None:
+        """Return what a device came to in the range, or None where it has no read or write.
+
+        Requests and their arrivals are counted in the range from key 0 on.
+        """
+        counts = struct("volume_counts")
+        intervals = np.zeros((len(INTERVALS), BUCKETS + 1), np.uint64)
+        if not self._call("volume", device, counts, intervals):
+            return None
+        return Volume(plain(counts), intervals)
 
     def cuts(self, count: int) -> list[int]:
         """Return first keys that part the blocks found so far into `count` ranges; ends adding."""

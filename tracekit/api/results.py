@@ -129,6 +129,8 @@ class Classification(Result):
 
     blocks = Table("blocks", "Each block with its role, touches and temperature.")
     working_set = Table("working_set", "Blocks touched in each window, by role.")
+    volumes = Table("volumes", "Reads and writes of each device, and how many are random.")
+    intervals = Table("intervals", "Times between accesses of a block, and between requests.")
 
 
 class Analysis(Result):
@@ -154,11 +156,16 @@ class Analysis(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The checks of the data that failed."""
-        return tuple(
+        """The checks of the data that failed, and what an earlier version's tables leave out."""
+        from tracekit.store import command_line
+
+        left_out = ", ".join(self.summary["left_out"])
+        again = f"left out: {left_out}; run: {command_line('classify', self.trace.path)}"
+        failed = (
             f"{one['name']} fails for {one['failing_count']:,} rows: {one['question']}"
             for one in self.summary["failures"]
         )
+        return (*failed, *([again] if left_out else []))
 
     def _table(self) -> Relation | None:
         return self["totals"] if "totals" in self.keys() else None

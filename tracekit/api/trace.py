@@ -107,6 +107,7 @@ class Trace(Tables):
             "trace": str(self.path),
             "findings": [vars(finding) for finding in found.findings],
             "failures": [vars(failure) for failure in found.failures],
+            "left_out": list(found.left_out),
         }
         made = {finding.table for finding in found.findings}
         for name in ("totals", "latency"):

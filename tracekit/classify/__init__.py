@@ -64,7 +64,7 @@ def window_from_seconds(seconds: float | None) -> int | None:
 def classify(
     folder: TraceFolder, options: ClassifyOptions, *, on_rows: OnRows = regions.ignore_rows
 ) -> dict[str, Any]:
-    """Write roles, `blocks` and `working_set` into the folder.
+    """Write roles, `blocks`, `working_set`, `volumes` and `intervals` into the folder.
 
     Returns what went into trace.json: the keys `layout`, `classification`, `hotness`, `inferences`
     and `warnings`. Classifying again gives the same, whatever an earlier run had guessed.
@@ -86,7 +86,7 @@ def classify(
     with counts.spill:
         blocks = folder.table("blocks")
         temperatures = hotness.write_blocks(blocks, counts, devices=devices, rule=options.rule)
-    hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
+    _write_sums(folder, counts, windows=windows, devices=devices)
     given = {"layout_from": str(options.layout_file)} if options.layout_file else {}
     warnings = classify_warnings(guess, roles, counts=counts, devices=devices, given=given)
     _name_logs(folder, options)
@@ -101,6 +101,14 @@ def classify(
     folder.save_info(**changes)
     kept: dict[str, Any] = to_builtins(changes)
     return kept
+
+
+def _write_sums(
+    folder: TraceFolder, counts: BlockCounts, *, windows: Windows, devices: list[str]
+) -> None:
+    hotness.write_working_set(folder.table("working_set"), counts, windows=windows)
+    hotness.write_volumes(folder.table("volumes"), counts, devices=devices)
+    hotness.write_intervals(folder.table("intervals"), counts, devices=devices)
 
 
 def _name_logs(folder: TraceFolder, options: ClassifyOptions) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +23,8 @@ from tracekit._native import hotness as native
 from tracekit.arrow import codes, ints, number_column, open_table, text_column
 from tracekit.classify.regions import OnRows, batches, first_event_ns, ignore_rows, time_columns
 from tracekit.errors import InputError, TracekitError, UsageError
-from tracekit.store import write_batches
-from tracekit.tables import BLOCKS, ROLES, WORKING_SET
+from tracekit.store import write_batches, write_table
+from tracekit.tables import BLOCKS, INTERVALS, ROLES, VOLUMES, WORKING_SET
 
 TEMPERATURES = ("hot", "warm", "cold")
 WARM_MIN_TOUCHES = 2
@@ -133,6 +133,7 @@ class BlockCounts:
     impossible: int = 0
     memory_bytes: int = 0  # the most that the tables took
     scans: int = 0  # passes over the trace, given up ones included
+    volumes: dict[int, native.Volume] = field(default_factory=dict)  # by the device's number
 
     def records(self, rows: int = 1 << 18) -> Iterator[NDArray[np.void]]:
         """Yield the blocks in order, some at a time."""
@@ -195,6 +196,7 @@ def count_blocks(
                 ranges[:0] = _cut(kernel, first_key, last_key, part)
             else:
                 _collect(kernel, counts)
+                _collect_volumes(kernel, counts, range(len(devices)))
     return counts
 
 
@@ -252,6 +254,16 @@ def _collect(kernel: native.Hotness, counts: BlockCounts) -> None:
     for records in kernel.export():
         counts.histogram.add(records["reads"].astype("u8") + records["writes"])
         counts.spill.write(records.data)
+
+
+def _collect_volumes(kernel: native.Hotness, counts: BlockCounts, devices: Iterable[int]) -> None:
+    for device in devices:
+        found, known = kernel.volume(device), counts.volumes.get(device)
+        if found is None or known is None:
+            counts.volumes |= {} if found is None else {device: found}
+            continue
+        known.intervals += found.intervals
+        known.counts = {name: count + found.counts[name] for name, count in known.counts.items()}
 
 
 @dataclass(frozen=True)
@@ -321,3 +333,42 @@ def _window_batches(counts: BlockCounts, windows: Windows, rows: int = 1 << 16) 
             ],
             schema=WORKING_SET,
         )
+
+
+KIND_NAMES = {name: name.upper() for name in native.INTERVALS[:4]}
+"""Of the kinds that are known by their initials."""
+
+
+def write_volumes(path: Path, counts: BlockCounts, *, devices: list[str]) -> None:
+    """Write one row a device that was read or written."""
+    rows = [
+        {"device": devices[device], **volume.counts}
+        for device, volume in sorted(counts.volumes.items())
+    ]
+    write_table(path, pa.Table.from_pylist(rows, VOLUMES))
+
+
+def write_intervals(path: Path, counts: BlockCounts, *, devices: list[str]) -> None:
+    """Write one row a device, kind of interval and bucket that has some."""
+    lows = [_bucket_low(bucket) for bucket in range(native.BUCKETS + 1)]
+    rows = [
+        {
+            "device": devices[device],
+            "kind": KIND_NAMES.get(kind, kind),
+            "low_ns": lows[bucket] if bucket < native.BUCKETS else None,
+            "high_ns": lows[bucket + 1] if bucket < native.BUCKETS else None,
+            "interval_count": int(cells[bucket]),
+        }
+        for device, volume in sorted(counts.volumes.items())
+        for kind, cells in zip(native.INTERVALS, volume.intervals, strict=True)
+        for bucket in np.flatnonzero(cells).tolist()
+    ]
+    write_table(path, pa.Table.from_pylist(rows, INTERVALS))
+
+
+def _bucket_low(bucket: int) -> int:
+    """Return the smallest number of a log-linear bucket, at most what the column holds."""
+    steps = 1 << native.OCTAVE_BITS
+    if bucket < 2 * steps:
+        return bucket
+    return min((bucket % steps + steps) << (bucket // steps - 1), np.iinfo(np.int64).max)
