@@ -196,23 +196,12 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
     `names` are replays, or names whose repeats are NAME.1, NAME.2 and so on, or `trace`; the first
     is what the others are compared with.
     """
-    candidates = choose(folder, names)
-    with query.connect(folder) as connection:
-        replayed = query.run(connection, "replay/replayed").to_pandas()
-        traced = query.run(connection, "replay/traced").to_pandas()
-    replayed = replayed[replayed["measure"] == "service"]
-    first = next((c.replays[0] for c in candidates if c.replays), None)
-    groups = [
-        _replay_group(folder, candidate, replayed)
-        if candidate.replays
-        else _trace_group(candidate, traced[traced["replay"] == first])
-        for candidate in candidates
-    ]
+    groups = groups_of(folder, names)
     rows = table_rows(groups)
-    found = [candidate.name for candidate in candidates]
+    found = [group.name for group in groups]
     comparison = Comparison(
         names=found,
-        replays={candidate.name: list(candidate.replays) for candidate in candidates},
+        replays={group.name: [*group.runs] for group in groups},
         headline=describe(rows, found),
         warnings=find_warnings(groups),
     )
@@ -220,6 +209,22 @@ def compare(folder: TraceFolder, names: Sequence[str]) -> dict[str, Any]:
     table = pa.Table.from_pylist(rows, COMPARISON)
     write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
+
+
+def groups_of(folder: TraceFolder, names: Sequence[str]) -> list[Group]:
+    """Return the repeats of each name with their times, as `choose` finds them."""
+    candidates = choose(folder, names)
+    with query.connect(folder) as connection:
+        replayed = query.run(connection, "replay/replayed").to_pandas()
+        traced = query.run(connection, "replay/traced").to_pandas()
+    replayed = replayed[replayed["measure"] == "service"]
+    first = next((c.replays[0] for c in candidates if c.replays), None)
+    return [
+        _replay_group(folder, candidate, replayed)
+        if candidate.replays
+        else _trace_group(candidate, traced[traced["replay"] == first])
+        for candidate in candidates
+    ]
 
 
 def choose(folder: TraceFolder, names: Sequence[str]) -> list[Candidate]:

@@ -6,13 +6,25 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tracekit import query
-from tracekit.compare import CANNOT_TELL, ELAPSED, Group, Key, Row, Values, repeats, table_rows
+from tracekit.compare import (
+    CANNOT_TELL,
+    ELAPSED,
+    Group,
+    Key,
+    Row,
+    Values,
+    find_warnings,
+    groups_of,
+    repeats,
+    table_rows,
+)
 from tracekit.errors import InputError, UsageError
 from tracekit.escapes import escape
 from tracekit.metadata import Record
@@ -83,10 +95,12 @@ class GateRow(Record):
     @property
     def what(self) -> str:
         """The measure with the requests it is of."""
-        return _what(self.measure, self.role, self.operation)
+        return what_of((self.measure, self.role, self.operation))
 
 
-def _what(measure: str, role: str, operation: str) -> str:
+def what_of(key: Key) -> str:
+    """Write a measure with the role and the operation that it is of."""
+    measure, role, operation = key
     return measure if role == "all" else f"{measure} {role} {operation}"
 
 
@@ -141,33 +155,81 @@ def _is_trace(place: Path) -> bool:
     return os.path.isfile(place / INFO_NAME)
 
 
+@dataclass(frozen=True)
+class Changes:
+    """Several names measured, each of the others against the first."""
+
+    names: Sequence[str]
+    rows: Sequence[Row]
+    """The mean of each measure and name, also of what only one of them has."""
+    gates: Sequence[Gate]
+    warnings: Sequence[str]
+
+
 def traces(before: Path, after: Path, *, gate: str | None = None) -> Gate:
     """Compare traces before and after a change; each may be several, as NAME.1, NAME.2 and so on.
 
     Without a gate all measures are compared that both have; one of the gate that one side lacks is
     an InputError.
     """
-    places = [Path(os.path.abspath(place)) for place in (before, after)]
-    folders = [_folders(place) for place in places]
-    if twice := {one.path for one in folders[0]} & {one.path for one in folders[1]}:
-        raise UsageError(f"{min(twice)} would be compared with itself: name two trace folders")
     wanted = dict.fromkeys(MEASURES) if gate is None else parse_gate(gate)
-    needed = set() if gate is None else {*wanted}
-    both = [one for side in folders for one in side]
-    left = _times_left(both, is_needed="gain" in needed) if "gain" in wanted else {}
-    is_clear = places[0].name != places[1].name
-    names = tuple(place.name if is_clear else str(place) for place in places)
+    sides = folders_of([before, after])
+    found = changes(sides, wanted=wanted, is_gated=gate is not None)
+    found.gates[0].warnings = [*found.warnings]
+    return found.gates[0]
+
+
+def folders_of(places: Sequence[Path]) -> dict[str, list[TraceFolder]]:
+    """Return the repeats of each place by its name; UsageError for none and for one that is twice.
+
+    Where a name is that of several places, each has its whole path.
+    """
+    whole = [Path(os.path.abspath(place)) for place in places]
+    seen = set[Path]()
+    found = {}
+    for place in whole:
+        side = _folders(place)
+        real = {one.path: one.path.resolve() for one in side}
+        if twice := [path for path, one in real.items() if one in seen]:
+            raise UsageError(f"{twice[0]} would be compared with itself: name two trace folders")
+        seen |= {*real.values()}
+        is_clear = [one.name for one in whole].count(place.name) == 1
+        found[place.name if is_clear else str(place)] = side
+    return found
+
+
+def changes(
+    sides: Mapping[str, Sequence[TraceFolder]],
+    *,
+    wanted: Mapping[str, float | None],
+    is_gated: bool = False,
+) -> Changes:
+    """Measure the repeats of each name and compare each of the others with the first."""
+    needed = {*wanted} if is_gated else set[str]()
+    all_folders = [one for side in sides.values() for one in side]
+    left = _times_left(all_folders, is_needed="gain" in needed) if "gain" in wanted else {}
     groups = []
-    for name, side in zip(names, folders, strict=True):
+    for name, side in sides.items():
         values: Values = defaultdict(dict)
         for folder in side:
             for key, cell in _measured(folder, left.get(folder.path), needed).items():
                 if key[0] in wanted:
                     values[key][folder.path.name] = cell
         groups.append(Group(name, values))
-    found = judge(table_rows(groups), wanted, names=names, is_gated=gate is not None)
-    found.warnings = [*_doubts(both)]
-    return found
+    rows, (first, *others) = table_rows(groups), sides
+    gates = [judge(rows, wanted, names=(first, one), is_gated=is_gated) for one in others]
+    return Changes([*sides], rows, gates, [*_doubts(all_folders)])
+
+
+def replay_changes(folder: TraceFolder, names: Sequence[str]) -> Changes:
+    """Compare replays of one trace in the same way, and write nothing."""
+    groups = groups_of(folder, names)
+    wanted = {name: None for name, one in MEASURES.items() if one.is_of_replays}
+    rows = [_without_service(row) for row in table_rows(groups)]
+    first, *others = (group.name for group in groups)
+    gates = [judge(rows, wanted, names=(first, one), is_gated=False) for one in others]
+    warnings = [f"{one.message}; {one.advice}" for one in find_warnings(groups)]
+    return Changes([first, *others], rows, gates, warnings)
 
 
 def parse_replay_gate(text: str) -> dict[str, float | None]:
@@ -179,8 +241,12 @@ def replays(
     rows: Sequence[Row], *, names: Sequence[str], wanted: Mapping[str, float | None]
 ) -> Gate:
     """Judge rows of a comparison of replays; their times are service times."""
-    timed = [{**row, "measure": row["measure"].removeprefix("service_")} for row in rows]
-    return judge(timed, wanted, names=names)
+    return judge([_without_service(row) for row in rows], wanted, names=names)
+
+
+def _without_service(row: Row) -> dict[str, Any]:
+    """Return a row of a comparison of replays, of which all times are service times."""
+    return {**row, "measure": row["measure"].removeprefix("service_")}
 
 
 def judge(
@@ -213,7 +279,7 @@ def judge(
     missing = [one for one in wanted if one not in judged]
     is_whole = not (is_gated and (missing or only))
     verdict = _worst([row.verdict for row in found] + ([] if is_whole else [CANNOT_TELL]))
-    absent = [*missing, *(_what(*key) for key, _ in only if key[0] not in missing)]
+    absent = [*missing, *(what_of(key) for key, _ in only if key[0] not in missing)]
     return Gate(
         before=names[0],
         after=names[1],
@@ -229,10 +295,15 @@ def _least(measure: str) -> int:
     return LEAST_REQUESTS.get(measure, 0)
 
 
+def value_of(row: Row, of: str = "time_ns") -> float:
+    """Return what a row says of its measure; what it has of `gain` is the time that is left."""
+    value = float(row[of])
+    return 1 - value if MEASURES[row["measure"]].unit == "share" else value
+
+
 def _row(after: Row, before: Row, *, margin: float | None) -> GateRow:
     measure = str(after["measure"])
     unit, repeats = MEASURES[measure].unit, min(after["repeats"], before["repeats"])
-    values = [before["time_ns"], after["time_ns"]]
     is_share = unit == "share"
     scale = before["time_ns"] if is_share else 1.0
     changes = [
@@ -248,8 +319,8 @@ def _row(after: Row, before: Row, *, margin: float | None) -> GateRow:
         role=after["role"],
         operation=after["operation"],
         unit=unit,
-        before=1 - values[0] if is_share else values[0],
-        after=1 - values[1] if is_share else values[1],
+        before=value_of(before),
+        after=value_of(after),
         repeats=repeats,
         requests=requests,
         change=change,
@@ -327,7 +398,14 @@ def _folders(place: Path) -> list[TraceFolder]:
             f"{place}: there is no trace folder of this name, and none as {place.name}.1",
             hint="name trace folders, made by parse, import or run, or two or more replays of one",
         )
-    return [TraceFolder(one) for one in found]
+    folders = [TraceFolder(one) for one in found]
+    for one in folders:
+        if not one.has("requests"):
+            raise UsageError(
+                f"{one.path} holds no requests of a block device, so it cannot be compared",
+                hint="a sweep, and what else was measured alone, has a report for itself",
+            )
+    return folders
 
 
 def _measured(
@@ -390,7 +468,7 @@ def _times_left(folders: Sequence[TraceFolder], *, is_needed: bool) -> dict[Path
         except InputError:
             if is_needed:
                 raise
-            return {}
+            continue
         answer = advice.answer
         found[folder.path] = answer.elapsed_ns / max(answer.base_elapsed_ns, 1)
         size = format_size(answer.capacity_bytes)
@@ -408,7 +486,7 @@ def _times_left(folders: Sequence[TraceFolder], *, is_needed: bool) -> dict[Path
 
 def table(gate: Gate) -> list[str]:
     """Return the lines of a table for the terminal."""
-    cells = [_head(gate), *map(_cells, gate.rows)]
+    cells = [_head(gate), *map(cells_of, gate.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for what, *numbers, verdict in cells:
@@ -422,7 +500,7 @@ def markdown(gate: Gate) -> list[str]:
     head = _head(gate)
     lines = [
         "| " + " | ".join(escape(cell).replace("|", "\\|") for cell in row) + " |"
-        for row in (head, ["---"] * len(head), *map(_cells, gate.rows))
+        for row in (head, ["---"] * len(head), *map(cells_of, gate.rows))
     ]
     return [
         f"**{gate.after} against {gate.before}: {gate.verdict}**",
@@ -437,7 +515,8 @@ def _head(gate: Gate) -> list[str]:
     return ["measure", gate.before, gate.after, "change", "95 %", "margin", "verdict"]
 
 
-def _cells(row: GateRow) -> list[str]:
+def cells_of(row: GateRow) -> list[str]:
+    """Write the measure, both values, the change and its interval, the margin and the verdict."""
     points = " points" if row.unit == "share" else "%"
     change, *ends = (
         "" if one is None else f"{one * 100:+.1f}{points}"
