@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         formats,
         personalities,
         profiles,
+        report,
         sweep,
         verify_certificate,
     )
@@ -134,6 +135,7 @@ __all__ = [
     "profiles",
     "read",
     "recover",
+    "report",
     "run",
     "sweep",
     "verify_certificate",

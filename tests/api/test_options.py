@@ -49,7 +49,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "lab uses": (lab.uses, lab.job),
     "counters": (tk.counters,),
     "sweep": (tk.sweep,),
-    "report": (tk.Trace.report,),
+    "report": (tk.Trace.report, tk.report),
     "run": (tk.run,),
 }
 OF_THE_COMMAND = {

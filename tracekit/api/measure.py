@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tracekit.replay.certificate_check import CertificateCheck
     from tracekit.sweep.run import SweepOptions
 
+SIDE_BY_SIDE = "side-by-side.html"
+
 
 def is_personality(definition: str) -> bool:
     """Whether a definition has a flow of file operations, and not requests."""
@@ -50,6 +53,26 @@ def compare(before: PathLike, after: PathLike, *, gate: str | None = None) -> re
 
     found = traces(Path(before), Path(after), gate=gate)
     return results.Change(open(repeats_of(Path(after))[0]), to_builtins(found))
+
+
+def report(*traces: PathLike, output: PathLike | None = None) -> results.Report:
+    """Put traces, or replays of the first, side by side on a page: differences, curves overlaid.
+
+    Each is a trace folder, or a name whose repeats are NAME.1, NAME.2 and so on; or two or more
+    replays follow a trace. The others are compared with the first, as `compare` does. The page is
+    by default side-by-side.html in the working directory. One trace has `Trace.report`.
+    """
+    if len(traces) < 2:
+        raise UsageError("name two or more traces, or a trace and replays of it")
+    from tracekit.gate import repeats_of
+    from tracekit.report.page import report_side_by_side
+
+    places = [Path(one) for one in traces]
+    with ExitStack() as locks:
+        for folder in (one for place in places for one in repeats_of(place)):
+            locks.enter_context(folder_lock(folder, shared=True))
+        found = report_side_by_side(places, Path(output or SIDE_BY_SIDE))
+        return results.Report(open(repeats_of(places[0])[0]), found.as_dict())
 
 
 def bench(

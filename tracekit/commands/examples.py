@@ -140,6 +140,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "report": (
         "tracekit report out/trace",
         "tracekit report out/trace -o trace.html",
+        "tracekit report out/before out/after -o change.html",
     ),
     "sql": (
         "tracekit sql out/trace 'select role, count(*) from requests group by all'",

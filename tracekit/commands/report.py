@@ -13,14 +13,26 @@ from tracekit.commands import options
 
 def report(
     trace: Annotated[
-        Path, typer.Argument(help="Trace folder; stages that have not run are named.")
+        list[Path],
+        typer.Argument(
+            help="Trace folder; stages that have not run are named. Several are put side by side,"
+            " the others against the first, each also a name whose repeats are FOLDER.1,"
+            " FOLDER.2, ...; or two or more replays of one trace.",
+        ),
     ],
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="HTML file to write. [default: TRACE/report.html]"),
+        typer.Option(
+            "--output",
+            "-o",
+            help="HTML file to write. [default: TRACE/report.html; of several side-by-side.html]",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write one self-contained HTML file: the answer first, then the evidence behind it."""
-    options.show(tk.open(trace).report(output), as_json=as_json)
+    """Write one self-contained HTML file: the answer, or what differs, then the evidence."""
+    if len(trace) == 1:
+        options.show(tk.open(trace[0]).report(output), as_json=as_json)
+    else:
+        options.show(tk.report(*trace, output=output), as_json=as_json)

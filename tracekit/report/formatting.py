@@ -21,6 +21,8 @@ from tracekit.units import format_duration, format_share, format_size
 
 MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
 
+MINUS = "\N{MINUS SIGN}"
+
 SPACE = "\N{NO-BREAK SPACE}"  # a number and its unit stay on one line
 
 
@@ -70,7 +72,7 @@ def share(ratio: Any) -> str:
     if is_missing(ratio):
         return MISSING
     text = format_share(float(ratio)).replace(" ", SPACE)
-    return text.replace("-", "\N{MINUS SIGN}")
+    return text.replace("-", MINUS)
 
 
 def plural(amount: Any, noun: str) -> str:

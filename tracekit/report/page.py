@@ -9,7 +9,7 @@ import base64
 import hashlib
 import io
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from tracekit.report.sections import (
     locality,
     placement,
     replay,
+    side_by_side,
     tiers,
     traffic,
 )
@@ -68,7 +69,10 @@ MEASURED: tuple[BuildSection, ...] = (
 """The sections of a folder without requests: what was measured or recorded, and how."""
 
 
-THEMES = {build.__name__: build.__module__.rpartition(".")[2] for build in SECTIONS}
+THEMES = {
+    **{build.__name__: build.__module__.rpartition(".")[2] for build in SECTIONS},
+    **dict.fromkeys(("side_by_side", "overlaid"), "side_by_side"),
+}
 """The module of each section, whose template has a macro of the section's name."""
 
 
@@ -94,12 +98,11 @@ def report(folder: TraceFolder, output: Path) -> Report:
     no stage has made are named in the report, with the command that makes them. InputError when a
     table or a summary cannot be read.
     """
-    if output.is_file():
-        refuse_taken(output, overwrite=_is_report(output), can_force=False)
+    refuse_taken(output, overwrite=_is_report(output), can_force=False)
     inputs = Inputs(folder)
     shown_path = folder.path.resolve().name
     chosen = SECTIONS if inputs.has_trace else MEASURED
-    with _strange_content(folder):
+    with _strange_content(folder.path):
         built = [_built(build, inputs) for build in chosen]
         missing = _by_command([part for part in built if isinstance(part, Missing)], shown_path)
         text = render(
@@ -107,9 +110,26 @@ def report(folder: TraceFolder, output: Path) -> Report:
             sections=[part for part in built if isinstance(part, Section)],
             missing=missing,
         )
+    _write(output, text)
+    return Report(output, missing)
+
+
+def report_side_by_side(places: Sequence[Path], output: Path) -> Report:
+    """Write the page of several traces, or of replays of the first, in the same way.
+
+    UsageError for places that are neither.
+    """
+    refuse_taken(output, overwrite=_is_report(output), can_force=False)
+    with _strange_content(places[0]):
+        sections = side_by_side.side_by_side(places)
+        text = render(title=side_by_side.title(places), sections=sections, missing={})
+    _write(output, text)
+    return Report(output, {})
+
+
+def _write(output: Path, text: str) -> None:
     with beside(output, overwrite=_is_report(output)) as part:  # which may be of another by now
         part.write_text(text, encoding="utf-8")
-    return Report(output, missing)
 
 
 def _built(build: BuildSection, inputs: Inputs) -> Section | Missing | None:
@@ -130,7 +150,7 @@ _STRANGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 @contextmanager
-def _strange_content(folder: TraceFolder) -> Iterator[None]:
+def _strange_content(place: Path) -> Iterator[None]:
     """Turn what sections fail with on tables and answers that no stage writes into InputError.
 
     Stages check what they read. A page shows nearly all that a folder has, most of it as it is.
@@ -140,7 +160,7 @@ def _strange_content(folder: TraceFolder) -> Iterator[None]:
     except (*_STRANGE, TemplateError) as error:
         *_, last = traceback.extract_tb(error.__traceback__)
         raise InputError(
-            f"{folder.path}: {type(error).__name__} of a table or an answer: {first_line(error)}"
+            f"{place}: {type(error).__name__} of a table or an answer: {first_line(error)}"
             f" ({Path(last.filename).name}, line {last.lineno})",
             hint="run the stages again; if they wrote it as it is, please report this",
         ) from error
@@ -207,7 +227,7 @@ def find_figures(folder: TraceFolder, section: str = "") -> dict[str, Chart]:
     """Return the figures of a section of the report, or of all, by name, but empty ones."""
     inputs = Inputs(folder)
     wanted = [build for build in SECTIONS if section in ("", build.__name__)]
-    with _strange_content(folder):
+    with _strange_content(folder.path):
         built = [build(inputs) for build in wanted if inputs.has_trace or build.__name__ == section]
     return {
         figure.name: figure

@@ -20,6 +20,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs, Replay
+from tracekit.report.overlay import Overlay, distribution
 from tracekit.report.section import Chart, Parts, chart, made_by, section
 
 
@@ -110,6 +111,11 @@ def _throughput(evidence: Evidence, name: str) -> Chart:
     )
 
 
+def _rates(rows: pd.DataFrame) -> pd.DataFrame:
+    every = _by_colour(rows, ["bytes_per_second"], "sum", missing=0)
+    return every.groupby("window_ns")[["bytes_per_second"]].sum().reset_index()
+
+
 def _service(evidence: Evidence, name: str) -> Chart:
     table = evidence.table
     values = ["service_p50_ns", "service_p99_ns"]
@@ -132,6 +138,31 @@ REPLAY_MEASURES = (
     ("response", "Response time, from the intended time", "intended to completed"),
     ("service", "Service time, from the submission", "submitted to completed"),
 )
+REPLAY_FIGURES = (
+    Overlay(
+        finding="replay/replayed_over_time",
+        name="replays-throughput",
+        title="Throughput over time",
+        x=Variable("window_ns", "time since the start", charts.time_axis),
+        y=Variable("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis)),
+        points=_rates,
+        says="On average a second",
+        number=lambda points: float(points["bytes_per_second"].mean()),
+        write=fmt.data,
+    ),
+    *(
+        distribution(
+            "replay/replayed_distribution",
+            f"replays-{measure}",
+            title=title,
+            x=Variable("high_ns", x_title, charts.log_time_axis),
+            y_title="Requests that took this long or less",
+            measure=measure,
+        )
+        for measure, title, x_title in REPLAY_MEASURES
+    ),
+)
+"""Of several replays, a curve each."""
 PACE = {
     "trace": "each at its time",
     "closed": "each as long after a completion as in the trace",
