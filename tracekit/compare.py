@@ -260,6 +260,12 @@ def repeats(name: str, *, among: Iterable[str]) -> list[str]:
     return sorted(found, key=lambda one: int(one.rpartition(".")[2]))
 
 
+def name_of(run: str, *, among: Sequence[str]) -> str:
+    """Return the name that the repeats NAME.1, NAME.2 and so on share, or that of a single run."""
+    name = run.rpartition(".")[0]
+    return name if run in repeats(name, among=among) and name not in among else run
+
+
 class _Timing(Record):
     elapsed_ns: int
 

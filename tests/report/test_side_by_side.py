@@ -13,10 +13,14 @@ import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.compare.test_compare import add_replay
 from tests.compare.test_gate import REQUESTS, made
+from tests.report.folder import make_folder
+from tests.report.folder import page_of as section_page
 from tests.report.test_page import outline
 from tracekit.errors import InputError
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
+from tracekit.report.page import find_figures
+from tracekit.report.sections.replay import replay
 from tracekit.store import TraceFolder, measurement_folder
 
 pytestmark = pytest.mark.xdist_group("report")
@@ -147,7 +151,7 @@ def test_more_names_than_colours_are_named(place: Path, tmp_path: Path) -> None:
     page = page_of(tmp_path, *(tmp_path / name for name in names))
     assert [len(cells) for cells in rows_of(page).values()] == [len(names)] * len(rows_of(page))
     assert ">2 without a curve," in page
-    assert "has all: copy-10, &lt;b&gt;last." in page
+    assert "have all: copy-10, &lt;b&gt;last." in page
     assert "<h1>Against copy-0: 11 " in page
     assert "<b>last" not in page
 
@@ -174,6 +178,22 @@ def test_replays_of_a_trace_are_overlaid(place: Path, tmp_path: Path) -> None:
     # Of buckets a quarter of an octave wide, the upper ends.
     service = re.findall(r"(\d[\d.]*) µs", caption_of(page, "replays-service").replace("\xa0", " "))
     assert [float(one) for one in service] == pytest.approx([1.003, 2.006], rel=0.2)
+
+
+def test_a_report_overlays_its_replays(tmp_path: Path) -> None:
+    # GIVEN a replay, and one that was repeated
+    folder = make_folder(tmp_path / "trace", stages=("classify", "analyze", "replay"))
+    for name in ("again.1", "again.2"):
+        shutil.copytree(folder.path / "replays/file", folder.path / "replays" / name)
+    page = section_page(folder, replay)
+    # THEN each figure is there once, with a curve of each run and a colour of each name
+    figures = re.findall(r'<figure id="figure-([^"]*)".*?>(.*?)</figure>', page, re.DOTALL)
+    assert [name.removeprefix("replays-") for name, _ in figures] == [
+        "throughput", "late", "response", "service"
+    ]  # fmt: skip
+    assert all(re.findall(r"</svg>(\S+)</li>", one) == ["again", "file"] for _, one in figures)
+    # AND figures of one run can still be drawn
+    assert {"replay-file-service", "replays-service"} <= {*find_figures(folder, "replay")}
 
 
 def test_what_cannot_be_put_side_by_side(place: Path, tmp_path: Path) -> None:

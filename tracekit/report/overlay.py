@@ -13,7 +13,7 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Variable
 from tracekit.report.inputs import Evidence
-from tracekit.report.section import Chart, chart
+from tracekit.report.section import Chart, Parts, chart
 
 LINES = ("solid", "dashed", "dotted", "dashdot")
 """Curves that lie on each other are still seen."""
@@ -120,6 +120,22 @@ def overlaid(overlay: Overlay, evidence: Evidence, *, keys: Mapping[str, Key]) -
         legend=[key for name, key in keys.items() if name in found],
         name=overlay.name,
     )
+
+
+def overlays(
+    chosen: Sequence[Overlay], evidence: Mapping[str, Evidence], *, names: Iterable[str]
+) -> list[Chart]:
+    """Return the figures that have a curve, of the evidence of each finding."""
+    keys = keys_of(names)
+    drawn = [overlaid(one, evidence[one.finding], keys=keys) for one in chosen]
+    return [one for one in drawn if one is not None]
+
+
+def parts_of(figures: Sequence[Chart], names: Iterable[str]) -> Parts:
+    """Return figures for the template, and the names of which none has a curve."""
+    found = {key.text for one in figures for key in one.legend}
+    hidden = [one for one in map(fmt.printable, names) if one not in found]
+    return {"figures": figures, "hidden": hidden}
 
 
 def _span(numbers: Sequence[float], write: Callable[[Any], str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ import msgspec
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tracekit.compare import name_of
 from tracekit.replay.player import describe_submission
 from tracekit.replay.summary import Emulation, Verdict, lateness_of
 from tracekit.replay.words import describe_verdict
@@ -20,7 +21,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs, Replay
-from tracekit.report.overlay import Overlay, distribution
+from tracekit.report.overlay import Overlay, distribution, gathered, overlays, parts_of
 from tracekit.report.section import Chart, Parts, chart, made_by, section
 
 
@@ -189,10 +190,29 @@ def replay(inputs: Inputs) -> Parts | None:
     """Show each replay; nothing before `replay` has run."""
     if not inputs.replays:
         return None
-    evidence = [*map(inputs.computed, QUERIES)]
+    evidence = {name: inputs.computed(name) for name in QUERIES}
     kernel = inputs.computed("replay/kernel_times") if inputs.has_observed_replays else None
     total = inputs.info.get("counts", {}).get("requests")
-    return {"runs": [_run(run, evidence, total, kernel) for run in inputs.replays]}
+    names = [run.name for run in inputs.replays]
+    runs = [(name_of(name, among=names), name) for name in names]
+    several = dict.fromkeys(name for name, _ in runs)
+    return {
+        "runs": [_run(run, [*evidence.values()], total, kernel) for run in inputs.replays],
+        "overlaid": overlaid_runs(runs, evidence, names=several) if len(runs) > 1 else None,
+    }
+
+
+def overlaid_runs(
+    runs: Sequence[tuple[str, str]], evidence: Mapping[str, Evidence], *, names: Iterable[str]
+) -> Parts:
+    """Return the figures of replays, each with the name that its repeats share."""
+    tables = {
+        one.finding: gathered(
+            [(name, run, of_run(evidence[one.finding], run)) for name, run in runs]
+        )
+        for one in REPLAY_FIGURES
+    }
+    return parts_of(overlays(REPLAY_FIGURES, tables, names=names), names)
 
 
 def _run(

@@ -39,12 +39,12 @@ from tracekit.report.overlay import (
     Overlay,
     distribution,
     gathered,
-    keys_of,
-    overlaid,
+    overlays,
+    parts_of,
 )
 from tracekit.report.section import Chart, Section, chart
 from tracekit.report.sections.locality import HALF, bytes_for
-from tracekit.report.sections.replay import REPLAY_FIGURES, of_run
+from tracekit.report.sections.replay import REPLAY_FIGURES, overlaid_runs
 from tracekit.report.sections.traffic import rate_by_role
 from tracekit.store import TraceFolder
 from tracekit.units import BLOCK_BYTES
@@ -168,8 +168,7 @@ def _of_traces(places: Sequence[Path]) -> list[Section]:
             folder.require(f"findings/{query.read(name).table}", made_by="analyze")
     runs = [(name, Inputs(one)) for name, side in sides.items() for one in side]
     tables = {finding: _found(runs, finding) for finding in FINDINGS}
-    keys = keys_of(sides)
-    figures = [overlaid(one, tables[one.finding], keys=keys) for one in TRACE_FIGURES]
+    figures = [*overlays(TRACE_FIGURES, tables, names=sides), _shares(tables[TOTALS])]
     first, *others = places
     section = _differences(
         changes(sides, wanted=dict.fromkeys(MEASURES)),
@@ -184,7 +183,7 @@ def _of_traces(places: Sequence[Path]) -> list[Section]:
     ]
     return [
         replace(section, outdated=outdated),
-        _figures([*figures, _shares(tables[TOTALS])], [*sides]),
+        Section("overlaid", "Overlaid", parts_of(figures, sides)),
     ]
 
 
@@ -199,14 +198,10 @@ def _found(runs: Sequence[tuple[str, Inputs]], finding: str) -> Evidence:
 def _of_replays(folder: TraceFolder, names: Sequence[str]) -> list[Section]:
     found, inputs = replay_changes(folder, names), Inputs(folder)
     runs = [(one.name, run) for one in choose(folder, names) for run in one.replays]
-    tables = {}
-    for finding in dict.fromkeys(one.finding for one in REPLAY_FIGURES):
-        computed = inputs.computed(finding)
-        tables[finding] = gathered([(name, run, of_run(computed, run)) for name, run in runs])
-    keys = keys_of(names)
-    figures = [overlaid(one, tables[one.finding], keys=keys) for one in REPLAY_FIGURES]
+    findings = {one.finding: inputs.computed(one.finding) for one in REPLAY_FIGURES}
     command = ["compare", _typed(folder.path), *map(operand, names)]
-    return [_differences(found, [command]), _figures(figures, names)]
+    overlaid = Section("overlaid", "Overlaid", overlaid_runs(runs, findings, names=names))
+    return [_differences(found, [command]), overlaid]
 
 
 def _typed(place: Path) -> str:
@@ -302,11 +297,3 @@ def _shares(totals: Evidence) -> Chart:
         title="Bytes read and written, by role",
         name="shares",
     )
-
-
-def _figures(figures: Sequence[Chart | None], names: Sequence[str]) -> Section:
-    """Show the figures, and name those of which none has a curve."""
-    drawn = [one for one in figures if one is not None]
-    found = {key.text for one in drawn for key in one.legend}
-    hidden = [one for one in map(fmt.printable, names) if one not in found]
-    return Section("overlaid", "Overlaid", {"figures": drawn, "hidden": hidden})
