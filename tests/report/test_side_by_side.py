@@ -154,6 +154,11 @@ def test_more_names_than_colours_are_named(place: Path, tmp_path: Path) -> None:
     assert "have all: copy-10, &lt;b&gt;last." in page
     assert "<h1>Against copy-0: 11 " in page
     assert "<b>last" not in page
+    # AND findings of other roles than the requests have now are marked
+    tk.open(tmp_path / "copy-1").classify(role=["sda=journal"])
+    page = page_of(tmp_path, tmp_path / "copy-0", tmp_path / "copy-1")
+    assert re.findall(r"<h3>(Outdated): findings/", page) == ["Outdated"]
+    assert f"tracekit analyze {tmp_path / 'copy-1'}" in page
 
 
 def test_replays_of_a_trace_are_overlaid(place: Path, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def report_side_by_side(places: Sequence[Path], output: Path) -> Report:
     refuse_taken(output, overwrite=_is_report(output), can_force=False)
     with _strange_content(places[0]):
         sections = side_by_side.side_by_side(places)
-        text = render(title=side_by_side.title(places), sections=sections, missing={})
+        text = render(title=side_by_side.title(sections[0]), sections=sections, missing={})
     _write(output, text)
     return Report(output, {})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from tracekit.gate import (
     MARGIN,
     MEASURES,
     Changes,
+    Gate,
     GateRow,
     cells_of,
     changes,
@@ -154,13 +155,6 @@ def side_by_side(places: Sequence[Path]) -> list[Section]:
     return _of_traces(places)
 
 
-def title(places: Sequence[Path]) -> str:
-    """Return the names of the first places, and how many there are beside."""
-    names = [fmt.printable(place.name) for place in places]
-    more = len(names) - NAMED
-    return f"{', '.join(names[:NAMED])} and {more} more" if more > 1 else fmt.listing(names)
-
-
 def _of_traces(places: Sequence[Path]) -> list[Section]:
     sides = folders_of(places)
     for folder in (one for side in sides.values() for one in side):
@@ -175,14 +169,14 @@ def _of_traces(places: Sequence[Path]) -> list[Section]:
         [["compare", *map(_typed, (first, other))] for other in others],
     )
     used = {f"findings/{query.read(name).table}.parquet" for name in FINDINGS}
-    outdated = [
-        old
+    outdated = {
+        old.command: old
         for _, inputs in runs
         for place, old in inputs.outdated.items()
         if place in used | {"recommendation.json"}
-    ]
+    }
     return [
-        replace(section, outdated=outdated),
+        replace(section, outdated=[*outdated.values()]),
         Section("overlaid", "Overlaid", parts_of(figures, sides)),
     ]
 
@@ -239,13 +233,28 @@ def _differences(found: Changes, commands: Sequence[Sequence[str]]) -> Section:
         {
             "names": found.names,
             "repeats": repeats,
-            "headline": list(dict.fromkeys(one for gate in found.gates for one in gate.headline)),
+            "headline": [*_headline(found.gates)],
             "rows": rows,
             "margins": {"margin": MARGIN, "gain": GAIN_MARGIN},
             "warnings": found.warnings,
             "commands": [shell_line(["tracekit", *words]) for words in commands],
         },
     )
+
+
+def _headline(gates: Sequence[Gate]) -> Iterator[str]:
+    """Yield what each gate says; of several, whose it is."""
+    for gate in gates:
+        for line in gate.headline:
+            is_named = len(gates) == 1 or line.startswith(f"{gate.after} against ")
+            yield line if is_named else f"{gate.after}: {line}"
+
+
+def title(section: Section) -> str:
+    """Return the first names that a page begins with, and how many there are beside."""
+    names = [*map(fmt.printable, section.parts["names"])]
+    more = len(names) - NAMED
+    return f"{', '.join(names[:NAMED])} and {more} more" if more > 1 else fmt.listing(names)
 
 
 def _verdict(found: Changes) -> str:
