@@ -172,3 +172,65 @@ def test_files_of_other_cpus_beside_the_given_one(tmp_path: Path) -> None:
     # AND parse says the same
     parsed, _ = parse(both[:1], tmp_path / "parsed")
     assert traces.warnings(parsed)["unread_files"] == said
+
+
+FIU = "{time_ns} 12 dd {place} {length} W 8 0 " + "0" * 32 + "\n"
+TENCENT = "{time_s},{place},{length},0,1283\n"
+SPC = "0,{place},{length},R,{seconds}\n"
+IN_SECTORS, AS_BYTES = (1, 1), (512, 512)
+
+
+def of_two_units(
+    form: str, first: tuple[float, float], then: tuple[float, float], *, from_row: int
+) -> str:
+    """Return 3,000 random requests, whose places and lengths have other factors from a row on."""
+    choose, found = random.Random(5), list[str]()  # noqa: S311 - test data
+    for row in range(3000):
+        factors = then if row >= from_row else first
+        place, length = choose.randrange(25_000_000) * 8, choose.choice([8, 8, 16, 64, 128])
+        at = {
+            "time_ns": row * 5_000_000,
+            "time_s": 1_538_323_200 + row // 200,
+            "seconds": row / 200,
+        }
+        numbers = {"place": place * factors[0], "length": int(length * factors[1])}
+        found.append(form.format(**at, **numbers))
+    return "".join(found)
+
+
+@pytest.mark.parametrize("from_row", [1000, 2700])
+@pytest.mark.parametrize(
+    ("form", "first", "then", "what"),
+    [
+        (FIU, IN_SECTORS, AS_BYTES, "lengths"),
+        (TENCENT, IN_SECTORS, AS_BYTES, "lengths"),
+        (TENCENT, AS_BYTES, IN_SECTORS, "lengths"),
+        (TENCENT, IN_SECTORS, (1, 512), "lengths"),
+        (SPC, (1, 512), (512, 512), "places"),
+        (SPC, (1, 512), (1, 1), "lengths"),
+    ],
+)
+def test_a_unit_that_changes_is_refused(
+    read: Importer, form: str, first: tuple[float, float], then: tuple[float, float],
+    what: str, from_row: int,
+) -> None:  # fmt: skip
+    lines = of_two_units(form, first, then, from_row=from_row)
+    kind = {FIU: "fiu", TENCENT: "tencent", SPC: "spc"}[form]
+    message = read.rejects(lines, "units contradict the numbers", form=kind)
+    if form is not TENCENT or first is IN_SECTORS:  # else the whole file is likelier in bytes
+        assert f"the unit of {what} changes about here: line {from_row // 100}" in message
+
+
+@pytest.mark.parametrize("sectors", [2048, 4096])
+@pytest.mark.parametrize("place", [2048 * 1000, 2048 * 1_000_000])
+def test_large_requests_after_small_ones_are_of_one_unit(
+    read: Importer, sectors: int, place: int
+) -> None:
+    # GIVEN small requests here and there, then a stream of 1 or 2 MiB each at multiples of that
+    small = of_two_units(TENCENT, IN_SECTORS, IN_SECTORS, from_row=0)
+    stream = "".join(
+        TENCENT.format(time_s=1_538_323_300 + n // 9, place=place + n * sectors, length=sectors)
+        for n in range(2000)
+    )
+    found = traces.requests(read(small + stream, form="tencent")).to_pydict()
+    assert sum(found["length_bytes"][3000:]) == 2000 * sectors * 512

@@ -123,7 +123,7 @@ def contradictions(read: Reading, options: ImportOptions) -> list[str]:
     found = others or judgement.contradictions()
     if found and not options.columns and (others or not judgement.has_rival):
         found = [*found, *likely_columns(read.head)]
-    return found + same_waits(read.lines)
+    return found + same_waits(read.lines) + read.unit_changes.found
 
 
 def _many_devices(made: Assembler) -> list[str]:

@@ -30,6 +30,7 @@ from tracekit.readers.pieces import Piece
 from tracekit.readers.restarts import Restarts
 from tracekit.readers.stream import Feed, drain, opened, progress_of, skip
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
+from tracekit.readers.unit_changes import UnitChanges
 from tracekit.readers.units import (
     TIME_NS,
     Block,
@@ -90,6 +91,7 @@ CHECKPOINT_BYTES = 1 << 30
 """Of text: a killed import is gone on with from the last multiple, about."""
 KNOWN = (
     *("lines", "damages", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
+    "unit_changes",
     *("of_files", "words", "_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
 )
 """What a reading knows of the text before a mark."""
@@ -138,6 +140,7 @@ class Reading:
         self.unknown = [what for what in self.lacks if what not in self.given]
         self.bounds, self.shifts, self._possible = again.bounds, again.shifts, _possible(self.units)
         self.restarts, self.disorder = Restarts(is_wall=self.units.is_wall), Disorder()
+        self.unit_changes = UnitChanges(self.units.factor("length"))
         self.words = Counter() if options.operations else None
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
@@ -221,6 +224,7 @@ class Reading:
             if columns is not None:
                 columns = self._of_one_clock(columns)
                 self.outliers.see(columns)
+                self.unit_changes.see(columns)
                 if columns.rows:
                     if len(self.feeds) > 1 and "time" in columns.numbers:
                         moments = self.assembler.times_of(columns)
