@@ -75,3 +75,13 @@ def test_dtrace_iosnoop_of_several_devices(read: Importer) -> None:
     text = "DEVICE UID PID D BLOCK SIZE COMM PATHNAME\ncmdk0 0 527 W 1584 4096 sched <none>\n"
     row: Row = (None, None, "cmdk0", 1584, 4096, "write")
     read.gives(text, "dtrace-iosnoop", [row])
+
+
+def test_data_without_a_place_is_a_wrong_line(read: Importer) -> None:
+    # GIVEN requests of biosnoop without a place: a flush, and a write that has data
+    head = "TIME(s)     COMM  PID  DISK  T SECTOR  BYTES  LAT(ms)\n"
+    lines = "".join(f"{n / 1000 + 1:.6f} dd 100 sda W {n * 8} 4096 0.45\n" for n in range(300))
+    odd = "0.9 jbd 1 sda FF -1 0 0.1\n0.95 dd 100 sda W -1 65536 0.45\n"
+    counts = read(head + odd + lines).content["counts"]
+    assert counts["operations"] == {"write": 300, "flush": 1}
+    assert counts["bad_lines"] == 1

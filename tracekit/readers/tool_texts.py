@@ -50,7 +50,7 @@ class Biosnoop(PatternFormat):
 BIOSNOOP = Biosnoop(
     "biosnoop",
     column_kinds(
-        "time:point process:word pid device:word op offset:int? length queue:decimal?"
+        "time:point process:word pid device:word op offset:int? length:int? queue:decimal?"
         " response:decimal"
     ),
     Units.of("s sectors bytes ms"),
@@ -59,7 +59,9 @@ BIOSNOOP = Biosnoop(
     passed=r"^(?:\s*TIME\(s\)|\^C|Tracing )",
     pattern=r"^(?P<time>[0-9]{1,18}\.[0-9]{1,9})\s+(?P<process>[^\s].*?)\s+(?P<pid>[0-9]{1,18})\s+"
     r"(?:(?P<device>[^\s]+)\s+)?(?P<op>(?i:f?(?:[rwfn]|de?)f?a?s?m?))\s+"
-    r"(?:-1|18446744073709551615|(?P<offset>[0-9]{1,18}))\s+(?P<length>[0-9]{1,18})(?:\s*[SR?])?"
+    # What has no place has no data.
+    r"(?:(?:-1|18446744073709551615)\s+0|(?P<offset>[0-9]{1,18})\s+(?P<length>[0-9]{1,18}))"
+    r"(?:\s*[SR?])?"
     r"(?:\s+(?:-1\.0+|(?P<queue>[0-9]{1,9}\.[0-9]{1,9})))?"
     r"\s+(?P<response>[0-9]{1,9}\.[0-9]{1,9})\s*$",
 )
