@@ -175,3 +175,17 @@ def test_a_unit_of_time_that_nobody_says_is_told(read: Importer, rate: float, ne
     # AND not where the user says it
     made = read(text, columns=COLUMNS, forces_units=True, units=("time=s",))
     assert "which nobody says" not in traces.warnings(made).get("doubtful_units", "")
+
+
+def test_a_log_of_fio_without_waits_has_no_times(read: Importer) -> None:
+    # GIVEN a log of version 2 whose requests came without a wait
+    head = "fio version 2 iolog\nf add\nf open\n"
+    lines = "".join(f"f {('read', 'write')[n % 2]} {n * 4096} 4096\n" for n in range(300))
+    made = read(head + lines)
+    assert made.info.unknown == ["times"]
+    assert traces.requests(made)["queue_ns"].null_count == 300
+    timed = traces.requests(read(head + lines, rate=1000))["queue_ns"].to_pylist()
+    assert timed == [n * 1_000_000 for n in range(300)]
+    # AND one whose first wait comes late is refused, and not of one moment up to there
+    late = head + lines * 20 + "f wait 20 0\n" + lines
+    read.rejects(late, "waits begin behind its first 64 KiB", hint="first wait on")

@@ -147,6 +147,13 @@ class FioLog(TextFormat):
     """
 
     version: int = 3
+    has_times: bool = True
+    """Of version 2: that there are waits."""
+
+    def of(self, head: bytes) -> FioLog:
+        """Return the format of a log with this head: of version 2 some have no waits."""
+        is_timed = self.version > 2 or re.search(rb"^\S+ wait ", head, re.MULTILINE) is not None
+        return replace(self, has_times=is_timed)
 
     def matches(self, head: bytes, *, least: float = 0.0) -> bool:  # noqa: ARG002 - one line decides
         """Say whether the first line names this version."""
@@ -166,9 +173,15 @@ class FioLog(TextFormat):
             return None
         words, indices = texts(columns.words["op"])
         kinds = np.array([self.operations[word.strip().lower()] for word in words])[indices]
-        if self.version == 2:
-            columns = _timed(columns, kinds == self.operations[WAIT], lines)
+        is_wait = kinds == self.operations[WAIT] if self.version == 2 else np.zeros(len(kinds))
+        if self.version == 2 and self.has_times:
+            columns = _timed(columns, is_wait, lines)
             kinds = kinds[kinds != self.operations[WAIT]]
+        elif is_wait.any():
+            raise InputError(
+                "its waits begin behind its first 64 KiB: what is before has no time",
+                hint="import the lines from the first wait on by themselves, with the log's head",
+            )
         numbers = dict(columns.numbers)
         for name in ("offset", "length"):
             numbers[name] = np.where(kinds == "flush", 0, numbers[name])
@@ -299,7 +312,8 @@ def find_format(head: bytes, whole: bytes, *, name: str, options: ImportOptions)
     when no format or several match; it also says how formats fit if the user asks for it.
     """
     try:
-        return _found_format(head, whole, name=name, options=options)
+        found = _found_format(head, whole, name=name, options=options)
+        return found.of(head) if isinstance(found, FioLog) else found
     except InputError as error:
         if not options.explains:
             raise
@@ -584,7 +598,7 @@ MOST_WORDS = 10
 
 def _reject_words(head: bytes, name: str, forms: Sequence[Format]) -> None:
     """Raise InputError where only the words of operations make a text no known format."""
-    lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
+    lines = [line for line in head.decode("utf-8", "replace").split("\n") if line.strip()]
     for form in (form for form in forms if isinstance(form, TextFormat)):
         words = form.unknown_words(lines)
         if not 0 < len(words) <= MOST_WORDS:

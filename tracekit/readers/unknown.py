@@ -18,7 +18,8 @@ MOST_PAGE_BYTES = 1 << 30
 def lacks_of(form: Format, units: Units) -> list[str]:
     """Return which of the values that answers need a format does not have."""
     columns = form.columns if isinstance(form, TextFormat) else None
-    has_times = columns is None or "time" in columns or isinstance(form, FioLog)
+    has_times = columns is None or "time" in columns
+    has_times |= isinstance(form, FioLog) and form.has_times
     has_operations = (
         form.has_operations if not isinstance(form, TextFormat) else "op" in form.columns
     )
