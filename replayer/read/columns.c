@@ -126,7 +126,7 @@ static bool matches(const struct choice *choice, struct value value) {
   if ((size_t)(value.end - value.begin) != choice->length)
     return false;
   for (size_t i = 0; i < choice->length; i++)
-    if (tolower((unsigned char)value.begin[i]) != choice->word[i])
+    if (tolower((unsigned char)value.begin[i]) != (unsigned char)choice->word[i])
       return false;
   return true;
 }

@@ -222,17 +222,24 @@ def test_words_that_do_not_make_a_line_a_request_are_not_asked_for(read: Importe
     read.rejects(alibaba + msr, message, hint="by itself: head -n 90")
 
 
-def test_words_of_a_known_format_can_be_given(read: Importer) -> None:
+@pytest.mark.parametrize(
+    ("read_word", "write_word"),
+    [("Lesen", "Schreiben"), ("чтение", "Запись"), ("LIRE", "Écriture")],
+)
+def test_words_of_a_known_format_can_be_given(
+    read: Importer, read_word: str, write_word: str
+) -> None:
     lines = "".join(
         f"{128166372003061629 + n * 10**5},host,0,{word},{n * 4096},4096,1\n"
-        for n, word in enumerate(["Lesen", "Schreiben"] * 100)
+        for n, word in enumerate([read_word, write_word] * 100)
     )
+    low, high = read_word.lower(), write_word.lower()
     # GIVEN words that a format does not know THEN each is asked for, also those that are left
-    message = read.rejects(lines, "is msr but for its words", hint="--op schreiben=OPERATION")
-    assert "lesen, schreiben" in message
-    hint = "--op schreiben=OPERATION, such as"
-    read.rejects(lines, "100 of 200 lines are wrong", hint=hint, operations=("lesen=read",))
-    made = read(lines, operations=("lesen=read", "schreiben=write"))
+    hint = f"--op {high}=OPERATION"
+    assert f"{low}, {high}" in read.rejects(lines, "is msr but for its words", hint=hint)
+    hint = f"--op {high}=OPERATION, such as"
+    read.rejects(lines, "100 of 200 lines are wrong", hint=hint, operations=(f"{low}=read",))
+    made = read(lines, operations=(f"{low}=read", f"{high}=write"))
     assert made.content["source"]["format"] == "msr"
     assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
 

@@ -157,7 +157,10 @@ class TextFormat:
         if kind in DECIMALS and self.delimiter != ",":
             part = with_comma
         if kind == "op":
-            part = rf"\s*(?i:{'|'.join(map(re.escape, self.operations))})\s*"
+            words = dict.fromkeys(
+                form for word in self.operations for form in (word, as_read(word))
+            )
+            part = rf"\s*(?i:{'|'.join(map(re.escape, words))})\s*"
         elif kind in ("word", "name"):
             part = r"[^ \t\0\n]+" if is_blank else rf'[^{re.escape(self.delimiter)}\0\n"]+'
             part += r"(?:[ \t]+[^ \t\0\n]+)*?" if is_blank and kind == "name" else ""
@@ -170,8 +173,15 @@ class TextFormat:
 
     def with_words(self, given: Mapping[str, str]) -> Self:
         """Return the format with the user's words for operations, if it has a column of them."""
-        has_words = given and "op" in self.columns
-        return replace(self, operations={**self.operations, **given}) if has_words else self
+        if not given or "op" not in self.columns:
+            return self
+        # The reader knows upper case of ASCII's letters alone.
+        cases = {
+            form: name
+            for word, name in given.items()
+            for form in ([word] if word.isascii() else [word, word.capitalize(), word.upper()])
+        }
+        return replace(self, operations={**self.operations, **cases})
 
     def unknown_words(self, lines: Sequence[str]) -> list[str]:
         """Return the words of operations that the format does not know, in lines wrong by them."""
@@ -206,7 +216,7 @@ class TextFormat:
 
         It is 0 where none has what the format requires.
         """
-        lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
+        lines = [line for line in re.split("\r\n?|\n", head.decode("latin-1")) if line.strip()]
         are_good = self.are_good(lines)
         first = are_good.index(True) if True in are_good else len(lines)
         header, comment = set(lines[:first]), re.compile(COMMENT.pattern.decode())
@@ -262,7 +272,8 @@ class TextFormat:
         for number, line in enumerate(before[:first], start=1):
             is_end = number == 1 and self._is_end_of_request(line)
             if self.is_request(line) or is_end or has_damage(line.encode("latin-1")):
-                lines.add(number, line.rstrip("\r"))
+                shown = line.rstrip("\r").encode("latin-1").decode("utf-8", "replace")
+                lines.add(number, shown)
                 lines.wrong.append(number - 1)
             else:
                 passed.append(line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES])
@@ -444,6 +455,11 @@ def user_units(units: Iterable[str]) -> Units:
     """Return the units of the user's text; filetimes count from 1601, others from anywhere."""
     found = Units("s", "bytes", "bytes", response="s").overridden(units)
     return replace(found, is_wall=found.time in ("filetime", "date"))
+
+
+def as_read(word: str) -> str:
+    """Return a word as it stands in the head of a file, which is read byte by byte."""
+    return word.encode().decode("latin-1")
 
 
 def user_words(given: Iterable[str]) -> dict[str, str]:
