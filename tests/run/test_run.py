@@ -76,8 +76,14 @@ def test_a_failed_replay_lets_the_report_be_made(folder: TraceFolder) -> None:
 
 
 def test_an_error_of_the_system_names_the_stage_and_the_file(folder: TraceFolder) -> None:
+    (folder.path / "simulations").write_text("in the way")
+    with pytest.raises(TracekitError, match=r"recommend: .*/simulations: File exists"):
+        run([folder.path], None, options=PipelineOptions(replay="none"))
+
+
+def test_a_folder_where_the_report_goes_is_named(folder: TraceFolder) -> None:
     (folder.path / "report.html").mkdir()
-    with pytest.raises(TracekitError, match=r"report: .*report\.html.*: Is a directory"):
+    with pytest.raises(TracekitError, match=r"report: .*report\.html is a folder, not a file"):
         run([folder.path], None, options=PipelineOptions(replay="none"))
 
 
