@@ -203,8 +203,9 @@ def test_a_command_has_the_terminal(disk: Disk, tmp_path: Path, kind: str) -> No
 def test_records_that_were_removed_meanwhile_are_not_called_kept(
     disk: Disk, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    # WHEN a command removes the folder that its records go to
-    command = ("sh", "-c", f"rm -r {tmp_path}/trace.unfinished; exit 7")
+    # WHEN a command removes the folder that its records go to, whatever comes into it meanwhile
+    removal = f"until rm -rf {tmp_path}/trace.unfinished 2>/dev/null; do :; done"
+    command = ("sh", "-c", f"{removal}; exit 7")
     done = disk.capture(tmp_path / "trace", *options, command=command, code=1)
     # THEN that is reported, and nothing looks like a capture of nothing
     assert done.stderr.splitlines()[0] == (
