@@ -394,7 +394,8 @@ ADVICE = {
     "unseen_not_measured": "trust the tracer's own loss count",
     "window_full": "requests that never completed were given up; look for lost completions",
     "repeated_records": "check that no file was given twice and that all are of one capture",
-    "reordered_records": "nothing: they were put in order of time",
+    "reordered_records": "they were put in order of time: nothing, where they are written as they"
+    " end; if a clock was set back there, cut the trace at that place",
     "salvaged": "capture or copy the file again if the rest matters",
     "unknown_actions": "the kernel is newer than this tracekit: these events were left out",
     "passthrough": "nothing: commands to the device are no block I/O and have no row",

@@ -75,11 +75,12 @@ def test_any_disorder_is_put_in_order(read: Importer, whole: list[Line]) -> None
     ]
     assert got["depth"] == depths
     # AND the number of those behind a later one is reported, and nothing else lies in the folder
-    latest, behind = 0, 0
-    for line in shuffled:
-        behind, latest = behind + (line[0] < latest), max(latest, line[0])
-    message = f"{behind:,} requests stood behind a later one"
-    assert traces.warnings(found)["reordered_records"] == message
+    latest, behind = 0, list[int]()
+    for number, line in enumerate(shuffled, start=1):
+        behind += [number] if line[0] < latest else []
+        latest = max(latest, line[0])
+    message = f"{len(behind):,} requests stood behind a later one, the first of them: line "
+    assert traces.warnings(found)["reordered_records"].startswith(f"{message}{behind[0]}: ")
     assert sorted(os.listdir(found.path)) == ["requests.parquet", "trace.json"]
     # AND the file's size is that of the file, read twice as it was
     assert found.content["counts"]["requests"] == COUNT

@@ -76,7 +76,7 @@ class Disorder:
     def in_words(self) -> str:
         """Return how many stand behind a later one, and a few of them."""
         said = f"{counted(self.count, 'request')} stood behind a later one"
-        if not 0 < self.count <= FEW:
+        if not self.lines:
             return said
-        shown = "; ".join(self.lines)
-        return f"{said} or before an earlier: {shown}"
+        before = " or before an earlier" if self.count <= FEW else ", the first of them"
+        return f"{said}{before}: {'; '.join(self.lines)}"
