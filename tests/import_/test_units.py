@@ -234,3 +234,16 @@ def test_large_requests_after_small_ones_are_of_one_unit(
     )
     found = traces.requests(read(small + stream, form="tencent")).to_pydict()
     assert sum(found["length_bytes"][3000:]) == 2000 * sectors * 512
+
+
+@pytest.mark.parametrize(("every", "share"), [(10, "10%"), (3, "33%")])
+def test_many_places_far_behind_the_others_are_told(read: Importer, every: int, share: str) -> None:
+    # GIVEN a share of the places more than a thousand times as far as all others
+    def sector(row: int) -> int:
+        return (10**15 if row % every == 0 else 0) // 512 + row * 24_000 % 10**8
+
+    lines = "".join(f"0,{sector(n)},4096,R,{n / 200}\n" for n in range(3000))
+    near = "".join(f"0,{sector(n * every + 1)},4096,R,{n / 200}\n" for n in range(3000))
+    said = traces.warnings(read(lines, form="spc"))["lone_places"]
+    assert said.startswith(f"{share} of all places are {10**15 // 512:,} and beyond")
+    assert "lone_places" not in traces.warnings(read(near, form="spc"))

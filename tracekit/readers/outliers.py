@@ -208,11 +208,25 @@ class Outliers:
     def far_places(self) -> list[str]:
         """Return in words that some places lie far behind all others, if few do."""
         if self.farthest is None or self.extremes["offset"][1] < self._far_place():
-            return []
+            return self._far_group()
         usual = self.samples["offset"].middle()[1]
         return [
             f"{100 - TAIL_PERCENT} % of all places are up to {usual:,}, and one is"
             f" {self.farthest.value:,}: {self.farthest.shown}"
+        ]
+
+    def _far_group(self) -> list[str]:
+        """Return in words that many places, but less than half, lie far behind all others."""
+        places = np.sort(self.samples["offset"].values)
+        least = LARGEST_LENGTH_BYTES // self.units.factor("offset")
+        gaps = places[1:] / np.maximum(places[:-1], least)
+        at = int(np.argmax(gaps)) if len(gaps) else 0
+        if not len(gaps) or gaps[at] < VERY_FAR or at + 1 < len(places) / 2:
+            return []
+        share = (len(places) - at - 1) / len(places)
+        return [
+            f"{share:.0%} of all places are {places[at + 1]:,} and beyond, all others up to"
+            f" {places[at]:,}"
         ]
 
     def _far_place(self) -> int:
