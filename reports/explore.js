@@ -123,7 +123,7 @@ const explore = (figure) => {
   const place = figure.querySelector(".explored");
   const xs = data[0];
   const plot = new uPlot({
-    width: place.clientWidth,
+    width: place.clientWidth || document.querySelector("main").clientWidth, // folded away
     height: 330,
     scales: { x: scaleOf(content.x, {}), y: scaleOf(content.y, { range: rangeOf(content.y) }) },
     axes: [axisOf(content.x, "x"), axisOf(content.y, "y")],
