@@ -2,7 +2,6 @@
 // over the time of the trace move together, and the address of the page keeps the part that is seen.
 const figures = new Map(); // element of the figure: its plot, while one is shown
 const DASHES = { dashed: [6, 3], dotted: [2, 3], dashdot: [8, 3, 2, 3] };
-const WHOLE_AXIS = { share: true };
 const TIMES = [["h", 3.6e12], ["min", 1.2e11, 6e10], ["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const SIZES = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]];
 
@@ -41,8 +40,7 @@ const axisOf = (axis, side) => ({
   values: (plot, values) => values.map((value) => (value === null ? "" : written(axis.kind)(value))),
 });
 const rangeOf = (axis) => (plot, low, high) => {
-  if (WHOLE_AXIS[axis.kind]) return axis.ends;
-  if (low === null) return axis.ends;
+  if (axis.kind === "share" || low === null) return axis.ends;
   if (axis.log) return uPlot.rangeLog(low, high, plot.scales.y.log, true);
   const space = (high - Math.min(low, 0)) * 0.05 || 1;
   return [axis.ends[0] <= 0 && low >= 0 ? 0 : low - space, high + space];

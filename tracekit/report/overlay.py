@@ -58,6 +58,23 @@ def distribution(
     )
 
 
+def rates(
+    finding: str, name: str, *, title: str, points: Callable[[pd.DataFrame], pd.DataFrame]
+) -> Overlay:
+    """Return the figure of `bytes_per_second` over time, which `points` sums up by window."""
+    return Overlay(
+        finding=finding,
+        name=name,
+        title=title,
+        x=Variable("window_ns", "time since the start", charts.time_axis),
+        y=Variable("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis)),
+        points=points,
+        says="On average a second",
+        number=lambda found: float(found["bytes_per_second"].mean()),
+        write=fmt.data,
+    )
+
+
 def _cumulated(rows: pd.DataFrame, *, value: str, where: Mapping[str, str]) -> pd.DataFrame:
     """Return the share of requests up to each value, of all roles; from 0 at the first."""
     for column, wanted in where.items():

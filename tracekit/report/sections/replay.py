@@ -21,7 +21,7 @@ from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
 from tracekit.report.inputs import Evidence, Inputs, Replay
-from tracekit.report.overlay import Overlay, distribution, gathered, overlays, parts_of
+from tracekit.report.overlay import distribution, gathered, overlays, parts_of, rates
 from tracekit.report.section import Chart, Parts, chart, made_by, section
 
 
@@ -140,16 +140,11 @@ REPLAY_MEASURES = (
     ("service", "Service time, from the submission", "submitted to completed"),
 )
 REPLAY_FIGURES = (
-    Overlay(
-        finding="replay/replayed_over_time",
-        name="replays-throughput",
+    rates(
+        "replay/replayed_over_time",
+        "replays-throughput",
         title="Throughput over time",
-        x=Variable("window_ns", "time since the start", charts.time_axis),
-        y=Variable("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis)),
         points=_rates,
-        says="On average a second",
-        number=lambda points: float(points["bytes_per_second"].mean()),
-        write=fmt.data,
     ),
     *(
         distribution(

@@ -42,6 +42,7 @@ from tracekit.report.overlay import (
     gathered,
     overlays,
     parts_of,
+    rates,
 )
 from tracekit.report.section import Chart, Section, chart
 from tracekit.report.sections.locality import HALF, bytes_for
@@ -75,8 +76,8 @@ LABEL_CHARACTERS = 20
 
 
 def _rates(rows: pd.DataFrame) -> pd.DataFrame:
-    rates = rate_by_role(rows)
-    return rates.groupby("window_ns")[["bytes_per_second"]].sum().reset_index()
+    by_role = rate_by_role(rows)
+    return by_role.groupby("window_ns")[["bytes_per_second"]].sum().reset_index()
 
 
 def _covered(rows: pd.DataFrame) -> pd.DataFrame:
@@ -90,16 +91,8 @@ def _grown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 TRACE_FIGURES = (
-    Overlay(
-        finding="traffic/throughput",
-        name="throughput",
-        title="Bytes read and written a second",
-        x=TIME,
-        y=Variable("bytes_per_second", "Bytes a second", charts.from_zero(charts.data_axis)),
-        points=_rates,
-        says="On average a second",
-        number=lambda points: float(points["bytes_per_second"].mean()),
-        write=fmt.data,
+    rates(
+        "traffic/throughput", "throughput", title="Bytes read and written a second", points=_rates
     ),
     *RESPONSES,
     distribution(
