@@ -32,6 +32,14 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def full(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the page that has every section lies."""
+    path = tmp_path_factory.mktemp("whole_page") / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a report of a trace whose names somebody hostile chose."""
     place = tmp_path_factory.mktemp("hostile")

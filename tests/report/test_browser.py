@@ -25,6 +25,8 @@ ARGUMENTS = (
 Scheme = Literal["light", "dark"]
 DESKTOP = (1280, 900)
 PHONE = (375, 812)
+# An A4 sheet within Chromium's margins.
+PAPER = (718, 1047)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,24 @@ STICKING_OUT = """() => [...document.querySelectorAll("body *")]
   .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
   .map((e) => e.outerHTML.slice(0, 80))"""
 
+# Words that go on in a second line, but for those that are longer than any English one.
+BROKEN_WORDS = """() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const range = document.createRange();
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (!node.parentElement.closest("th, td, p, li, h1, h2, h3")) continue;
+    for (const word of node.textContent.matchAll(/[A-Za-z]{2,16}/g)) {
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      const tops = new Set([...range.getClientRects()].map((r) => Math.round(r.top)));
+      if (tops.size > 1) found.push(word[0]);
+    }
+  }
+  return found;
+}"""
+
 SMALL_TEXT = """() => [...document.querySelectorAll("figure svg text")]
   .filter((e) => e.getClientRects().length && e.textContent.trim())
   .map((e) => {
@@ -127,12 +147,29 @@ def test_the_page_is_quiet_and_readable(
         # AND nothing makes the page scroll sideways
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         assert page.evaluate(STICKING_OUT) == []
+        # AND no word goes on in a second line
+        assert page.evaluate(BROKEN_WORDS) == []
         # AND every text stands out from what is behind it
         contrast = page.evaluate(LOW_CONTRAST)
         assert contrast["count"] > 500
         assert contrast["found"] == []
         # AND the figures' labels are no smaller than small print
         assert min(page.evaluate(SMALL_TEXT)) >= 10.5
+
+
+def test_axe_finds_nothing(opened: Open) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    with opened() as (page, _, _):
+        # GIVEN all that is folded away opened, and all figures being explored
+        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
+        page.evaluate("document.querySelectorAll('figure button').forEach((e) => e.click())")
+        assert page.evaluate("document.querySelectorAll('figure canvas').length") > 10
+        # THEN axe-core has looked at the page, and has nothing to say (contrast: see above)
+        rules = {"color-contrast": {"enabled": False}}
+        response = Axe().run(page, options={"rules": rules}).response
+        assert len(response["passes"]) > 20
+        assert [(one["id"], one["nodes"][0]["html"]) for one in response["violations"]] == []
 
 
 def visible_variants(page: Any) -> set[str]:
@@ -336,7 +373,16 @@ def test_paper_is_light_and_shows_both_coverages(opened: Open) -> None:
 
 
 def test_paper_cuts_nothing_off(opened: Open) -> None:
-    # GIVEN a page as wide as an A4 sheet with its margins
-    with opened(size=(700, 1000)) as (page, _, _):
+    with opened(size=PAPER) as (page, _, _):
         page.emulate_media(media="print")
-        assert page.evaluate("document.documentElement.scrollWidth") == 700
+        assert page.evaluate("document.documentElement.scrollWidth") == PAPER[0]
+        assert page.evaluate(BROKEN_WORDS) == []
+
+
+def test_the_answer_and_two_figures_are_on_the_first_sheet(opened: Open, full: Path) -> None:
+    with opened(size=PAPER) as (page, _, _):
+        page.goto(full.as_uri())
+        page.emulate_media(media="print")
+        figures = page.locator("figure svg:visible")
+        boxes = [figures.nth(number).bounding_box() for number in range(2)]
+        assert max(box["y"] + box["height"] for box in boxes if box) <= PAPER[1]
