@@ -78,6 +78,8 @@ def test_the_wheel_holds_all_parts(wheel: Path) -> None:
         assert committed
         wanted = {f"tracekit/data/{path.relative_to(ROOT)}" for path in committed}
         assert wanted - names == set()
+    # AND the man pages
+    assert any(name.endswith(".data/data/share/man/man1/tracekit-replay.1") for name in names)
     # AND no test, no sample and no build output is
     assert [name for name in names if name.startswith(("tests/", "sample-traces/", "build/"))] == []
 
