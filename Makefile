@@ -11,7 +11,7 @@ SAMPLE := sample-traces/oltp
 DEMO := out/demo
 FUZZ_S ?= 60
 C_FILES = $(shell find replayer tests -name '*.[ch]')
-PYTHON_FILES := tracekit tests .ci/uv.py docs/man.py replayer/declarations.py
+PYTHON_FILES := tracekit tests .ci/uv.py docs replayer/declarations.py
 CHECKS := check-ruff check-types check-layers check-c check-sql check-gcc check-clang check-house
 LONGEST_FIRST := tests/lab/test_guest.py tests/lab/test_blktrace.py tests/lab/test_polling.py
 LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-version 3.11 \
@@ -19,7 +19,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
         --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab-test check setup setup-dev format docs bench fuzz crash sanitize wheel lock clean $(CHECKS)
+.PHONY: help demo test lab-test check setup setup-dev format docs site bench fuzz crash sanitize wheel lock clean $(CHECKS)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,12 @@ docs: setup-dev ## Write docs/commands/, docs/python.md, docs/tables.md and anal
 	python -m tests.docs.tables
 	python -m tests.analyzers.index
 
+site: ## Build the documentation into out/site, to be read without a network
+	@.ci/setup site
+	@NO_MKDOCS_2_WARNING=1 build/site/bin/mkdocs build --strict --config-file docs/site/mkdocs.yml \
+	  >build/site/log 2>&1 || { cat build/site/log; exit 1; }
+	@echo out/site/index.html
+
 bench: setup-dev ## Measure decoding, replay and every stage beside the peers; ARGS="fast --rounds 9" chooses
 	python -m tests.bench $(ARGS)
 
@@ -78,6 +84,7 @@ wheel: setup-dev ## Build the wheel into out/wheel
 
 lock: setup-dev ## Write the lock files anew; ARGS=--upgrade takes the newest releases
 	$(LOCK) $(ARGS) .ci/requirements.in -o .ci/requirements.lock
+	$(LOCK) $(ARGS) docs/site/requirements.in -o docs/site/requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml -o requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra dev -c requirements.lock -o tests/requirements.lock
 

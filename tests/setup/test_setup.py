@@ -58,7 +58,7 @@ TOO_OLD = "Python 3.9.18 is too old, 3.11 is needed"
         pytest.param("python3", "exit 0", "runtime", "-y gcc libc6-dev\n", id="no compiler"),
         pytest.param("", "", "runtime", NO_PYTHON, id="no Python"),
         pytest.param("python3.9", OLD, "runtime", TOO_OLD, id="an old Python"),
-        pytest.param("", "", "everything", "usage: .ci/setup runtime|dev", id="unknown level"),
+        pytest.param("", "", "everything", "usage: .ci/setup runtime|dev|site", id="unknown level"),
     ],
 )
 def test_what_is_missing_is_named_and_nothing_is_made(
