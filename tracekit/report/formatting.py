@@ -5,12 +5,12 @@ A value that is missing (None, NaN or NA) is written as an en dash, never as `na
 
 from __future__ import annotations
 
-import base64
 import math
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -165,7 +165,7 @@ def sentences(text: str, table: pd.DataFrame) -> list[str]:
 
 SHOWN_ROWS = 100
 OPEN_ROWS = 12
-CSV_LIMIT_BYTES = 1 << 20
+CSV_LIMIT_BYTES = 1 << 20  # of the link
 
 _WRITERS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("_ns", duration),
@@ -260,10 +260,9 @@ def csv_link(table: pd.DataFrame) -> str:
     texts = table.select_dtypes(exclude=["number", "bool", "datetime", "timedelta"])
     inert = table.assign(**{str(name): texts[name].map(_csv_cell) for name in texts})
     names = [cell(str(name)) for name in table]
-    content = inert.to_csv(index=False, lineterminator="\n", header=names).encode()
-    if len(content) > CSV_LIMIT_BYTES:
-        return ""
-    return f"data:text/csv;base64,{base64.b64encode(content).decode()}"
+    content = inert.to_csv(index=False, lineterminator="\n", header=names)
+    link = f"data:text/csv;charset=utf-8,{quote(content, safe=',:/')}"
+    return link if len(link) <= CSV_LIMIT_BYTES else ""
 
 
 def _csv_cell(value: Any) -> Any:
