@@ -1,5 +1,5 @@
-// Figures of curves can be drawn anew, to zoom in, to read values and to leave curves out; those
-// over the time of the trace move together, and the address of the page keeps the part that is seen.
+// Figures of curves and heat maps can be drawn anew, to zoom in, to read values and to leave curves
+// out; those over the time of the trace move together, and the address of the page keeps the part.
 const figures = new Map(); // element of the figure: its plot, while one is shown
 const DASHES = { dashed: [6, 3], dotted: [2, 3], dashdot: [8, 3, 2, 3] };
 const TIMES = [["h", 3.6e12], ["min", 1.2e11, 6e10], ["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
@@ -87,26 +87,100 @@ const showPart = (figure, low, high) => {
   history.replaceState(null, "", all ? `#${figure.id}` : `#${figure.id}:t=${Math.round(low)}-${Math.round(high)}`);
 };
 
-const zoom = (plot, part) => {
-  const { min, max } = plot.scales.x;
-  const [low, high] = part(min, max);
-  const [first, last] = plot.whole;
-  plot.setScale("x", { min: Math.max(low, first), max: Math.min(high, last) });
+// Heat maps: a row of cells has its ends, the windows of its cells and a list of each of their numbers.
+const inks = { time: [Math.log, Math.exp], data: [Number, Number] }; // rows of time are on a log scale
+const heightOf = (plot, value) => plot.valToPos(plot.content.y.log ? Math.max(value, 1) : value, "y", true);
+const paint = (plot) => {
+  const { ctx, bbox, content } = plot;
+  const [low, high, faintest] = content.scale;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.fillStyle = colour("violet");
+  for (const [bottom, top, columns, ...numbers] of content.rows) {
+    const [y, end] = [heightOf(plot, top), heightOf(plot, bottom)];
+    columns.forEach((column, at) => {
+      const [x, right] = [column, column + 1].map((one) => plot.valToPos(one * content.step, "x", true));
+      const part = Math.log(numbers.at(-1)[at] / low) / Math.log(high / low);
+      ctx.globalAlpha = faintest + (1 - faintest) * Math.min(Math.max(part, 0), 1);
+      ctx.fillRect(x, y, Math.max(right - x, 1), Math.max(end - y, 1));
+    });
+  }
+  ctx.restore();
+};
+const cellAt = (plot) => {
+  const { rows, step } = plot.content;
+  const value = plot.posToVal(plot.cursor.top, "y");
+  return [rows.findIndex(([low, high]) => value < high && (value >= low || high === 1)), Math.floor(plot.posToVal(plot.cursor.left, "x") / step)];
+};
+const read = (plot) => {
+  if (plot.cursor.left < 0 || plot.cursor.top < 0) return;
+  const { content } = plot;
+  const [row, column] = cellAt(plot);
+  const range = (low, high, kind) => `${written(kind)(low)} to ${written(kind)(high)}`;
+  const when = range(column * content.step, (column + 1) * content.step, "time");
+  if (row < 0) { plot.said.textContent = `${written(content.y.kind)(plot.posToVal(plot.cursor.top, "y"))}, ${when}: nothing`; return; }
+  const [low, high, columns, ...numbers] = content.rows[row];
+  const at = columns.indexOf(column);
+  const told = content.values.map((kind, one) => {
+    const text = written(kind)(at < 0 ? 0 : numbers[one][at]);
+    return kind === "count" ? `${text} request${text === "1" ? "" : "s"}` : text;
+  });
+  plot.said.textContent = `${range(low, high, content.y.kind)}, ${when}: ${told.join(", ")}`;
+};
+
+const within = ([low, high], [first, last]) => ({ min: Math.max(low, first), max: Math.min(high, last) });
+const zoom = (plot, part) => plot.setScale("x", within(part(plot.scales.x.min, plot.scales.x.max), plot.whole));
+const zoomRows = (plot, part) => {
+  if (!plot.content.rows) return;
+  const [to, from] = inks[plot.content.y.kind];
+  const { min, max } = plot.scales.y;
+  plot.setScale("y", within(part(to(min), to(max)).map(from), plot.content.y.ends));
+};
+const smaller = (low, high) => [low + (high - low) / 4, high - (high - low) / 4];
+const larger = (low, high) => [low - (high - low) / 2, high + (high - low) / 2];
+const lower = (low, high) => [low - (high - low) / 4, high - (high - low) / 4];
+const higher = (low, high) => [low + (high - low) / 4, high + (high - low) / 4];
+const showAll = (plot) => {
+  plot.rows = null;
+  plot.setScale("x", { min: plot.whole[0], max: plot.whole[1] });
 };
 const KEYS = {
-  "+": (plot) => zoom(plot, (low, high) => [low + (high - low) / 4, high - (high - low) / 4]),
-  "-": (plot) => zoom(plot, (low, high) => [low - (high - low) / 2, high + (high - low) / 2]),
-  ArrowLeft: (plot) => zoom(plot, (low, high) => [low - (high - low) / 4, high - (high - low) / 4]),
-  ArrowRight: (plot) => zoom(plot, (low, high) => [low + (high - low) / 4, high + (high - low) / 4]),
-  0: (plot) => plot.setScale("x", { min: plot.whole[0], max: plot.whole[1] }),
+  "+": (plot) => zoom(plot, smaller),
+  "-": (plot) => zoom(plot, larger),
+  ArrowLeft: (plot) => zoom(plot, lower),
+  ArrowRight: (plot) => zoom(plot, higher),
+  i: (plot) => zoomRows(plot, smaller),
+  o: (plot) => zoomRows(plot, larger),
+  ArrowDown: (plot) => zoomRows(plot, lower),
+  ArrowUp: (plot) => zoomRows(plot, higher),
+  0: showAll,
+};
+// With Shift, the arrows move what is read: from cell to cell, or from point to point.
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, -1], ArrowUp: [0, 1] };
+const clamp = (value, last) => Math.min(Math.max(value, 0), last);
+const move = (plot, [right, up]) => {
+  const [xs] = plot.data;
+  const { rows, step } = plot.content;
+  if (!rows) {
+    plot.setCursor({ left: plot.valToPos(xs[clamp((plot.cursor.idx ?? -1) + right, xs.length - 1)], "x"), top: 0 });
+    return;
+  }
+  const [row, column] = plot.cursor.left < 0 ? [-1, -1] : cellAt(plot);
+  const [low, high] = rows[clamp(row + up, rows.length - 1)];
+  const [to, from] = inks[plot.content.y.kind];
+  const middle = from((to(Math.max(low, 1)) + to(high)) / 2);
+  plot.setCursor({ left: plot.valToPos((clamp(column + right, xs.length - 2) + 0.5) * step, "x"), top: plot.valToPos(middle, "y") });
 };
 
 const reachable = (plot) => {
   plot.root.tabIndex = 0;
   plot.root.setAttribute("role", "group");
-  plot.root.setAttribute("aria-label", "Curves: + and - zoom, arrows move, 0 shows all");
+  plot.root.setAttribute("aria-label", `+ and - zoom, ${plot.content.rows ? "i and o zoom in the rows, " : ""}arrows move, with Shift they read, 0 shows all`);
   plot.root.addEventListener("keydown", (event) => {
-    if (event.target === plot.root && KEYS[event.key]) { KEYS[event.key](plot); event.preventDefault(); }
+    const act = event.shiftKey && STEPS[event.key] ? () => move(plot, STEPS[event.key]) : KEYS[event.key];
+    if (event.target === plot.root && act) { act(plot); event.preventDefault(); }
   });
   for (const head of plot.root.querySelectorAll(".u-series th")) {
     head.tabIndex = 0;
@@ -114,26 +188,52 @@ const reachable = (plot) => {
   }
 };
 
+// What differs between curves and cells: their data, series and what a drag and the pointer do.
+const partsOf = (content) => {
+  if (!content.rows) {
+    return {
+      data: uPlot.join(content.curves.map((curve) => [curve.x, curve.y])),
+      series: content.curves.map((curve) => seriesOf(curve, content)),
+      range: rangeOf(content.y),
+    };
+  }
+  const xs = Array.from({ length: Math.round(content.x.ends[1] / content.step) + 1 }, (_, at) => at * content.step);
+  return {
+    data: [xs, xs.map(() => null)],
+    series: [{ paths: () => null, points: { show: false } }],
+    range: (plot) => plot.rows ?? content.y.ends,
+    drag: { x: true, y: true, uni: 20 },
+    hooks: { drawAxes: [paint], setCursor: [read] },
+  };
+};
+
 const explore = (figure) => {
-  const content = JSON.parse(figure.dataset.curves);
+  const content = JSON.parse(figure.dataset.content);
   const over = isOverTime(content);
-  const data = uPlot.join(content.curves.map((curve) => [curve.x, curve.y]));
+  const { data, series, range, drag, hooks } = partsOf(content);
   const place = figure.querySelector(".explored");
   const xs = data[0];
+  const scaled = (shown, key) => {
+    if (key === "y") shown.rows = [shown.scales.y.min, shown.scales.y.max];
+    if (key === "x" && over && shown.isReady) showPart(figure, shown.scales.x.min, shown.scales.x.max);
+  };
   const plot = new uPlot({
     width: place.clientWidth || document.querySelector("main").clientWidth, // folded away
     height: 330,
-    scales: { x: scaleOf(content.x, {}), y: scaleOf(content.y, { range: rangeOf(content.y) }) },
+    scales: { x: scaleOf(content.x, {}), y: scaleOf(content.y, { range }) },
     axes: [axisOf(content.x, "x"), axisOf(content.y, "y")],
-    series: [
-      { label: content.x.title, value: (plot, value) => written(content.x.kind)(value) },
-      ...content.curves.map((curve) => seriesOf(curve, content)),
-    ],
-    cursor: over ? { sync: { key: "time", scales: ["x", null], setSeries: false } } : {},
-    hooks: { setScale: [(shown, key) => { if (key === "x" && over && shown.isReady) showPart(figure, shown.scales.x.min, shown.scales.x.max); }] },
+    series: [{ label: content.x.title, value: (shown, value) => written(content.x.kind)(value) }, ...series],
+    legend: { show: !content.rows },
+    cursor: { drag, ...(over ? { sync: { key: "time", scales: ["x", null], setSeries: false } } : {}) },
+    hooks: { ...hooks, init: [(made) => { made.content = content; }], setScale: [scaled] },
   }, data, place);
   plot.isOverTime = over;
   plot.whole = [xs[0], xs.at(-1)];
+  if (content.rows) {
+    plot.said = document.createElement("output");
+    plot.root.append(plot.said);
+    plot.over.addEventListener("dblclick", () => showAll(plot));
+  }
   figures.set(figure, plot);
   queueMicrotask(() => { plot.isReady = true; });
   reachable(plot);
@@ -147,7 +247,7 @@ const toggle = (figure, on) => {
   if (on) explore(figure);
 };
 
-for (const figure of document.querySelectorAll("figure[data-curves]")) {
+for (const figure of document.querySelectorAll("figure[data-content]")) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "explore";
@@ -161,8 +261,8 @@ for (const figure of document.querySelectorAll("figure[data-curves]")) {
   figures.set(figure, null);
   button.addEventListener("click", () => {
     const on = !figure.classList.contains("exploring");
-    const over = isOverTime(JSON.parse(figure.dataset.curves));
-    const group = over ? [...figures.keys()].filter((one) => isOverTime(JSON.parse(one.dataset.curves))) : [figure];
+    const over = isOverTime(JSON.parse(figure.dataset.content));
+    const group = over ? [...figures.keys()].filter((one) => isOverTime(JSON.parse(one.dataset.content))) : [figure];
     for (const one of group) toggle(one, on);
     if (!on) history.replaceState(null, "", `#${figure.id}`);
   });
@@ -175,7 +275,7 @@ const again = () => {
     const { min, max } = plot.scales.x;
     toggle(figure, true);
     moving = true;
-    figures.get(figure).setScale("x", { min, max });
+    Object.assign(figures.get(figure), { rows: plot.rows }).setScale("x", { min, max });
     queueMicrotask(() => { moving = false; });
   }
 };
@@ -184,7 +284,7 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", aga
 
 const kept = /^#(figure-[\w-]+):t=(\d+)-(\d+)$/.exec(location.hash);
 const seen = kept && document.getElementById(kept[1]);
-if (seen && seen.dataset.curves) {
+if (seen && seen.dataset.content) {
   seen.querySelector(".explore").click();
   showPart(seen, Number(kept[2]), Number(kept[3]));
   seen.scrollIntoView();

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 import pytest
 
 from tracekit.report.formatting import data, duration
@@ -292,6 +293,63 @@ def test_the_address_keeps_the_part_of_time_and_a_key_shows_all(opened: Open) ->
         page.keyboard.press("0")
         page.wait_for_timeout(50)
         assert all((one["low"], one["high"]) == tuple(one["whole"]) for one in shown(page).values())
+        assert said == []
+
+
+# The cells of a heat map: the ends of their row, the number of their window, and what they hold.
+CELLS = """(name) => {
+  const { content } = figures.get(document.getElementById(name));
+  return [content.step, content.rows.flatMap(([low, high, columns, ...numbers]) => columns.map(
+    (column, at) => [low, high, column, numbers.map((one) => one[at])]))];
+}"""
+
+
+def cells(page: Any, name: str) -> tuple[int, dict[tuple[int, int, int], list[int]]]:
+    """Return the length of a window, and what the cells of a heat map hold by row and window."""
+    page.locator(f"#{name}").get_by_role("button", name="Explore").click()
+    step, found = page.evaluate(CELLS, name)
+    return step, {(low, high, column): numbers for low, high, column, numbers in found}
+
+
+def point_at(page: Any, name: str, *, x: float, y: float) -> str:
+    """Move the pointer to a place of a figure in its own units; return what is said there."""
+    place = f"(() => {{ const p = figures.get(document.getElementById('{name}'));"
+    left, top = page.evaluate(f"{place} return [p.valToPos({x}, 'x'), p.valToPos({y}, 'y')] }})()")
+    page.locator(f"#{name} .u-over").hover(position={"x": left, "y": top})
+    return str(page.locator(f"#{name} output").inner_text()).replace("\xa0", " ")
+
+
+def test_the_cells_of_addresses_are_those_of_the_requests(opened: Open, hostile: Path) -> None:
+    name = "figure-heat-map-0"
+    requests = pd.read_parquet(hostile.parent / "<b>folder/requests.parquet")
+    moved = requests[requests["operation"].isin(["read", "write"]) & (requests["length_bytes"] > 0)]
+    with opened() as (page, said, _):
+        step, found = cells(page, name)
+        places = moved["sector"] * 512
+        for (low, high, column), numbers in found.items():
+            is_here = (places >= low) & (places < high) & (moved["queue_ns"] // step == column)
+            assert numbers == [is_here.sum(), moved["length_bytes"][is_here].sum()]
+        assert sum(count for count, _ in found.values()) == len(moved)
+        # WHEN the pointer is in a cell THEN its ranges and numbers are said
+        (low, high, column), (count, length_bytes) = max(found.items(), key=lambda one: one[1])
+        text = point_at(page, name, x=(column + 0.5) * step, y=(low + high) / 2)
+        assert text.endswith(f": {count} requests, {length_bytes >> 10} KiB")
+        # AND with the keyboard, too: the cell on its left, and back
+        page.locator(f"#{name} .uplot").focus()
+        page.keyboard.press("Shift+ArrowLeft")
+        assert page.locator(f"#{name} output").inner_text() != text
+        page.keyboard.press("Shift+ArrowRight")
+        assert page.locator(f"#{name} output").inner_text().replace("\xa0", " ") == text
+        # AND a part of the addresses is seen until all is, whatever time the figures show
+        page.keyboard.press("i")
+        zoom(page)
+        ends = f"(() => {{ const {{ min, max }} = figures.get(document.getElementById('{name}'))"
+        ends += ".scales.y; return max - min })()"
+        assert page.evaluate(ends) == pytest.approx((max(end for _, end, _ in found)) / 2)
+        page.locator(f"#{name} .uplot").focus()
+        page.keyboard.press("0")
+        page.wait_for_timeout(50)
+        assert page.evaluate(ends) == max(end for _, end, _ in found)
         assert said == []
 
 

@@ -260,7 +260,7 @@ def test_curves_keep_their_values_their_scales_and_their_names() -> None:
     )
     draw = charts.cumulative_times("latency", "Requests")
     legend = [charts.Key("fs", "file system, read", "dashed"), charts.Key("journal", "journal")]
-    content = json.loads(charts.drawn(draw, table, name="x", label="", legend=legend).curves)
+    content = json.loads(charts.drawn(draw, table, name="x", label="", legend=legend).content)
     # THEN a browser has what is drawn: each from 0 at its first value, gaps as gaps
     assert {axis: (content[axis]["title"], content[axis]["kind"]) for axis in "xy"} == {
         "x": ("latency", "time"),
@@ -277,7 +277,7 @@ def test_curves_keep_their_values_their_scales_and_their_names() -> None:
 
 
 def test_a_figure_of_bars_has_no_curves() -> None:
-    assert charts.drawn(bars, BARS, name="bars", label="").curves == ""
+    assert charts.drawn(bars, BARS, name="bars", label="").content == ""
 
 
 def test_rasterized_cells_stay_a_picture_of_their_own() -> None:

@@ -16,7 +16,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import matplotlib as mpl
 import pandas as pd
@@ -30,7 +30,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from tracekit.paths import data_folder
 from tracekit.report import formatting as fmt
-from tracekit.report.explore import curves_of
+from tracekit.report.explore import as_json, curves_of
 from tracekit.units import LONG_NS
 
 
@@ -111,12 +111,26 @@ NARROW = Size("narrow", 343, 290)
 Draw = Callable[["pd.DataFrame", Size], "Figure"]
 
 
+@runtime_checkable
+class Cells(Protocol):
+    """Draws a heat map that a browser can draw anew."""
+
+    def content(self, table: pd.DataFrame, /) -> Mapping[str, Any]:
+        """Return its cells and axes."""
+
+    def keys(self, table: pd.DataFrame, /) -> Sequence[Key]:
+        """Return the scale of its colours."""
+
+
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as inline SVG, in both sizes, and its curves as JSON where it has nothing else."""
+    """A figure as inline SVG, in both sizes, and the JSON from which a browser draws it anew.
+
+    That of heat maps, and of figures of curves alone.
+    """
 
     svg: str
-    curves: str
+    content: str
 
 
 def drawn(
@@ -132,6 +146,8 @@ def drawn(
             _inline(_saved(figure), f"{name}-{size.name}", size=size, label=label)
             for figure, size in figures
         )
+    if isinstance(draw, Cells):
+        return Drawing(svg, as_json(draw.content(table)))
     entries = [(colour_name(key.colour), key.line, key.text) for key in legend]
     return Drawing(svg, curves_of(figures[0][0], entries, colour_name=_colour_name))
 
@@ -272,6 +288,8 @@ class Key:
     colour: str
     text: str
     line: str = "box"
+    opacity: float | None = None
+    """Of a step of the scale of a heat map."""
 
 
 Styles = Mapping[Any, Key]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.colors import to_hex
@@ -51,6 +51,11 @@ def curves_of(figure: Figure, legend: Sequence[Entry], *, colour_name: Callable[
             for line, look in zip(lines, looks, strict=True)
         ],
     }
+    return as_json(content)
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """Return what a browser reads, as short as it goes."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -270,7 +270,9 @@ def draw_axes(figures: Mapping[str, Chart], name: str | None, *, where: str) -> 
 def _handle(key: Key) -> Line2D:
     colour = charts.light(key.colour)
     if key.line == "box":
-        return Line2D([], [], color=colour, marker="s", linestyle="none", label=key.text)
+        return Line2D(
+            [], [], color=colour, marker="s", linestyle="none", label=key.text, alpha=key.opacity
+        )
     line = Line2D([], [], color=colour, label=key.text)
     line.set_linestyle(cast("Any", key.line))
     return line

@@ -12,7 +12,7 @@ import pandas as pd
 from tracekit.origin import Outdated
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
-from tracekit.report.charts import Draw, Drawing, Key, drawn
+from tracekit.report.charts import Cells, Draw, Drawing, Key, drawn
 from tracekit.report.inputs import Evidence, Inputs
 
 
@@ -157,6 +157,8 @@ def chart(
     name = name or evidence.name.replace("/", "-").replace("_", "-")
     if legend is None:
         legend = role_keys(table) if "role" in table.columns else ()
+    if isinstance(draw, Cells):
+        legend = (*legend, *draw.keys(table))
     return Chart(name, title, draw, table, sentences, evidence, legend)
 
 

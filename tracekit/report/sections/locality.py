@@ -7,13 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, sentence
+from tracekit.report.heat_map import HeatMap
 from tracekit.report.inputs import Evidence, Inputs
 from tracekit.report.section import (
     Parts,
@@ -163,86 +163,53 @@ def describe_new_blocks(table: pd.DataFrame) -> list[str]:
     ] or ["No block was touched."]
 
 
-DECADES = 3
-
-
-def draw_heat_map(table: pd.DataFrame, size: Size) -> Figure:
-    """Draw `bytes` of each window and part of the address range; a strip shows the roles."""
-    cells = table.pivot_table(
-        index="part_number", columns="window_number", values="bytes", aggfunc="sum"
-    )
-    cells = cells.where(cells > 0)
-    cells = cells.reindex(
-        index=range(int(table["part_number"].max()) + 1),
-        columns=range(int(table["window_number"].max()) + 1),
-    )
-    low_bytes, high_bytes = scale(table)
-    figure, axes = charts.heat_map(
-        cells,
-        size,
-        x_title="time since the start",
-        y_title="Address on the device",
-        colours=(("intensity", 0.12), ("intensity", 1.0)),
-        norm=LogNorm(vmin=low_bytes, vmax=high_bytes, clip=True),
-    )
-    _number_axes(axes, table)
-    _draw_role_strip(axes, table, columns=len(cells.columns))
-    return figure
-
-
-def scale(table: pd.DataFrame) -> tuple[float, float]:
-    """Return the bytes of the faintest and of the strongest cell colour, at most DECADES apart."""
-    high_bytes = max(float(table["bytes"].max()), 2.0)
-    smallest = float(table.loc[table["bytes"] > 0, "bytes"].min()) if high_bytes > 2 else 1.0
-    return max(min(smallest, high_bytes / 2), high_bytes / 10**DECADES), high_bytes
-
-
-def _number_axes(axes: Axes, table: pd.DataFrame) -> None:
-    """Write time and address at a few cells; the cells themselves are only numbered."""
-    windows = table["window_number"].max() + 1
-    parts = table["part_number"].max() + 1
-    window_ns = float(table["window_length_ns"].iloc[0])
-    first = table.iloc[int(table["part_number"].argmin())]
-    part_sectors = int(first["part_sectors"])
-    origin = int(first["part_sector"]) - int(first["part_number"]) * part_sectors
-    columns = [windows * quarter / 4 for quarter in range(5)]
-    rows = [parts * quarter / 4 for quarter in range(5)]
-    axes.set_xticks(
-        columns, [fmt.duration(place * window_ns) if place else "0" for place in columns]
-    )
-    axes.set_yticks(
-        rows, [fmt.data((origin + place * part_sectors) * SECTOR_BYTES) for place in rows]
-    )
-
-
-def _draw_role_strip(axes: Axes, table: pd.DataFrame, *, columns: int) -> None:
+def draw_role_strip(axes: Axes, table: pd.DataFrame) -> None:
     """Show beside the cells which role most of a part's bytes belong to."""
-    by_role = table.groupby(["part_number", "role"])[["bytes"]].sum().reset_index()
-    owners = by_role.sort_values("bytes").drop_duplicates("part_number", keep="last")
+    by_role = table.groupby(["row", "role"])[["bytes"]].sum().reset_index()
+    owners = by_role.sort_values("bytes").drop_duplicates("row", keep="last")
+    columns = int(table["window_number"].max()) + 1
     width = columns * 0.012
     for role in fmt.in_order(owners["role"]):
-        parts = owners.loc[owners["role"] == role, "part_number"]
+        rows = owners.loc[owners["role"] == role, "row"]
         axes.bar(
-            [columns + 1.5 * width] * len(parts),
-            [1] * len(parts),
+            [columns + 1.5 * width] * len(rows),
+            [1] * len(rows),
             width=width,
-            bottom=parts,
+            bottom=rows - table["row"].min(),
             color=charts.light(role),
             linewidth=0,
         )
     axes.set_xlim(0, columns + 2.5 * width)
 
 
+ADDRESSES = HeatMap(
+    y_title="Address on the device",
+    kind="data",
+    values={"request_count": "count", "bytes": "data"},
+    beside=draw_role_strip,
+)
+
+
 @analyzed("Where and when", "locality/heat_map")
 def heat_map(evidence: Evidence) -> Parts:
     """Show where and when each device is read and written."""
-    table = evidence.table
     return charts_by_device(
-        draw_heat_map,
-        evidence.showing(table.assign(bytes=table["read_bytes"] + table["write_bytes"])),
+        ADDRESSES,
+        evidence.showing(cells_of(evidence.table)),
         title="Bytes read and written on {}, by time and address",
         describe=describe_heat_map,
         name="heat-map",
+    )
+
+
+def cells_of(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the finding as cells that are ranges of bytes."""
+    return table.assign(
+        row=table["part_number"],
+        low=table["part_sector"] * SECTOR_BYTES,
+        high=(table["part_sector"] + table["part_sectors"]) * SECTOR_BYTES,
+        request_count=table["read_count"] + table["write_count"],
+        bytes=table["read_bytes"] + table["write_bytes"],
     )
 
 
@@ -253,15 +220,12 @@ def describe_heat_map(cells: pd.DataFrame) -> list[str]:
     parts = cells.groupby("part_number")["bytes"].sum()
     busiest = cells[cells["part_number"] == parts.idxmax()].iloc[0]
     length_bytes = busiest["part_sectors"] * SECTOR_BYTES
-    low_bytes, high_bytes = scale(cells)
     all_parts = parts.index.max() + 1
     return [
         f"The busiest part, {fmt.data(length_bytes)} from "
         f"{fmt.data(busiest['part_sector'] * SECTOR_BYTES)}, takes "
         f"{fmt.share(parts.max() / parts.sum())} of the bytes.",
         f"{fmt.count(len(parts))} of {fmt.count(all_parts)} parts are touched at all.",
-        f"The faintest cells hold {fmt.data(low_bytes)} or less, the strongest "
-        f"{fmt.data(high_bytes)}; the scale between is logarithmic.",
     ]
 
 
