@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         TierSimulation,
         Verification,
     )
+    from tracekit.api.sets import Set, add_to_set, open_set, read_set
     from tracekit.api.simulate import Simulate
     from tracekit.api.start import (
         Capture,
@@ -108,6 +109,7 @@ __all__ = [
     "Result",
     "Run",
     "Sensitivity",
+    "Set",
     "Simulate",
     "StorageLayout",
     "Sweep",
@@ -118,6 +120,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "__version__",
+    "add_to_set",
     "bench",
     "bench_files",
     "capture",
@@ -130,10 +133,12 @@ __all__ = [
     "formats",
     "generate",
     "open",
+    "open_set",
     "parse",
     "personalities",
     "profiles",
     "read",
+    "read_set",
     "recover",
     "report",
     "run",
@@ -142,7 +147,7 @@ __all__ = [
 ]
 
 
-PARTS = ("trace", "start", "measure", "results", "relation", "simulate")
+PARTS = ("trace", "start", "measure", "results", "relation", "simulate", "sets")
 
 
 class _Package(ModuleType):

@@ -40,6 +40,7 @@ ImportFormat = Literal[
     "perf-mem", "perf-mem-report", "gem5-packets", "gem5", "ramulator", "ramulator-cpu",
 ]  # fmt: skip
 Join = Literal["refuse", "sequence", "overlay"]
+SplitBy = Literal["volume"]
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]
 GenerateFormat = Literal["trace", "plan", "fio"]
 ResultFormat = Literal["table", "csv", "json", "parquet"]

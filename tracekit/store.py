@@ -83,6 +83,8 @@ def encodings(schema: Any) -> dict[str, Any]:
 
 
 INFO_NAME = "trace.json"
+SET_NAME = "set.json"
+"""In the folder of a trace set, whose volumes are trace folders; see `fleet`."""
 
 
 NEEDED = {
@@ -213,10 +215,10 @@ def measurement_folder(path: Path) -> TraceFolder:
 def _read_info(path: Path) -> tuple[dict[str, Any], TraceInfo]:
     file = check_inside(path, INFO_NAME) if path.is_dir() else path / INFO_NAME
     if not file.exists():
-        raise InputError(
-            f"{path} is not a trace folder: it has no {INFO_NAME}",
-            hint="make one with: tracekit parse CAPTURE -o FOLDER",
-        )
+        hint = "make one with: tracekit parse CAPTURE -o FOLDER"
+        if (path / SET_NAME).is_file():
+            hint = "it is a trace set: name one of its volumes, see tracekit set list"
+        raise InputError(f"{path} is not a trace folder: it has no {INFO_NAME}", hint=hint)
     info = read_object(file, hint="parse the capture again")
     version = info.get("schema")
     if version != SCHEMA_VERSION:

@@ -21,7 +21,7 @@ TOP_LEVEL = """
 MADE_BY_TOOLS = MADE | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".github"}
 NAMES = list(COMMANDS)
 PIPELINE = """
-    capture layout lab parse import generate fit export anonymize classify analyze sql report
+    capture layout lab parse import generate fit export anonymize set classify analyze sql report
     recommend simulate replay verify-placement prove compare verify-certificate
     characterize-device bench sweep counters run doctor profiles formats personalities
 """

@@ -30,6 +30,7 @@ from tracekit.units import memory_mib, parse_duration
 if TYPE_CHECKING:
     from tracekit.capture.pieces import Keeping
     from tracekit.capture.session import Captured, CaptureOptions
+    from tracekit.readers.units import ImportOptions
     from tracekit.store import TraceFolder
 
 PARSED = ("source", "clock", "devices", "counts", "loss", "warnings")
@@ -38,7 +39,8 @@ CAPTURED = ("clock", "counts", "loss", "capture", "warnings")
 Sources = PathLike | Sequence[PathLike]
 
 
-def _paths(source: Sources) -> list[Path]:
+def paths_of(source: Sources) -> list[Path]:
+    """Return the files that a caller gives."""
     return [Path(source)] if isinstance(source, str | os.PathLike) else [*map(Path, source)]
 
 
@@ -46,7 +48,7 @@ def default_output(source: Sources) -> Path:
     """Return a folder name in the working folder, made from the first input's name."""
     from tracekit.readers.files import default_output as name_for
 
-    return name_for(_paths(source))
+    return name_for(paths_of(source))
 
 
 def _place(source: Sources, output: PathLike | None) -> tuple[Path, Any]:
@@ -85,7 +87,7 @@ def parse(
     )
     place, holder = _place(source, output)
     with byte_progress("parse") as on_bytes:
-        folder, tally = parse_trace(_paths(source), place, options=options, on_bytes=on_bytes)
+        folder, tally = parse_trace(paths_of(source), place, options=options, on_bytes=on_bytes)
     operations = {
         name: {"requests": count, "bytes": tally.length_bytes[name]}
         for name, count in tally.rows.items()
@@ -166,27 +168,34 @@ def read(
     `resume` goes on with a killed import of the same file to the same output.
     """
     from tracekit.readers.importing import import_trace
-    from tracekit.readers.units import ImportOptions
 
-    choice = values.chosen(
-        ImportOptions,
-        locals(),
-        form=format,
-        units=values.texts(unit),
-        operations=values.texts(op),
-        page_bytes=values.maybe_bytes(page, option="--page"),
-        forces_units=force_units,
-        explains=explain,
-        salvages=salvage,
-        resumes=resume,
-        most_bad_ratio=None if max_bad is None else max_bad / 100,
-        overwrite=force,
-        layout_file=values.maybe_path(layout),
-    )
+    choice = import_options(locals())
     place, holder = _place(source, output)
     with byte_progress("import") as on_bytes:
-        folder = import_trace(_paths(source), place, options=choice, on_bytes=on_bytes)
+        folder = import_trace(paths_of(source), place, options=choice, on_bytes=on_bytes)
     return Trace(folder, summary=_kept(folder, READ), temporary=holder)
+
+
+def import_options(given: Mapping[str, Any]) -> ImportOptions:
+    """Return the options of `read` as the stage takes them."""
+    from tracekit.readers.units import ImportOptions
+
+    max_bad = given["max_bad"]
+    return values.chosen(
+        ImportOptions,
+        given,
+        form=given["format"],
+        units=values.texts(given["unit"]),
+        operations=values.texts(given["op"]),
+        page_bytes=values.maybe_bytes(given["page"], option="--page"),
+        forces_units=given["force_units"],
+        explains=given["explain"],
+        salvages=given["salvage"],
+        resumes=given["resume"],
+        most_bad_ratio=None if max_bad is None else max_bad / 100,
+        overwrite=given["force"],
+        layout_file=values.maybe_path(given["layout"]),
+    )
 
 
 @keeps_words
@@ -604,7 +613,7 @@ def run(
         capacities_bytes=values.capacities(capacity),
         replay_seconds=values.seconds(replay_duration, option="--replay-duration") or 0.0,
     )
-    inputs = _paths(source)
+    inputs = paths_of(source)
     holder = None
     if output is None and not any((path / INFO_NAME).is_file() for path in inputs):
         output, holder = _place(source, None)

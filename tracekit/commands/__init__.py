@@ -20,6 +20,7 @@ SECTIONS = {
         "fit": "Make a work profile of a trace.",
         "export": "Write the requests of a trace for other tools.",
         "anonymize": "Make a trace that can be given away.",
+        "set": "Keep the traces of many volumes in one folder.",
     },
     "Understand": {
         "classify": "Give requests their role and blocks their temperature.",
@@ -59,6 +60,11 @@ GROUPS = {
         "run": "Run a command in the guest.",
         "capture": "Record the block events of a command in the guest.",
         "uses": "Run a command with NVM as swap, as journal and as file system.",
+    },
+    "set": {
+        "add": "Add trace folders to a set.",
+        "list": "List the volumes of a set.",
+        "info": "Say how many volumes and requests there are.",
     },
     "simulate": {
         "tiers": "Which mix of storage tiers gives most for its price?",

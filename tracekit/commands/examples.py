@@ -38,6 +38,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "import": (
         "tracekit import web.csv.gz -o out/web",
+        "tracekit import volumes.csv.gz --split-by volume -o out/set",
         "tracekit import log.txt --columns time,op,offset,length --unit time=ms -o out/log",
     ),
     "generate": (
@@ -56,6 +57,9 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "tracekit anonymize out/trace -o out/to-share",
         "tracekit anonymize out/trace -o out/to-share --force",
     ),
+    "set add": ("tracekit set add out/set out/web out/mail", "tracekit set add out/set"),
+    "set list": ("tracekit set list out/set", "tracekit set list out/set --json"),
+    "set info": ("tracekit set info out/set", "tracekit set info out/set --json"),
     "classify": (
         "tracekit classify out/trace",
         "tracekit classify out/trace --role sda2=journal",

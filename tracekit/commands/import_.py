@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.choices import ImportFormat, words
+from tracekit.choices import ImportFormat, SplitBy, words
 from tracekit.commands import options
 from tracekit.commands.options import option
 from tracekit.units import counted
@@ -78,10 +78,27 @@ def import_(
         ),
     ],
     *,
+    split_by: Annotated[
+        SplitBy | None,
+        typer.Option(
+            help="Make a trace set, in which each volume (device) of the trace is a trace folder."
+        ),
+    ] = None,
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
     """Turn a trace of another tool, known by its content, into a trace folder."""
+    if split_by is not None:
+        place = {"output": options.default_output(sources), **chosen}
+        found = tk.read_set(sources, split_by=split_by, **place)
+        options.show(found, as_json=as_json)
+        made = next(iter(found.values()))
+        if not as_json:
+            if chosen.get("explain"):
+                _explain(made.summary["inferences"])
+            options.say(f"  {counted(made.summary['counts']['bad_lines'], 'wrong line')} left out")
+        options.warn(made)
+        return
     made = tk.read(sources, **{"output": options.default_output(sources), **chosen})
     if as_json:
         options.say_json(made.summary)

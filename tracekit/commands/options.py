@@ -28,6 +28,7 @@ from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
     from tracekit.api.results import Result
+    from tracekit.api.sets import Set
     from tracekit.api.trace import Trace as Trace_
 
 Command = Callable[..., None]
@@ -36,6 +37,7 @@ Command = Callable[..., None]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Trace = Annotated[Path, typer.Argument(help="Trace folder.")]
 Classified = Annotated[Path, typer.Argument(help="Trace folder, classified.")]
+TraceSet = Annotated[Path, typer.Argument(help="Folder of the trace set.", metavar="SET")]
 Recommended = Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")]
 
 # Of those that make a trace folder or a file.
@@ -260,7 +262,7 @@ def say_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2))
 
 
-def show(result: Result, *, as_json: bool) -> None:
+def show(result: Result | Set, *, as_json: bool) -> None:
     """Print an answer to stdout, what is missing or doubtful to stderr; raise if it failed."""
     typer.echo(json.dumps(result.summary, indent=2) if as_json else result.text)
     say(*result.notes, err=True)
