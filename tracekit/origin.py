@@ -137,6 +137,34 @@ def outdated(folder: Path, info: Mapping[str, Any], *, only: str = "") -> dict[s
     return found
 
 
+def is_current(folder: Path, info: Mapping[str, Any], *, place: str, words: Sequence[str]) -> bool:
+    """Say whether a result is there, was made with these options, and no input has changed since.
+
+    How much memory its command had changes no result. `place` is that of a finding, of a JSON file,
+    or ROLES.
+    """
+    if place == ROLES:
+        found = iter([(place, info.get("classification"))])
+    else:
+        found = (_finding if place.startswith("findings/") else _json_of)(folder, place)
+    _, content = next(found, (place, None))
+    if not isinstance(content, Mapping):
+        return False
+    made_from = content.get(_MADE_FROM)
+    if not isinstance(made_from, dict) or (place == ROLES and not content.get(_STAMP)):
+        return False
+    asked_before, asks = (
+        [
+            word
+            for option, word in itertools.pairwise(("", *one))
+            if "--memory" not in (option, word)
+        ]
+        for one in (words_of(content) or (), _with_whole_paths(words))
+    )
+    is_same = not any(_has_changed(folder, info, name, made_from[name]) for name in made_from)
+    return asks == asked_before and is_same
+
+
 def _results(folder: Path, info: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each result that says what it was made from; who reads it reports what is wrong."""
     yield ROLES, info["classification"] if isinstance(info.get("classification"), dict) else {}
@@ -144,12 +172,15 @@ def _results(folder: Path, info: Mapping[str, Any]) -> Iterator[tuple[str, Mappi
     for place in (*({*_COMMANDS} - {ROLES}), *sorted(simulations)):
         yield from _json_of(folder, place)
     for table in sorted(folder.glob("findings/*.parquet")):
-        place = f"findings/{table.name}"
-        with suppress(OSError, ValueError, RecursionError, InputError):
-            os.close(open_inside(folder, place))
-            stored = open_table(table).schema_arrow.metadata or {}
-            kept = {key: stored.get(key.encode(), b"null") for key in (_MADE_FROM, _ASKED)}
-            yield place, {key: json.loads(text) for key, text in kept.items()}
+        yield from _finding(folder, f"findings/{table.name}")
+
+
+def _finding(folder: Path, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    with suppress(OSError, ValueError, RecursionError, InputError):
+        os.close(open_inside(folder, place))
+        stored = open_table(folder / place).schema_arrow.metadata or {}
+        kept = {key: stored.get(key.encode(), b"null") for key in (_MADE_FROM, _ASKED)}
+        yield place, {key: json.loads(text) for key, text in kept.items()}
 
 
 def _json_of(folder: Path, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

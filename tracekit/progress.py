@@ -12,6 +12,7 @@ from typing import Any
 from tracekit.escapes import bare, escape
 
 _SHOWN: ContextVar[Any] = ContextVar("shown", default=None)
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 NOTEBOOK_INTERVAL_S = 0.5
 
 
@@ -27,6 +28,20 @@ def hidden() -> Iterator[None]:
         yield
     finally:
         line.start()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Show nothing of the stages in the block: one of many, of which the whole is shown."""
+    before = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(before)
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() and not _QUIET.get()
 
 
 @contextmanager
@@ -75,7 +90,8 @@ def _notebook_line(label: str) -> _NotebookLine | None:
     """Return a line when this runs in the kernel of a notebook."""
     # Only a kernel has imported it: nothing is imported for those that have none.
     kernel = sys.modules.get("ipykernel.kernelapp")
-    return _NotebookLine(label) if kernel and kernel.IPKernelApp.initialized() else None
+    is_one = kernel and kernel.IPKernelApp.initialized() and not _QUIET.get()
+    return _NotebookLine(label) if is_one else None
 
 
 @contextmanager
@@ -89,7 +105,7 @@ def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Call
         with line:
             yield lambda text, **_task: line(text)
         return
-    if not sys.stderr.isatty():
+    if not _is_watched():
         yield lambda _text, **_task: None
         return
     from rich import progress
@@ -159,7 +175,7 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
         with line:
             yield line
         return
-    if not sys.stderr.isatty():
+    if not _is_watched():
         yield lambda _what: None
         return
     from rich.text import Text

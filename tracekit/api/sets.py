@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracekit import choices
+from tracekit.api import values
 from tracekit.api.start import Sources, import_options, paths_of, read
 from tracekit.api.trace import Trace
 from tracekit.api.values import PathLike
-from tracekit.asked import asking
-from tracekit.errors import PartialError
+from tracekit.asked import asked, asking
+from tracekit.errors import PartialError, TracekitError
 from tracekit.escapes import joined
-from tracekit.progress import byte_progress
-from tracekit.units import counted, format_duration
+from tracekit.progress import byte_progress, step_progress
+from tracekit.units import counted, format_duration, memory_mib
 
 if TYPE_CHECKING:
     from tracekit.fleet.catalogue import TraceSet
 
 
+MEMORY = {"classify": ("256MiB", 1), "analyze": ("512MiB", 256)}
+"""Of the stages that take some: the default of all processes, and what each needs, in MiB."""
+MOST_NAMED = 10
+
+
 class Set(Mapping[str, Trace]):
-    """A trace set: its volumes, which are traces, by name, in the order of the catalogue."""
+    """A trace set: its volumes, which are traces, by name, in the order of the catalogue.
+
+    Its stages take the options of those of a `Trace` and leave their results in the volumes. They
+    pass over a volume that has the results already, of the same options and of what is there now.
+    Two processes work on two volumes at a time and share the memory.
+    """
 
     def __init__(self, opened: TraceSet) -> None:
         self._opened = opened
@@ -117,8 +130,98 @@ class Set(Mapping[str, Trace]):
                 hint="put them back, or remove their folders and run: tracekit set add SET",
             )
 
+    def classify(self, **options: Any) -> SetRun:
+        """Classify each volume; see `Trace.classify`."""
+        return self._run("classify", options)
+
+    def analyze(self, **options: Any) -> SetRun:
+        """Analyse each volume; see `Trace.analyze`."""
+        return self._run("analyze", options)
+
+    def _run(self, stage: str, options: Mapping[str, Any]) -> SetRun:
+        from tracekit.fleet.stages import is_up_to_date, process_count, run_each
+
+        with asking(getattr(Trace, stage), options):
+            words = asked()
+        only = values.texts(options.get("only"))
+        if stage in MEMORY:
+            (default, least), count = MEMORY[stage], process_count(len(self))
+            mib = memory_mib(options.get("memory", default), least=least * count)
+            options = {**options, "memory": f"{mib // count}MiB"}
+        with step_progress(stage) as on_volume:
+            outcome = run_each(
+                self._opened,
+                partial(_work, stage, options),
+                is_done=partial(is_up_to_date, stage, words=words, only=only),
+                on_volume=on_volume,
+            )
+        left_out = [
+            {"volume": name, "error": str(error), "hint": error.hint}
+            for name, error in sorted(outcome.errors.items())
+        ]
+        counts = {"done": len(outcome.done), "up_to_date": len(outcome.kept)}
+        summary = {"set": str(self.path), "stage": stage, **counts, "left_out": left_out}
+        return SetRun(self, summary)
+
     def __repr__(self) -> str:
         return f"Set {self.path}: {self.headline}"
+
+
+def _work(stage: str, options: Mapping[str, Any], path: Path) -> None:
+    getattr(Trace(path), stage)(**options)
+
+
+@dataclass(frozen=True, repr=False)
+class SetRun:
+    """A stage of the volumes of a set: of how many it was done, and which are left out, and why."""
+
+    traces: Set
+    summary: Mapping[str, Any]
+
+    @property
+    def headline(self) -> str:
+        """How many volumes were done."""
+        found = self.summary
+        parts = [f"{counted(found['done'], 'volume')} done"]
+        if found["up_to_date"]:
+            parts.append(f"{found['up_to_date']:,} up to date")
+        if found["left_out"]:
+            parts.append(f"{len(found['left_out']):,} left out")
+        return f"{found['stage']}: {', '.join(parts)}"
+
+    @property
+    def text(self) -> str:
+        """What the command prints."""
+        return self.headline
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Volumes that are left out, and why: the first of them."""
+        left_out = self.summary["left_out"]
+        named = [f"left out: {one['volume']}: {one['error']}" for one in left_out[:MOST_NAMED]]
+        more = len(left_out) - len(named)
+        return (*named, *([f"and {more:,} more, see --json"] if more else []))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Nothing: each volume has its own."""
+        return ()
+
+    def check(self) -> None:
+        """Raise PartialError where volumes are left out, TracekitError where all are."""
+        left_out = self.summary["left_out"]
+        if not left_out:
+            return
+        kind = TracekitError if len(left_out) == len(self.traces) else PartialError
+        count = counted(len(self.traces), "volume")
+        raise kind(
+            f"{self.traces.path}: {len(left_out):,} of {count} left out: {left_out[0]['volume']}"
+            + (" and others" if len(left_out) > 1 else ""),
+            hint=left_out[0]["hint"],
+        )
+
+    def __repr__(self) -> str:
+        return f"SetRun of {self.traces.path}\n{self.headline}"
 
 
 def open_set(path: PathLike) -> Set:

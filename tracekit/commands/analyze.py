@@ -26,7 +26,7 @@ from tracekit.units import MIB
 )
 def analyze(
     trace: Annotated[
-        Path | None, typer.Argument(help="Trace folder, after `tracekit classify`.")
+        Path | None, typer.Argument(help="Trace folder or set, after `tracekit classify`.")
     ] = None,
     *,
     show_list: Annotated[
@@ -41,7 +41,11 @@ def analyze(
         return
     if trace is None:
         raise UsageError("no trace folder was given", hint="tracekit analyze TRACE")
-    found = tk.open(trace).analyze(**chosen)
+    opened = options.opened(trace)
+    if isinstance(opened, tk.Set):
+        options.show(opened.analyze(**chosen), as_json=as_json)
+        return
+    found = opened.analyze(**chosen)
     if as_json:
         options.say_json(found.summary)
     else:

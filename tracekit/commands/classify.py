@@ -32,13 +32,17 @@ from tracekit.units import SECTOR_BYTES, format_size
     ),
 )
 def classify(
-    trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
+    trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it, or a trace set.")],
     *,
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
     """Give each request its role (fs, journal, swap, other) and each block its temperature."""
-    found = tk.open(trace).classify(**chosen)
+    opened = options.opened(trace)
+    if isinstance(opened, tk.Set):
+        options.show(opened.classify(**chosen), as_json=as_json)
+        return
+    found = opened.classify(**chosen)
     if as_json:
         options.say_json(found.summary)
         return

@@ -28,7 +28,7 @@ from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
     from tracekit.api.results import Result
-    from tracekit.api.sets import Set
+    from tracekit.api.sets import Set, SetRun
     from tracekit.api.trace import Trace as Trace_
 
 Command = Callable[..., None]
@@ -239,6 +239,14 @@ def default_output(inputs: list[Path]) -> Path:
     return name_for(inputs)
 
 
+def opened(path: Path) -> Trace_ | Set:
+    """Open a trace folder, or a trace set, of which a command takes each volume."""
+    import tracekit as tk
+    from tracekit.store import SET_NAME
+
+    return tk.open_set(path) if (path / SET_NAME).is_file() else tk.open(path)
+
+
 def run_output(inputs: list[Path]) -> Path | None:
     """Return the same, None for a trace folder, in which its results stay."""
     is_trace = any((path / "trace.json").is_file() for path in inputs)
@@ -262,7 +270,7 @@ def say_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2))
 
 
-def show(result: Result | Set, *, as_json: bool) -> None:
+def show(result: Result | Set | SetRun, *, as_json: bool) -> None:
     """Print an answer to stdout, what is missing or doubtful to stderr; raise if it failed."""
     typer.echo(json.dumps(result.summary, indent=2) if as_json else result.text)
     say(*result.notes, err=True)
