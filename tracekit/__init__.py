@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         TierSimulation,
         Verification,
     )
-    from tracekit.api.sets import Set, SetRun, add_to_set, open_set, read_set
+    from tracekit.api.sets import Set, SetRecommendation, SetRun, add_to_set, open_set, read_set
     from tracekit.api.simulate import Simulate
     from tracekit.api.start import (
         Capture,
@@ -110,6 +110,7 @@ __all__ = [
     "Run",
     "Sensitivity",
     "Set",
+    "SetRecommendation",
     "SetRun",
     "Simulate",
     "StorageLayout",

@@ -13,12 +13,12 @@ from tracekit import choices
 from tracekit.api import values
 from tracekit.api.start import Sources, import_options, paths_of, read
 from tracekit.api.trace import Trace
-from tracekit.api.values import PathLike
+from tracekit.api.values import PathLike, Sizes
 from tracekit.asked import asked, asking
-from tracekit.errors import PartialError, TracekitError
+from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.escapes import joined
 from tracekit.progress import byte_progress, step_progress
-from tracekit.units import counted, format_duration, memory_mib
+from tracekit.units import counted, format_duration, format_size, memory_mib
 
 if TYPE_CHECKING:
     from tracekit.fleet.catalogue import TraceSet
@@ -138,6 +138,36 @@ class Set(Mapping[str, Trace]):
         """Analyse each volume; see `Trace.analyze`."""
         return self._run("analyze", options)
 
+    def recommend(self, *, capacity: Sizes = "", **options: Any) -> SetRecommendation:
+        """Recommend for each volume, and divide one NVM of this capacity among all of them.
+
+        By default it is a tenth of what they touched. The other options are those of
+        `Trace.recommend`; files, a script and queues are of one trace.
+        """
+        from msgspec import to_builtins
+
+        from tracekit.fleet.placement import place
+
+        for name in ("files", "script", "force"):
+            if options.get(name):
+                raise UsageError(f"--{name} does not go with a trace set", hint="name a volume")
+        if options.get("queueing", "serial") != "serial":
+            message = f"--queueing {options['queueing']} does not go with a trace set"
+            raise UsageError(message, hint="mean response times of volumes do not add up")
+        sizes = values.capacities(capacity)
+        if len(sizes) > 1:
+            raise UsageError(f"--capacity {capacity}: a trace set shares one capacity")
+        run = self._run("recommend", options)
+        lost = {one["volume"] for one in run.summary["left_out"]}
+        if lost == {*self}:
+            return SetRecommendation(self, run.summary)
+        names = [name for name in self if name not in lost]
+        found = place(self._opened, names, capacity_bytes=sizes[0] if sizes else None)
+        more = [{"volume": name, "error": why, "hint": ""} for name, why in found.left_out.items()]
+        left_out = [*run.summary["left_out"], *more]
+        kept = {**run.summary, "left_out": left_out, "placement": to_builtins(found)}
+        return SetRecommendation(self, kept)
+
     def _run(self, stage: str, options: Mapping[str, Any]) -> SetRun:
         from tracekit.fleet.stages import is_up_to_date, process_count, run_each
 
@@ -221,7 +251,51 @@ class SetRun:
         )
 
     def __repr__(self) -> str:
-        return f"SetRun of {self.traces.path}\n{self.headline}"
+        return f"{type(self).__name__} of {self.traces.path}\n{self.headline}"
+
+
+SHOWN_VOLUMES = 20
+
+
+class SetRecommendation(SetRun):
+    """Which volume gets how much of an NVM that all share, and what that saves."""
+
+    @property
+    def shares(self) -> list[Mapping[str, Any]]:
+        """What each volume gets, by what a GiB saves, the most first."""
+        return list(self.summary.get("placement", {}).get("shares", ()))
+
+    @property
+    def headline(self) -> str:
+        """The answer in a few sentences, one a line."""
+        return joined(self._lines())
+
+    def _lines(self) -> list[str]:
+        return [*self.summary.get("placement", {}).get("headline", ()), super().headline]
+
+    @property
+    def text(self) -> str:
+        """The answer, and the volumes to which a GiB gives most."""
+        shares = [one for one in self.shares if one["capacity_bytes"]]
+        if not shares:
+            return self.headline
+        width = max(6, *(len(one["trace"]) for one in shares[:SHOWN_VOLUMES]))
+        lines = [
+            f"{'volume':<{width}} {'NVM':>10} {'of its time':>12} {'s an hour':>10}"
+            f" {'a GiB':>10} {'of twice':>10}  of what"
+        ]
+        for one in shares[:SHOWN_VOLUMES]:
+            roles = ", ".join(f"{r} {format_size(n)}" for r, n in one["role_bytes"].items())
+            lines.append(
+                f"{one['trace']:<{width}} {format_size(one['capacity_bytes']):>10}"
+                f" {one['saved_ratio']:>12.1%} {one['saved_s_an_hour']:>10.2f}"
+                f" {one['saved_s_an_hour_a_gib']:>10,.0f} {format_size(one['doubled_bytes']):>10}"
+                f"  {one['placement']}: {roles}"
+            )
+        if len(shares) > SHOWN_VOLUMES:
+            more = len(shares) - SHOWN_VOLUMES
+            lines.append(f"and {more:,} more in {self.traces.path / 'placement.json'}")
+        return joined([*self._lines(), "", *lines])
 
 
 def open_set(path: PathLike) -> Set:

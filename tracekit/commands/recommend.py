@@ -37,5 +37,9 @@ from tracekit.commands import options
     force="Replace the script.",
 )
 def recommend(trace: options.Classified, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity."""
-    options.show(tk.open(trace).recommend(**chosen), as_json=as_json)
+    """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity.
+
+    Of a trace set: how much of one NVM goes to which volume and to which of its roles, by what it
+    saves, beside a bound that no division exceeds, and what twice as much would change.
+    """
+    options.show(options.opened(trace).recommend(**chosen), as_json=as_json)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from tracekit.arrow import Integers
 from tracekit.metadata import Record
 
 Floats = NDArray[np.float64]
+MOST_EXACT = 8
+"""Traces whose divisions are all compared; of more, steps are taken by what a byte saves."""
 LARGEST_STATES = 200_000
 """Divisions that are kept of the traces so far; beyond that only one for each part of the NVM."""
 
@@ -56,6 +59,91 @@ class Share(Record):
     """More NVM to the next point of its curve; 0: there is none that saves more."""
     marginal_ratio: float
     """What that would save, of its time."""
+
+
+class Step(NamedTuple):
+    """From one point of a trace's concave envelope to the next."""
+
+    trace: int
+    before: int
+    after: int
+    size: int
+    saved: float
+
+
+@dataclass(frozen=True)
+class Division:
+    """Who gets how much of a shared NVM, and what no division saves more than."""
+
+    shares: list[Share]
+    bound_s_an_hour: float
+    is_exact: bool
+
+    @property
+    def saved_s_an_hour(self) -> float:
+        """What all save together."""
+        return sum(one.saved_s_an_hour for one in self.shares)
+
+
+def divide(tenants: Sequence[Tenant], capacity_bytes: int) -> Division:
+    """Divide a capacity between few traces exactly, between many by marginal gain; with a bound.
+
+    Each trace takes one point of its curve: a multiple-choice knapsack problem. The bound is that
+    of its linear relaxation (Sinha & Zoltners 1979): steps of the concave envelopes are taken in
+    the order of what they save for a byte, and of the first that does not fit a part. Many traces
+    take these steps, too, each whole or not at all, and then the points that still fit.
+    """
+    curves = [tenant.curve() for tenant in tenants]
+    steps = sorted(_steps(curves), key=lambda step: -step.saved / step.size)
+    bound, left = 0.0, capacity_bytes
+    for step in steps:
+        bound += step.saved * min(1.0, left / step.size)
+        left -= min(step.size, left)
+    if len(tenants) <= MOST_EXACT:
+        return Division(share_nvm(tenants, capacity_bytes), bound, is_exact=True)
+    points = _greedy_points(curves, steps, capacity_bytes)
+    shares = [_share(*one) for one in zip(tenants, curves, points, strict=True)]
+    return Division(shares, bound, is_exact=False)
+
+
+def _steps(curves: Sequence[Curve]) -> Iterator[Step]:
+    """Yield the steps of the least concave curve above each one."""
+    for trace, (sizes, saved) in enumerate(curves):
+        hull: list[int] = []
+        for point in range(len(sizes)):
+            while len(hull) > 1 and _slope(sizes, saved, *hull[-2:]) <= _slope(
+                sizes, saved, hull[-1], point
+            ):
+                hull.pop()
+            hull.append(point)
+        for one, other in pairwise(hull):
+            size, more = int(sizes[other] - sizes[one]), float(saved[other] - saved[one])
+            yield Step(trace, one, other, size, more)
+
+
+def _slope(sizes: Integers, saved: Floats, one: int, other: int) -> float:
+    return float((saved[other] - saved[one]) / (sizes[other] - sizes[one]))
+
+
+def _greedy_points(curves: Sequence[Curve], steps: Sequence[Step], capacity: int) -> list[int]:
+    """Return a point of each curve: whole steps in their order, then what else fits."""
+    points, left = [0] * len(curves), capacity
+    for step in steps:
+        if points[step.trace] == step.before and step.size <= left:
+            points[step.trace] = step.after
+            left -= step.size
+    while True:
+        found = []
+        for trace, (sizes, saved) in enumerate(curves):
+            at = points[trace]
+            point = int(np.searchsorted(sizes, int(sizes[at]) + left, side="right")) - 1
+            if point > at:
+                found.append((float(saved[point] - saved[at]), trace, point))
+        if not found:
+            return points
+        _, trace, point = max(found)
+        left -= int(curves[trace].sizes[point] - curves[trace].sizes[points[trace]])
+        points[trace] = point
 
 
 def share_nvm(tenants: Sequence[Tenant], capacity_bytes: int) -> list[Share]:
