@@ -247,3 +247,56 @@ def test_many_places_far_behind_the_others_are_told(read: Importer, every: int, 
     said = traces.warnings(read(lines, form="spc"))["lone_places"]
     assert said.startswith(f"{share} of all places are {10**15 // 512:,} and beyond")
     assert "lone_places" not in traces.warnings(read(near, form="spc"))
+
+
+def of_blocks(form: str, *, share: float, places: int, lengths: int) -> str:
+    """Return requests of 1, 2 and 5 blocks, a share of them behind the one before."""
+    choose = random.Random(7)  # noqa: S311 - test data
+    place, found = 0, list[str]()
+    for row in range(1000):
+        length = choose.choice([8, 16, 40])
+        if choose.random() >= share:
+            place = choose.randrange(10**7) * 8
+        at = {"time_ns": row * 5_000_000, "time_s": 1_538_323_200 + row, "seconds": row / 9}
+        units = {"place": place * 512 // places, "length": length * 512 // lengths}
+        found.append(form.format(**at, **units))
+        place += length
+    return "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("form", "length", "share"),
+    [(SPC, 1, 0.0), (SPC, 1, 0.3), (TENCENT, 512, 0.0), (FIU, 512, 0.3)],
+)
+def test_places_in_blocks(read: Importer, form: str, length: int, share: float) -> None:
+    # GIVEN numbers of 4 KiB blocks where sectors are expected, and lengths in their unit
+    lines = of_blocks(form, share=share, places=4096, lengths=length)
+    # WHEN no request follows another THEN the blocks are a warning, else the import stops
+    if share:
+        said = read.rejects(lines, "begin where the one before ends if there are blocks")
+    else:
+        said = traces.warnings(read(lines))["doubtful_units"]
+    assert "--unit offset=pages --page 4096" in said
+    # AND what is advised makes it right
+    made = traces.requests(read(lines, units=("offset=pages",), page_bytes=4096)).to_pydict()
+    right = read(of_blocks(form, share=share, places=512, lengths=length))
+    assert "doubtful_units" not in traces.warnings(right)
+    assert made["sector"] == traces.requests(right)["sector"].to_pylist()
+
+
+@pytest.mark.parametrize("places", [512, 4096])
+def test_lengths_in_blocks(read: Importer, places: int) -> None:
+    # GIVEN lengths of 1, 2 and 5 blocks, beside places in sectors or in blocks, of random requests
+    lines = of_blocks(FIU, share=0.0, places=places, lengths=4096)
+    said = traces.warnings(read(lines))["doubtful_units"]
+    assert "0 of 999 lengths are whole blocks of 4 KiB" in said
+    units = "--unit length=pages --page 4096"
+    assert (f"--unit offset=pages {units}" if places == 4096 else f": {units}") in said
+
+
+def test_a_stride_is_no_block(read: Importer) -> None:
+    # GIVEN 4 KiB of every 32 KiB THEN that lengths are blocks is a warning
+    lines = "".join(FIU.format(time_ns=n * 10**6, place=n * 64, length=8) for n in range(300))
+    made = read(lines)
+    assert set(traces.requests(made)["length_bytes"].to_pylist()) == {4096}
+    assert "begin eight lengths behind" in traces.warnings(made)["doubtful_units"]

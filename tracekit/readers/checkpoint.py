@@ -36,6 +36,7 @@ ALLOWED = {
     "tracekit._native.readers": {"ColumnReader", "Depths", "Kind"},
     "tracekit.parquet_file": {"Written"},
     "tracekit.readers.checkpoint": {"Again", "Source", "State"},
+    "tracekit.readers.blocks": {"Blocks"},
     "tracekit.readers.completeness": {"Present"},
     "tracekit.readers.damage": {"Damage", "Place"},
     "tracekit.readers.disorder": {"Disorder"},

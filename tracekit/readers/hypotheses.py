@@ -1,9 +1,10 @@
 """Which units fit the numbers of a trace: all that can be meant are scored, and the best compared.
 
 A hypothesis is one unit for each of times, places and lengths, and whether the columns of the last
-two are exchanged. What speaks against it costs points, powers of ten of how much less likely it is:
-sizes, ends, alignment and rates that disks seldom have, requests that follow each other in other
-units, and that the format or the user says otherwise. The weights are judgements, not measured.
+two are exchanged; blocks of 4 KiB are one where something looks like them. What speaks against it
+costs points, powers of ten of how much less likely it is: sizes, ends, alignment and rates that
+disks seldom have, requests that follow each other in other units, and that the format or the user
+says otherwise. The weights are judgements, not measured.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.formats import FILETIME_OF_1970
+from tracekit.readers.blocks import SAMPLED, Blocks
 from tracekit.readers.units import SIZE_BYTES, TIME_NS, Units
-from tracekit.units import SECTOR_BYTES
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
 
 CANNOT_BE = -6.0
 """A finding of so many points stops the import, whatever fits better."""
@@ -74,6 +76,7 @@ LENGTHS_SHARE = 0.5
 """Of the points of lengths, which are aligned as their places are."""
 MOST_STEPS = 128
 """Of the usual length: places are seldom aligned to more."""
+LIKE_BLOCKS = -1.5
 
 Numbers = NDArray[np.int64]
 
@@ -129,6 +132,7 @@ class Pairs:
     sectors_of_bytes: int = 0
     """Lengths are sectors and places bytes."""
     bytes_of_sectors: int = 0
+    blocks: Blocks = field(default_factory=Blocks)
     ticks: int = 0
     """Different times among the requests."""
     latest_ns: int | None = None
@@ -150,6 +154,8 @@ class Pairs:
         self.same += _count((steps == before) & follows)
         self.sectors_of_bytes += _count((steps == before * SECTOR_BYTES) & follows)
         self.bytes_of_sectors += _count((steps * SECTOR_BYTES == before) & follows)
+        part = slice(None, None, max(1, len(steps) // SAMPLED))
+        self.blocks.add(steps[part][follows[part]], before[part][follows[part]])
 
     def of(self, offset: str, length: str) -> int:
         """Return how many there are in these units."""
@@ -227,7 +233,8 @@ class Hypothesis:
         if self.is_exchanged:
             return "are the two columns exchanged? name them with --columns"
         names = [n for n in ("time", "offset", "length") if getattr(taken, n) != self._of(n)]
-        return " ".join(f"--unit {name}={self._of(name)}" for name in names)
+        page = f" --page {BLOCK_BYTES}" if self.units.has_pages else ""
+        return " ".join(f"--unit {name}={self._of(name)}" for name in names) + page
 
     def _of(self, name: str) -> str:
         return str(getattr(self.units, name))
@@ -364,8 +371,10 @@ def judged(
     if seen.first is not None and units.time != "date":
         times = [one for one in TIME_NS if one not in ("date", "filetime") or one == units.time]
         times += ["filetime"] * (units.is_wall and units.time != "filetime")
+    blocks = _like_blocks(seen)
     sizes = [
-        [one] if one == "pages" else ["bytes", "sectors"] for one in (units.offset, units.length)
+        [one] if one == "pages" else ["bytes", "sectors", *(["pages"] if name in blocks else [])]
+        for name, one in (("offset", units.offset), ("length", units.length))
     ]
     found = [
         scored(seen, replace(units, time=time, offset=offset, length=length), exchanged=exchanged)
@@ -382,6 +391,23 @@ def judged(
 def best_clocks(clocks: Sequence[Clock]) -> list[Clock]:
     """Return them, the best first."""
     return sorted(clocks, key=lambda one: -one.score)
+
+
+def _like_blocks(seen: Seen) -> list[str]:
+    """Return whether places or lengths look like blocks of 4 KiB, by their names."""
+    if seen.units.has_pages or not seen.has_places:
+        return []
+    blocks, power = seen.pairs.blocks, seen.lengths.power
+    # Multiples of 512 are taken for bytes, others for sectors.
+    unit = "bytes" if power >= AS_BYTES[0] else "sectors"
+    are_whole = _are_whole_blocks(seen.lengths, unit) or blocks.has_few_lengths()
+    are_places = blocks.may_be_places() or (blocks.has_few_steps() and are_whole)
+    return ["offset"] * are_places + ["length"] * blocks.may_be_lengths()
+
+
+def _are_whole_blocks(column: Column, unit: str) -> bool:
+    """Say whether nearly all lengths are multiples of 4 KiB."""
+    return SIZE_BYTES[unit] << column.power >= BLOCK_BYTES
 
 
 def _other_times(seen: Seen, taken: Hypothesis, others: Sequence[Hypothesis]) -> str:
@@ -411,7 +437,7 @@ def scored(seen: Seen, units: Units, *, exchanged: bool = False) -> Hypothesis:
     columns = seen.places, seen.lengths
     places, lengths = reversed(columns) if exchanged else columns
     of_places = [
-        *_of_places(seen, places, lengths, unit=units.offset),
+        *_of_places(seen, places, lengths, units),
         *_of_pairs(seen, units, exchanged=exchanged),
         *_of_columns(seen, places, lengths),
     ]
@@ -449,20 +475,27 @@ def _of_alignment(column: Column, unit: str) -> float:
     return ALIGNED.get(power, ALIGNED_FAR if power >= FAR_POWER else UNUSUAL)
 
 
-def _of_places(seen: Seen, column: Column, lengths: Column, *, unit: str) -> Iterator[Finding]:
-    count, odd = seen.pairs.requests, column.odd
+def _of_places(seen: Seen, column: Column, lengths: Column, units: Units) -> Iterator[Finding]:
+    count, odd, unit = seen.pairs.requests, column.odd, units.offset
     if unit == "bytes" and odd > SMALL_RATIO * count:
         is_of_files = lengths.odd > SMALL_RATIO * count and lengths.usual >= SECTOR_BYTES
         many = odd > MOST_UNALIGNED * count and not is_of_files
         points = CANNOT_BE if many else DOUBTED
         yield Finding(points, f"places cannot be bytes: {odd:,} of {count:,} are no whole sectors")
-    elif unit != "pages":
+    elif not seen.units.has_pages:
         points = _of_alignment(column, unit) * min(1.0, column.different / FEW)
         many = unit == "sectors" and column.power >= SECTOR_BYTES.bit_length() - 1
         step = SECTOR_BYTES if many else 1 << column.power
         yield Finding(
             points, f"at least 95 % of {count:,} places are a multiple of {step:,} {unit}"
         )
+    blocks = seen.pairs.blocks
+    if unit == "sectors" and blocks.has_few_steps() and _are_whole_blocks(lengths, units.length):
+        text = (
+            f"{blocks.whole_steps:,} of {blocks.steps:,} steps between places are whole blocks of"
+            " 4 KiB, and nearly all lengths"
+        )
+        yield Finding(LIKE_BLOCKS, text)
     end = column.largest * SIZE_BYTES[unit]
     if end > LARGEST_PLACE_BYTES:
         yield Finding(CANNOT_BE, f"a request is at byte {end:,}, beyond 1 EiB", ": --unit offset?")
@@ -491,10 +524,14 @@ def _of_lengths(seen: Seen, column: Column, units: Units, *, places: Column) -> 
             )
         enough = count >= FEWEST_REQUESTS
         yield Finding((-4.0 if is_part else DOUBTED) * (_weight(seen) if is_part else enough), text)
-    elif units.length != "pages":
+    elif not seen.units.has_pages:
         text = f"at least 95 % of the lengths are multiples of {1 << column.power:,} {units.length}"
         share = LENGTHS_SHARE if places.power >= column.power else 1.0
         yield Finding(share * _of_alignment(column, units.length) * _weight(seen), text)
+    blocks = seen.pairs.blocks
+    if units.length == "sectors" and blocks.has_few_lengths():
+        text = f"{blocks.whole_lengths:,} of {blocks.lengths:,} lengths are whole blocks of 4 KiB"
+        yield Finding(LIKE_BLOCKS, text)
     step = (1 << places.power) * units.factor("offset")
     if seen.has_places and units.length == "bytes" and step >= MOST_STEPS * usual > 0:
         text = f"half of the requests have {usual:,} bytes or less, at multiples of {step:,}"
@@ -503,6 +540,19 @@ def _of_lengths(seen: Seen, column: Column, units: Units, *, places: Column) -> 
 
 def _of_pairs(seen: Seen, units: Units, *, exchanged: bool) -> Iterator[Finding]:
     """Yield that requests follow each other in other units."""
+    if seen.units.has_pages:
+        return
+    blocks = seen.pairs.blocks
+    theirs, mine = blocks.against(units)
+    if 2 * blocks.strides() > blocks.lengths and not units.has_pages:
+        text = f"{blocks.strides():,} requests begin eight lengths behind the one before"
+        yield Finding(LIKE_BLOCKS, text)
+    if theirs > 2 * mine and not exchanged:
+        text = f"{theirs:,} of a part of the requests begin where the one before ends"
+        what = "in other units than" if units.has_pages else "if there are"
+        yield Finding(
+            _of_followers(theirs, mine), f"{text} {what} blocks of 4 KiB, against {mine:,}"
+        )
     if units.has_pages:
         return
     pairs, mine = seen.pairs, 0 if exchanged else seen.pairs.of(units.offset, units.length)
@@ -513,7 +563,7 @@ def _of_pairs(seen: Seen, units: Units, *, exchanged: bool) -> Iterator[Finding]
     theirs = max(counts.values())
     if theirs <= 2 * mine:
         return
-    points = -1.6 * log10((1 + theirs) / (1 + mine))
+    points = _of_followers(theirs, mine)
     against = f"{theirs:,} requests begin where the one before ends, against {mine:,}"
     if counts[units.offset, "bytes" if units.length == "sectors" else "sectors"] == theirs:
         other = "bytes" if units.length == "sectors" else "sectors"
@@ -521,6 +571,10 @@ def _of_pairs(seen: Seen, units: Units, *, exchanged: bool) -> Iterator[Finding]
     else:
         other = "bytes" if units.offset == "sectors" else "sectors"
         yield Finding(points, f"places look like {other}, not {units.offset}: {against}")
+
+
+def _of_followers(theirs: int, mine: int) -> float:
+    return -1.6 * log10((1 + theirs) / (1 + mine))
 
 
 def _of_columns(seen: Seen, places: Column, lengths: Column) -> Iterator[Finding]:
