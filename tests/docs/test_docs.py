@@ -1,11 +1,9 @@
 """The documentation is what the code says now."""
 
 import difflib
-import os
 import re
 import shlex
 import subprocess
-import sysconfig
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -191,34 +189,3 @@ def test_every_finding_of_a_study_has_a_verdict_a_command_and_a_result() -> None
             assert words[0] == "tracekit", finding
             found, options = command_of(words[1:])
             found.make_context(found.name, options)
-
-
-SCRIPTS = sysconfig.get_path("scripts")
-
-
-def complete_in_bash(line: str) -> list[str]:
-    """Return what bash offers for a half-typed line, with the page's own line to switch it on."""
-    script = f"""
-        eval "$(_TRACEKIT_COMPLETE=source_bash tracekit)"
-        COMP_WORDS=({line}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-        _tracekit_completion tracekit
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    environment = {**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
-    command = ["bash", "--norc", "-c", script]
-    return subprocess.check_output(command, env=environment, text=True).split()
-
-
-def test_bash_completes_commands_and_options() -> None:
-    assert complete_in_bash("tracekit re") == [name for name in COMMANDS if name.startswith("re")]
-    assert complete_in_bash("tracekit parse --out") == ["--output"]
-
-
-@pytest.mark.parametrize(
-    ("shell", "beginning"),
-    [("bash", "_tracekit_completion()"), ("zsh", "#compdef tracekit"), ("fish", "complete ")],
-)
-def test_every_shell_gets_its_script(shell: str, beginning: str) -> None:
-    environment = {**os.environ, "_TRACEKIT_COMPLETE": f"source_{shell}"}
-    script = subprocess.check_output([f"{SCRIPTS}/tracekit"], env=environment, text=True)
-    assert script.strip().startswith(beginning)

@@ -49,7 +49,7 @@ def test_a_command_has_its_file_page_and_tests(name: str) -> None:
 
 def test_no_command_module_is_left_over() -> None:
     folder = ROOT / "tracekit" / "commands"
-    shared = {"__init__", "examples", "options"}
+    shared = {"__init__", "completion", "examples", "options"}
     single = {function_name(name) for name in NAMES} - {*GROUPS}
     assert {path.stem for path in folder.glob("*.py")} - shared == single
     for name, parts in GROUPS.items():

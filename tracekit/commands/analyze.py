@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 from tracekit.errors import UsageError
 from tracekit.units import MIB
@@ -17,7 +17,9 @@ from tracekit.units import MIB
 
 @options.of(
     tk.Trace.analyze,
-    only=option("Run this analysis; may be repeated.", metavar="NAME"),
+    only=option(
+        "Run this analysis; may be repeated.", metavar="NAME", autocompletion=completion.analyses
+    ),
     param=option(
         "Set a parameter of the analyses that have it; see --list for units and defaults.",
         metavar="NAME=NUMBER",
@@ -26,7 +28,7 @@ from tracekit.units import MIB
 )
 def analyze(
     trace: Annotated[
-        Path | None, typer.Argument(help="Trace folder or set, after `tracekit classify`.")
+        Path | None, options.trace_folder("Trace folder or set, after `tracekit classify`.")
     ] = None,
     *,
     show_list: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 OF_PROFILES = ("requests", "target_size", "speed", "pace", "depth", "engine", "device", "write_to")
@@ -37,7 +37,9 @@ OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
     ),
     depth=option("Most requests under way.", show_default="the profile's"),
     engine="How to do I/O; emulated takes the times of --device, null does none.",
-    device=option("Device profile to emulate.", metavar="PROFILE"),
+    device=option(
+        "Device profile to emulate.", metavar="PROFILE", autocompletion=completion.device_profiles
+    ),
     repeat="Run so often; compare tells the spread of latest.1, latest.2, ...",
     write_to=options.CONFIRM,
     threads=option("Of a personality: threads.", show_default="50"),
@@ -56,6 +58,7 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
+            autocompletion=completion.definitions,
             help="A shipped profile (web-server, paging, log-structured), a shipped personality"
             " (fileserver, webserver, webproxy, varmail, zip, unzip, ffsb, varmail-study-d,"
             " webproxy-study-d), or a file, of TOML or of filebench (.f).",

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 
 @options.of(
     tk.characterize_device,
     output="Folder for the results: a new one, or that of a trace.",
-    device="Device profile to emulate; without TARGET no data moves.",
+    device=option(
+        "Device profile to emulate; without TARGET no data moves.",
+        autocompletion=completion.device_profiles,
+    ),
     profiles=options.PROFILES,
     engine="How to do I/O; emulated takes the times of --device.",
     size=option("How much is used of it.", show_default="all; 1GiB of a new file"),

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import tracekit as tk
 from tracekit.commands import options
 from tracekit.units import SECTOR_BYTES, format_size
@@ -32,7 +30,7 @@ from tracekit.units import SECTOR_BYTES, format_size
     ),
 )
 def classify(
-    trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it, or a trace set.")],
+    trace: Annotated[Path, options.trace_folder("Trace folder, as parse made it, or a trace set.")],
     *,
     as_json: options.Json = False,
     **chosen: Any,

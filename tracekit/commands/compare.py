@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.replay import runs_of
 from tracekit.errors import UsageError
 
@@ -16,7 +16,7 @@ from tracekit.errors import UsageError
 def compare(
     trace: Annotated[
         Path,
-        typer.Argument(help="Trace folder, with replays; or one before a change, or its repeats."),
+        options.trace_folder("Trace folder, with replays; or one before a change, or its repeats."),
     ],
     names: Annotated[
         list[str] | None,
@@ -25,6 +25,7 @@ def compare(
             " traced. The others are compared with the first. Or the trace folder after a change;"
             " its repeats are FOLDER.1, FOLDER.2, ...",
             metavar="NAME NAME...",
+            autocompletion=completion.replays,
         ),
     ] = None,
     *,

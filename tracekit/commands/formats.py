@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.errors import PartialError
 
 
 def formats(
     name: Annotated[
-        list[str] | None, typer.Argument(help="Formats to show in full, or format files.")
+        list[str] | None,
+        typer.Argument(
+            help="Formats to show in full, or format files.", autocompletion=completion.formats
+        ),
     ] = None,
     *,
     as_json: options.Json = False,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tracekit.api.start import write_requests
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 from tracekit.escapes import joined
 from tracekit.units import format_duration
@@ -31,6 +31,7 @@ def generate(
         str,
         typer.Argument(
             metavar="PROFILE",
+            autocompletion=completion.work_profiles,
             help="A shipped profile (web-server, paging, log-structured) or a TOML file.",
         ),
     ],

@@ -9,15 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.choices import ImportFormat, SplitBy, words
-from tracekit.commands import options
+from tracekit.choices import SplitBy
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 from tracekit.units import counted
-
-
-def completed(incomplete: str) -> list[str]:
-    """Return the built-in formats that begin so."""
-    return [name for name in words(ImportFormat) if name.startswith(incomplete)]
 
 
 @options.of(
@@ -27,7 +22,7 @@ def completed(incomplete: str) -> list[str]:
         "One of `tracekit formats`, a format file in the folder of your own, or FILE.toml."
         " [default: known by the content]",
         metavar="FORMAT",
-        autocompletion=completed,
+        autocompletion=completion.formats,
     ),
     columns="Columns of your own text: time, op, offset, length, response, device, process and pid"
     " in their order, - for what to pass over, as in: -,time,op,length,offset.",

@@ -23,6 +23,7 @@ from typing import (
 import typer
 
 from tracekit.choices import Policy, words
+from tracekit.commands import completion
 from tracekit.errors import UsageError
 from tracekit.escapes import escape, joined
 
@@ -35,10 +36,22 @@ Command = Callable[..., None]
 
 # Of every command.
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Trace = Annotated[Path, typer.Argument(help="Trace folder.")]
-Classified = Annotated[Path, typer.Argument(help="Trace folder, classified.")]
-TraceSet = Annotated[Path, typer.Argument(help="Folder of the trace set.", metavar="SET")]
-Recommended = Annotated[Path, typer.Argument(help="Trace folder, with a recommendation.")]
+
+
+def trace_folder(text: str) -> Any:
+    """Return the help of an argument that is a trace folder."""
+    return typer.Argument(help=text, autocompletion=completion.traces)
+
+
+Trace = Annotated[Path, trace_folder("Trace folder.")]
+Classified = Annotated[Path, trace_folder("Trace folder, classified.")]
+Recommended = Annotated[Path, trace_folder("Trace folder, with a recommendation.")]
+TraceSet = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of the trace set.", metavar="SET", autocompletion=completion.traces
+    ),
+]
 
 # Of those that make a trace folder or a file.
 NEW_TRACE = "New trace folder. [default: NAME-trace]"
@@ -57,20 +70,24 @@ CAPACITY = option(
     " a tenth of what the trace touched.",
     metavar="SIZES",
 )
-BASE = (
+BASE = option(
     "Device profile of the slow (base) device; trace: the traced disk, fitted from its service"
-    " times, or hdd-7200 where the trace has none."
+    " times, or hdd-7200 where the trace has none.",
+    autocompletion=completion.base_devices,
 )
-NVM = "Device profile of the NVM."
+NVM = option("Device profile of the NVM.", autocompletion=completion.device_profiles)
 PROFILES = option("TOML file of own device profiles.", metavar="FILE")
 WHAT_IF = option("TOML file of devices and prices to ask about.", metavar="FILE")
 PLACEMENT = option(
-    "`answer` for the recommendation's headline, or a capacity.", metavar="answer|SIZE"
+    "`answer` for the recommendation's headline, or a capacity.",
+    metavar="answer|SIZE",
+    autocompletion=completion.of("answer"),
 )
 PLACEMENT_OR_BEST = option(
     "`answer` for the recommendation's headline, by roles or else by extents, `units` for extents"
     " of --unit, `best` for the best placement of single blocks, or a capacity.",
     metavar="answer|units|best|SIZE",
+    autocompletion=completion.of("answer", "units", "best"),
 )
 
 # Of those that run something.
@@ -114,28 +131,18 @@ DISK = option(
 GuestCommand = Annotated[list[str], typer.Argument(help="Command to run in the guest, after `--`.")]
 
 
-def several(choice: Any) -> tuple[Callable[[str], str], Callable[[str], list[str]]]:
-    """Return what checks and what completes a list of words with commas between them."""
-    known = words(choice)
-
-    def checked(text: str) -> str:
-        wrong = [word for part in text.split(",") if (word := part.strip()) and word not in known]
-        if wrong:
-            raise typer.BadParameter(f"'{wrong[0]}' is not one of {', '.join(known)}.")
-        return text
-
-    def completed(incomplete: str) -> list[str]:
-        before, comma, begun = incomplete.rpartition(",")
-        return [f"{before}{comma}{word}" for word in known if word.startswith(begun)]
-
-    return checked, completed
+def _policies(text: str) -> str:
+    known = words(Policy)
+    wrong = [word for part in text.split(",") if (word := part.strip()) and word not in known]
+    if wrong:
+        raise typer.BadParameter(f"'{wrong[0]}' is not one of {', '.join(known)}.")
+    return text
 
 
-_checked, _completed = several(Policy)
 POLICIES = option(
     "Policies to compare, with commas between them. Default: all.",
-    parser=_checked,
-    autocompletion=_completed,
+    parser=_policies,
+    autocompletion=completion.of(*words(Policy)),
     metavar=",".join(words(Policy)),
 )
 

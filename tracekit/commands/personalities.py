@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 
 
 def personalities(
     name: Annotated[
-        list[str] | None, typer.Argument(help="Names, or files, to show the definitions of.")
+        list[str] | None,
+        typer.Argument(
+            help="Names, or files, to show the definitions of.",
+            autocompletion=completion.definitions,
+        ),
     ] = None,
     *,
     as_json: options.Json = False,

@@ -8,14 +8,17 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 
 
 @options.of(tk.profiles, profiles=options.PROFILES)
 def profiles(
     name: Annotated[
         list[str] | None,
-        typer.Argument(help="Profiles to show; of several each figure stands beside the others."),
+        typer.Argument(
+            help="Profiles to show; of several each figure stands beside the others.",
+            autocompletion=completion.device_profiles,
+        ),
     ] = None,
     *,
     as_json: options.Json = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 
 
 @options.of(
@@ -23,6 +23,7 @@ from tracekit.commands import options
         "Place only whole units: extent alone is extent=4MiB, or smaller for a small capacity."
         " Default: extents where most requests have no role, else blocks.",
         metavar="role|file|directory|log|extent=SIZE|block",
+        autocompletion=completion.of("role", "file", "directory", "log", "extent=", "block"),
     ),
     files=options.option(
         "Table of where files lie (CSV or JSON: path, device, first_sector, sectors), for --unit"

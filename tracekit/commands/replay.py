@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 from tracekit.errors import TracekitError, UsageError
 
@@ -31,8 +31,11 @@ OF_FILES = (
         show_default="a file beside the results",
     ),
     engine="dax: loads and stores on a mapping; emulated: service times of --device; null: no I/O.",
-    device="Device profile to emulate: PROFILE, or ROLE=PROFILE for one role. Without a --target"
-    " only time passes, no data moves. Can be repeated.",
+    device=option(
+        "Device profile to emulate: PROFILE, or ROLE=PROFILE for one role. Without a --target only"
+        " time passes, no data moves. Can be repeated.",
+        autocompletion=completion.device_profiles,
+    ),
     profiles=options.PROFILES,
     pace="trace: each request at its time; closed: each so long after a completion as in the trace,"
     " so that a faster target shortens the run; fast: as fast as possible.",
@@ -51,9 +54,12 @@ OF_FILES = (
         " `units` for extents of --unit, `best` for the best placement of single blocks, or a"
         " capacity. What is on NVM goes to the target or device `nvm`.",
         metavar="answer|units|best|SIZE",
+        autocompletion=completion.of("answer", "units", "best"),
     ),
     resume=option(
-        "Go on where the interrupted or killed replay of this name ended.", metavar="NAME"
+        "Go on where the interrupted or killed replay of this name ended.",
+        metavar="NAME",
+        autocompletion=completion.replays,
     ),
     budget="Exit with code 4 if the run was less punctual than MEASURE=TIME: p50, p90, p99, p99.9,"
     " max or mean of the issue error, duration or drift. Can be repeated.",
@@ -110,7 +116,7 @@ OF_FILES = (
     dry_run="Check plan, targets, space and limits; no request and no file is made.",
 )
 def replay(
-    trace: Annotated[Path, typer.Argument(help="Trace folder, as parse made it.")],
+    trace: Annotated[Path, options.trace_folder("Trace folder, as parse made it.")],
     *,
     files: Annotated[
         Path | None,

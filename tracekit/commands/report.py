@@ -14,8 +14,8 @@ from tracekit.commands import options
 def report(
     trace: Annotated[
         list[Path],
-        typer.Argument(
-            help="Trace folder; stages that have not run are named. Several are put side by side,"
+        options.trace_folder(
+            "Trace folder; stages that have not run are named. Several are put side by side,"
             " the others against the first, each also a name whose repeats are FOLDER.1,"
             " FOLDER.2, ...; or two or more replays of one trace.",
         ),

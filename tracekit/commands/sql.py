@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from tracekit.choices import ResultFormat
+from tracekit.commands import options
 from tracekit.errors import UsageError
 from tracekit.safe_open import read_given
 from tracekit.units import memory_mib
 
 
 def sql(
-    trace: Annotated[Path | None, typer.Argument(help="Trace folder.")] = None,
+    trace: Annotated[Path | None, options.trace_folder("Trace folder.")] = None,
     statement: Annotated[
         str | None, typer.Argument(help="One statement; without it, a dialogue begins.")
     ] = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 
@@ -51,6 +51,7 @@ def sweep(
         list[str],
         typer.Argument(
             metavar="PERSONALITY...",
+            autocompletion=completion.personalities,
             help="Shipped ones (fileserver, webserver, webproxy, varmail, zip, unzip, ffsb) or"
             " TOML files.",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 
@@ -31,7 +31,9 @@ from tracekit.commands.options import option
     samples="Most pages in the sample, 16 bytes each: its rate falls as the trace goes on.",
     pcm="Device profile of the fast level.",
     flash="Device profile of the slow level.",
-    base="Device profile of what is behind the cache.",
+    base=option(
+        "Device profile of what is behind the cache.", autocompletion=completion.device_profiles
+    ),
     profiles=options.PROFILES,
     vary=option(
         "Also ask what another device would give: pcm, flash or base, a key of its profile and"

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 
 @options.of(
     tk.Simulate.endurance,
     placement=options.PLACEMENT,
-    device=option("Profile or what-if device of the NVM.", show_default="the recommendation's"),
+    device=option(
+        "Profile or what-if device of the NVM.",
+        show_default="the recommendation's",
+        autocompletion=completion.device_profiles,
+    ),
     write_amplification="Writes of the device for each page that is written.",
     what_if=options.WHAT_IF,
     profiles=options.PROFILES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 
@@ -15,6 +15,7 @@ from tracekit.commands.options import option
         "Device profiles to choose from, with commas between them.",
         show_default="all with a price that are twice as quick as the base",
         metavar="PROFILES",
+        autocompletion=completion.device_profiles,
     ),
     budget=option("Most to spend, in USD.", metavar="USD"),
     growth=option(
@@ -29,6 +30,7 @@ from tracekit.commands.options import option
         "Other trace folder with a recommendation that shares the NVM, from a base device of its"
         " own. Can be repeated.",
         metavar="TRACE",
+        autocompletion=completion.traces,
     ),
     profiles=options.PROFILES,
 )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import tracekit as tk
-from tracekit.commands import options
+from tracekit.commands import completion, options
 from tracekit.commands.options import option
 
 
 @options.of(
     tk.Simulate.tiers,
     extent="Unit of placement, such as 1GiB or 64MiB.",
-    tiers="Device profiles from fast to slow; the first is what may be added, the last holds the"
-    " rest. Default: those of the what-if, else ssd-pcm,ssd-emlc,hdd-15k.",
+    tiers=option(
+        "Device profiles from fast to slow; the first is what may be added, the last holds the"
+        " rest. Default: those of the what-if, else ssd-pcm,ssd-emlc,hdd-15k.",
+        autocompletion=completion.device_profiles,
+    ),
     step=option("Step between mixes, in percent of the capacity.", min=1, max=50),
     what_if=options.WHAT_IF,
     dynamic="Also move extents after each window.",
