@@ -1,5 +1,7 @@
 """Numbers, palettes, figures and tables of the page."""
 
+import base64
+import gzip
 import json
 import math
 import re
@@ -331,7 +333,9 @@ def test_the_csv_holds_the_values_as_they_are() -> None:
     kind, _, content = link.partition(",")
     assert kind == "data:text/csv;charset=utf-8"
     assert unquote(content) == 'process,request_count\n"</script>,x",4092015\n'
-    # and one that is too large is not embedded
+    # and a long one is packed, one that is too large is not embedded
+    link = fmt.csv_link(pd.DataFrame({"a": range(2000)}))
+    assert gzip.decompress(base64.b64decode(link.removeprefix(fmt.PACKED))).count(b"\n") == 2001
     assert fmt.csv_link(pd.DataFrame({"a": [1] * (fmt.CSV_LIMIT_BYTES // 2)})) == ""
 
 

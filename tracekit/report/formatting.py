@@ -5,6 +5,8 @@ A value that is missing (None, NaN or NA) is written as an en dash, never as `na
 
 from __future__ import annotations
 
+import base64
+import gzip
 import math
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,7 +79,9 @@ def share(ratio: Any) -> str:
 
 def plural(amount: Any, noun: str) -> str:
     """Write a count with its noun: 1 request, 2 requests."""
-    return f"{count(amount)}{SPACE}{noun}" if amount == 1 else f"{count(amount)}{SPACE}{noun}s"
+    return (
+        f"{count(amount)}{SPACE}{noun}" if round(amount) == 1 else f"{count(amount)}{SPACE}{noun}s"
+    )
 
 
 def per_cent(ratio: float) -> str:
@@ -165,7 +169,9 @@ def sentences(text: str, table: pd.DataFrame) -> list[str]:
 
 SHOWN_ROWS = 100
 OPEN_ROWS = 12
-CSV_LIMIT_BYTES = 1 << 20  # of the link
+CSV_LIMIT_BYTES = 1 << 20
+PACKED_BYTES = 4096  # a longer one is packed, and unpacked by a script
+PACKED = "data:application/gzip;base64,"
 
 _WRITERS: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("_ns", duration),
@@ -256,13 +262,20 @@ def column_title(name: str) -> str:
 
 
 def csv_link(table: pd.DataFrame) -> str:
-    """Return a data: URI of the whole table as CSV, or nothing when it is too large to embed."""
+    """Return a data: URI of the whole table as CSV, a long one packed by gzip.
+
+    Nothing when it is too large to embed.
+    """
     texts = table.select_dtypes(exclude=["number", "bool", "datetime", "timedelta"])
     inert = table.assign(**{str(name): texts[name].map(_csv_cell) for name in texts})
     names = [cell(str(name)) for name in table]
     content = inert.to_csv(index=False, lineterminator="\n", header=names)
-    link = f"data:text/csv;charset=utf-8,{quote(content, safe=',:/')}"
-    return link if len(link) <= CSV_LIMIT_BYTES else ""
+    if len(content) > CSV_LIMIT_BYTES:
+        return ""
+    if len(content) > PACKED_BYTES:
+        packed = gzip.compress(content.encode(), mtime=0)
+        return f"{PACKED}{base64.b64encode(packed).decode()}"
+    return f"data:text/csv;charset=utf-8,{quote(content, safe=',:/')}"
 
 
 def _csv_cell(value: Any) -> Any:

@@ -177,12 +177,13 @@ def role_keys(table: pd.DataFrame) -> tuple[Key, ...]:
 
 def evidence_view(evidence: Evidence) -> Mapping[str, Any]:
     """Return what the template needs to show a table, its origin and its download."""
+    link = fmt.csv_link(evidence.table)
     return {
         "evidence": evidence,
         "opening": fmt.shown(evidence.table, meanings=evidence.columns, limit=fmt.OPEN_ROWS),
         "shown": fmt.shown(evidence.table, meanings=evidence.columns),
-        "csv": fmt.csv_link(evidence.table),
-        "file": f"{evidence.name.replace('/', '-')}.csv",
+        "csv": link,
+        "file": f"{evidence.name.replace('/', '-')}.csv{'.gz' * link.startswith(fmt.PACKED)}",
     }
 
 
@@ -198,12 +199,16 @@ def charts_by_device(
     legend: Sequence[Key] | None = None,
     name: str,
 ) -> Parts:
-    """Return a chart for each of the first devices, `title` with its name, and how many more."""
+    """Return a chart for each of the first devices or replays, and how many more there are.
+
+    Each has its name in the `title`.
+    """
     table = evidence.table if evidence.shown is None else evidence.shown
-    devices = list(dict.fromkeys(table["device"]))
+    key = "device" if "device" in table.columns else "replay"
+    devices = list(dict.fromkeys(table[key]))
     figures = []
     for number, device in enumerate(devices[:SHOWN_DEVICES]):
-        mine = table[table["device"] == device]
+        mine = table[table[key] == device]
         figures.append(
             chart(
                 draw,
