@@ -29,8 +29,14 @@ const INCREMENTS = {
   time: [...steps([1, 1e3, 1e6], TENS), ...steps([1e9], [1, 2, 5, 10, 20, 30]), ...steps([6e10], [1, 2, 5, 10, 20, 30]), ...steps([3.6e12], [1, 2, 6, 12, 24, 48, 120, 240])],
   data: steps(SIZES.map(([, factor]) => factor), TENS),
 };
+const decades = (plot, at, low, high) => {
+  const first = Math.floor(Math.log10(low));
+  const powers = Array.from({ length: Math.ceil(Math.log10(high)) - first + 1 }, (_, one) => 10 ** (first + one));
+  return steps(powers, high / low < 100 ? [1, 2, 5] : [1]).filter((value) => value >= low && value <= high);
+};
 const axisOf = (axis, side) => ({
   ...(INCREMENTS[axis.kind] && !axis.log ? { incrs: INCREMENTS[axis.kind] } : {}),
+  ...(axis.log === 10 ? { splits: decades } : {}),
   stroke: colour("quiet"),
   grid: { stroke: colour("grid"), width: 1 },
   ticks: { show: false },

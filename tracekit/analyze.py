@@ -32,6 +32,7 @@ ANALYSES = (
     "latency/q2q",
     "latency/distribution",
     "latency/latency_over_time",
+    "latency/latency_heat_map",
     "latency/depth_over_time",
     "latency/depth_at_queue",
     "workload/interarrival",

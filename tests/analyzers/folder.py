@@ -86,6 +86,7 @@ def fixture_tables(name: str) -> dict[str, list[Row]]:
     first, *others = read(name).reads
     place = FIXTURES / name
     return {
+        "requests": [],  # which a folder with completions has
         first: csv_rows(place / "input.csv"),
         **{other: csv_rows(place / f"{other}.csv") for other in others},
     }

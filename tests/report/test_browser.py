@@ -214,17 +214,28 @@ def test_the_contents_are_folded_on_a_phone_only(opened: Open) -> None:
             assert page.locator(".contents details").evaluate("(e) => e.open") is is_open
 
 
-def test_a_table_can_be_downloaded(opened: Open, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "name", "head"),
+    [
+        ("#totals", "traffic-totals", "role,request_count,"),
+        ("#sizes figure", "traffic-sizes", "role,operation,"),
+        ("#figure-traffic-throughput", "traffic-throughput", "window_number,"),  # packed
+    ],
+)
+def test_a_table_can_be_downloaded(
+    opened: Open, hostile: Path, tmp_path: Path, place: str, name: str, head: str
+) -> None:
     with opened() as (page, said, _):
         page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
         with page.expect_download() as download:
-            page.locator("#totals a.download").click()
-        download.value.save_as(tmp_path / "totals.csv")
-        assert download.value.suggested_filename == "traffic-totals.csv"
+            page.locator(f"{place} a.download").click()
+        download.value.save_as(tmp_path / "table.csv")
+        assert download.value.suggested_filename == f"{name}.csv"
         assert said == []
-    lines = (tmp_path / "totals.csv").read_text().splitlines()
-    assert lines[0].startswith("role,request_count,")
-    assert lines[1].startswith("fs,160,")
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert lines[0].startswith(head)
+    table = hostile.parent / f"<b>folder/findings/{name.rpartition('-')[2]}.parquet"
+    assert len(lines) == 1 + len(pd.read_parquet(table))
 
 
 # What each figure that can be explored shows of its x axis, and whether it has the trace's time.
@@ -350,6 +361,33 @@ def test_the_cells_of_addresses_are_those_of_the_requests(opened: Open, hostile:
         page.keyboard.press("0")
         page.wait_for_timeout(50)
         assert page.evaluate(ends) == max(end for _, end, _ in found)
+        assert said == []
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "begin"),
+    [
+        ("figure-latency-latency-heat-map", "requests", "queue_ns"),
+        ("figure-replay-heat-map-0", "replays/file/completions", "submit_ns"),
+    ],
+)
+def test_the_cells_of_times_are_those_of_the_requests(
+    opened: Open, hostile: Path, name: str, table: str, begin: str
+) -> None:
+    done = pd.read_parquet(hostile.parent / f"<b>folder/{table}.parquet").dropna(subset=[begin])
+    took = done["complete_ns"] - done[begin]
+    with opened() as (page, said, _):
+        step, found = cells(page, name)
+        for (low, high, column), numbers in found.items():
+            is_here = (took >= low) & (took < high) & (done[begin] // step == column)
+            assert numbers == [is_here.sum()]
+            assert high - low <= max(1, low / 4)
+        assert sum(count for (count,) in found.values()) == len(done)
+        # AND the pointer reads them on a logarithmic scale
+        (low, high, column), (count,) = max(found.items(), key=lambda one: one[1])
+        text = point_at(page, name, x=(column + 0.5) * step, y=(low + high) / 2)
+        assert text.endswith(f": {count} requests")
+        assert "µs to " in text.partition(",")[0]
         assert said == []
 
 

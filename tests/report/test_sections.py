@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.report.folder import frame, make_folder, numbers, page_of, plain, section_of
-from tests.traces import filled, json_of
+from tests.traces import disk, filled, json_of, write_folder
 from tracekit.analyze import analyze
 from tracekit.classify import ClassifyOptions as Roles
 from tracekit.classify import classify
@@ -130,6 +130,18 @@ def test_numbers_of_the_sentences(
     describe: Callable[[pd.DataFrame], list[str]], columns: dict[str, Any], expected: list[str]
 ) -> None:
     assert numbers(describe(pd.DataFrame(columns))) == expected
+
+
+def test_unknown_response_times_have_no_heat_map(tmp_path: Path) -> None:
+    # GIVEN a trace of when requests were queued only
+    rows = [{"request_id": one, "queue_ns": one, "sector": 8 * one} for one in range(9)]
+    folder = write_folder(tmp_path / "trace", rows, devices=[disk("sda", 1 << 20)])
+    classify(folder, Roles())
+    analyze(folder)
+    figure = section_of(latency.latency, folder).parts["heat_map"]
+    # THEN one sentence says so, in place of a figure
+    assert (figure.drawing.svg, figure.drawing.content) == ("", "")
+    assert [text[:19] for text in figure.sentences] == ["No request has both"]
 
 
 def test_mix_counts_what_waits_for_the_medium() -> None:

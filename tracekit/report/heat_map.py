@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,9 @@ DECADES = 3
 FAINTEST = 0.12
 """Opacity of the cells with the least; that of the most is 1."""
 SHADES = 4
+OCTAVE_BITS = 2
 X_TITLE = "time since the start"
-KINDS: Mapping[str, tuple[Units, Callable[[Any], str]]] = {
-    "time": (charts.TIME_UNITS, fmt.duration),
-    "data": (charts.DATA_UNITS, fmt.data),
-    "count": ((), fmt.count),
-}
+UNITS = {"time": charts.TIME_UNITS, "data": charts.DATA_UNITS}
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class HeatMap:
     y_title: str
     kind: str
     values: Mapping[str, str]
-    """Numbers of a cell, column to kind: time, data or count; the last is its colour."""
+    """Numbers of a cell, column to kind: data or count; the last is its colour."""
     beside: Callable[[Axes, pd.DataFrame], None] | None = None
     """Draws what stands at the right of the cells."""
 
@@ -76,10 +74,10 @@ class HeatMap:
         """Write round times and places; the cells themselves are only numbered."""
         window_ns = float(table["window_length_ns"].iloc[0])
         end_ns = (table["window_number"].max() + 1) * window_ns
-        times = _round(0.0, end_ns, units=charts.TIME_UNITS, steps=steps)
+        times = _round(0.0, end_ns, units=UNITS["time"], steps=steps)
         axes.set_xticks([value / window_ns for value, _ in times], [text for _, text in times])
         low, high = self._ends(table)
-        places = _round(low, high, units=KINDS[self.kind][0], steps=5)
+        places = _round(low, high, units=UNITS[self.kind], steps=5)
         if self.kind == "time":
             subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
             ticks = LogLocator(subs=subs, numticks=9).tick_values(low, high)
@@ -104,15 +102,15 @@ class HeatMap:
         if table.empty:
             return []
         low, high = self.scale(table)
-        write = KINDS[self.values[self.coloured]][1]
+        is_count = self.values[self.coloured] == "count"
+        write = partial(fmt.plural, noun="request") if is_count else fmt.data
         shades = [step / (SHADES - 1) for step in range(SHADES)]
         texts = {write(low * (high / low) ** shade): shade for shade in shades}
-        noun = " requests" if self.values[self.coloured] == "count" else ""
         rest = " or less" if low > self._cells(table)[self.coloured].min() else ""
         return [
             Key(
                 "intensity",
-                f"{text}{noun}{'' if shade else rest}",
+                f"{text}{'' if shade else rest}",
                 opacity=FAINTEST + (1 - FAINTEST) * shade,
             )
             for text, shade in texts.items()
@@ -157,7 +155,32 @@ def _round(low: float, high: float, *, units: Units, steps: int) -> Sequence[tup
     return [(tick * factor, f"{tick:g} {name}" if tick else "0") for tick in within]
 
 
-def bucket_of(value: int, octave_bits: int) -> int:
-    """Return the number of the log-linear bucket of a value, as `analyzers/lib/log_bucket.sql`."""
-    shift = max(0, value.bit_length() - 1 - octave_bits)
-    return (shift << octave_bits) + (value >> shift)
+def requests_by_time(y_title: str) -> HeatMap:
+    """Return the heat map of how many requests take how long."""
+    return HeatMap(y_title=y_title, kind="time", values={"request_count": "count"})
+
+
+def cells_of_times(table: pd.DataFrame, parameters: Mapping[str, int] | None) -> pd.DataFrame:
+    """Return log-linear buckets of times, with 2^`octave_bits` an octave, as cells."""
+    bits = (parameters or {}).get("octave_bits", OCTAVE_BITS)
+    return table.assign(
+        row=[_bucket(int(low), bits) for low in table["low_ns"]],
+        low=table["low_ns"],
+        high=table["high_ns"],
+    )
+
+
+def describe_cells(table: pd.DataFrame) -> list[str]:
+    """Describe where most of the requests are, and the slowest of them."""
+    if table.empty:
+        return ["No request has both a time when it began and one when it was completed."]
+    text = "Most in one cell: {request_count:count}, {low_ns:duration} to {high_ns:duration} long,"
+    text += " {window_ns:duration} after the start."
+    starts = table.assign(window_ns=table["window_number"] * table["window_length_ns"])
+    return [fmt.sentence(text, fmt.largest(starts, "request_count"))]
+
+
+def _bucket(value: int, bits: int) -> int:
+    """Return the number of the bucket of a value, as `analyzers/lib/log_bucket.sql`."""
+    shift = max(0, value.bit_length() - 1 - bits)
+    return (shift << bits) + (value >> shift)

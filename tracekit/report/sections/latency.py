@@ -11,6 +11,7 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size
 from tracekit.report.formatting import every_window, largest, rows, sentence, sentences
+from tracekit.report.heat_map import cells_of_times, describe_cells, requests_by_time
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Chart, Parts, analyzed, chart, charts_by_device
 
@@ -22,7 +23,7 @@ RESPONSE = "wait"
     "Latency",
     "latency/distribution",
     "latency/latency",
-    optional=("latency/btt", "latency/latency_over_time"),
+    optional=("latency/btt", "latency/latency_over_time", "latency/latency_heat_map"),
 )
 def latency(
     evidence: Evidence,
@@ -30,6 +31,7 @@ def latency(
     *,
     btt: Evidence | None,
     latency_over_time: Evidence | None,
+    latency_heat_map: Evidence | None,
 ) -> Parts:
     """Show how long the requests take."""
     response = evidence.table[evidence.table["step"] == RESPONSE]
@@ -45,6 +47,7 @@ def latency(
         "by_role": by_role,
         "btt": btt,
         "over_time": _over_time(latency_over_time),
+        "heat_map": None if latency_heat_map is None else _heat_map(latency_heat_map),
     }
 
 
@@ -68,6 +71,16 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         evidence.showing(curves),
         title="Response times over time",
         sentences=[sentence(text, largest(evidence.table, "latency_p99_ns"))],
+    )
+
+
+def _heat_map(evidence: Evidence) -> Chart:
+    table = evidence.table
+    return chart(
+        requests_by_time("Response time"),
+        evidence.showing(cells_of_times(table, evidence.parameters)),
+        title="Heat map of response times",
+        sentences=describe_cells(table),
     )
 
 

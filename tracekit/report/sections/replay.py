@@ -20,9 +20,10 @@ from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
 from tracekit.report.formatting import every_window, largest, sentence, sentences
+from tracekit.report.heat_map import cells_of_times, describe_cells, requests_by_time
 from tracekit.report.inputs import Evidence, Inputs, Replay
 from tracekit.report.overlay import distribution, gathered, overlays, parts_of, rates
-from tracekit.report.section import Chart, Parts, chart, made_by, section
+from tracekit.report.section import Chart, Parts, chart, charts_by_device, made_by, section
 
 
 def draw_service(table: pd.DataFrame, size: Size) -> Figure:
@@ -194,7 +195,18 @@ def replay(inputs: Inputs) -> Parts | None:
     return {
         "runs": [_run(run, [*evidence.values()], total, kernel) for run in inputs.replays],
         "overlaid": overlaid_runs(runs, evidence, names=several) if len(runs) > 1 else None,
+        "heat_maps": _heat_maps(inputs.computed("replay/service_heat_map")),
     }
+
+
+def _heat_maps(evidence: Evidence) -> Parts:
+    return charts_by_device(
+        requests_by_time("Service time"),
+        evidence.showing(cells_of_times(evidence.table, evidence.parameters)),
+        title="Heat map of the service times of {}",
+        describe=describe_cells,
+        name="replay-heat-map",
+    )
 
 
 def overlaid_runs(
