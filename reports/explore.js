@@ -123,7 +123,7 @@ const cellAt = (plot) => {
 const read = (plot) => {
   if (plot.cursor.left < 0 || plot.cursor.top < 0) return;
   const { content } = plot;
-  const [row, column] = cellAt(plot);
+  const [row, column] = plot.cell = cellAt(plot);
   const range = (low, high, kind) => `${written(kind)(low)} to ${written(kind)(high)}`;
   const when = range(column * content.step, (column + 1) * content.step, "time");
   if (row < 0) { plot.said.textContent = `${written(content.y.kind)(plot.posToVal(plot.cursor.top, "y"))}, ${when}: nothing`; return; }
@@ -133,21 +133,47 @@ const read = (plot) => {
     const text = written(kind)(at < 0 ? 0 : numbers[one][at]);
     return kind === "count" ? `${text} request${text === "1" ? "" : "s"}` : text;
   });
-  plot.said.textContent = `${range(low, high, content.y.kind)}, ${when}: ${told.join(", ")}`;
+  const names = (content.files?.rows[row] ?? []).slice(0, 3).map(([name, count]) => `${content.files.names[name]} ${digits(count)}`);
+  const most = names.length ? `; most requests there, at any time: ${names.join(", ")}` : "";
+  plot.said.textContent = `${range(low, high, content.y.kind)}, ${when}: ${told.join(", ")}${most}`;
+};
+// The files with the most requests in the rows that are seen. Of each row its first ten are known.
+const listFiles = (plot) => {
+  const { rows, files } = plot.content;
+  const { min, max } = plot.scales.y;
+  const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+  const seen = [...rows.keys()].filter((at) => rows[at][0] < max && rows[at][1] > min);
+  const counts = new Map();
+  for (const [name, count] of seen.flatMap((at) => files.rows[at])) counts.set(name, (counts.get(name) ?? 0) + count);
+  const first = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 10);
+  const total = sum(seen.flatMap((at) => rows[at][3]));
+  const lines = first.map(([name, count]) => [files.names[name], count]);
+  const ends = seen.length ? [rows[seen[0]][0], rows[seen.at(-1)][1]] : [min, max];
+  const table = Object.assign(document.createElement("table"), { className: "files" });
+  table.createCaption().textContent = `Files with the most requests from ${ends.map(written("data")).join(" to ")}, at any time`;
+  for (const [name, count] of [...lines, ["other files, or not known", total - sum(first.map((one) => one[1]))]]) {
+    const row = table.insertRow();
+    row.insertCell().textContent = name;
+    Object.assign(row.insertCell(), { className: "n", textContent: `${digits(count)} (${total ? written("share")(count / total) : 0})` });
+  }
+  plot.files?.remove();
+  plot.files = table;
+  plot.root.append(table);
 };
 
 const within = ([low, high], [first, last]) => ({ min: Math.max(low, first), max: Math.min(high, last) });
-const zoom = (plot, part) => plot.setScale("x", within(part(plot.scales.x.min, plot.scales.x.max), plot.whole));
+const zoom = (plot, part) => plot.setScale("x", within(part(plot.scales.x.min, plot.scales.x.max, plot.whole), plot.whole));
 const zoomRows = (plot, part) => {
   if (!plot.content.rows) return;
   const [to, from] = inks[plot.content.y.kind];
   const { min, max } = plot.scales.y;
-  plot.setScale("y", within(part(to(min), to(max)).map(from), plot.content.y.ends));
+  plot.setScale("y", within(part(to(min), to(max), plot.content.y.ends.map(to)).map(from), plot.content.y.ends));
 };
 const smaller = (low, high) => [low + (high - low) / 4, high - (high - low) / 4];
 const larger = (low, high) => [low - (high - low) / 2, high + (high - low) / 2];
-const lower = (low, high) => [low - (high - low) / 4, high - (high - low) / 4];
-const higher = (low, high) => [low + (high - low) / 4, high + (high - low) / 4];
+const moved = (low, high, by) => [low + by, high + by];
+const lower = (low, high, [first]) => moved(low, high, -Math.min((high - low) / 4, low - first));
+const higher = (low, high, [, last]) => moved(low, high, Math.min((high - low) / 4, last - high));
 const showAll = (plot) => {
   plot.rows = null;
   plot.setScale("x", { min: plot.whole[0], max: plot.whole[1] });
@@ -173,7 +199,7 @@ const move = (plot, [right, up]) => {
     plot.setCursor({ left: plot.valToPos(xs[clamp((plot.cursor.idx ?? -1) + right, xs.length - 1)], "x"), top: 0 });
     return;
   }
-  const [row, column] = plot.cursor.left < 0 ? [-1, -1] : cellAt(plot);
+  const [row, column] = plot.cell ?? [-1, -1];
   const [low, high] = rows[clamp(row + up, rows.length - 1)];
   const [to, from] = inks[plot.content.y.kind];
   const middle = from((to(Math.max(low, 1)) + to(high)) / 2);
@@ -221,7 +247,14 @@ const explore = (figure) => {
   const xs = data[0];
   const scaled = (shown, key) => {
     if (key === "y") shown.rows = [shown.scales.y.min, shown.scales.y.max];
+    if (key === "y" && content.files) listFiles(shown);
     if (key === "x" && over && shown.isReady) showPart(figure, shown.scales.x.min, shown.scales.x.max);
+  };
+  const begin = (made) => {
+    made.content = content;
+    if (!content.rows) return;
+    made.said = document.createElement("output");
+    made.root.append(made.said);
   };
   const plot = new uPlot({
     width: place.clientWidth || document.querySelector("main").clientWidth, // folded away
@@ -231,15 +264,11 @@ const explore = (figure) => {
     series: [{ label: content.x.title, value: (shown, value) => written(content.x.kind)(value) }, ...series],
     legend: { show: !content.rows },
     cursor: { drag, ...(over ? { sync: { key: "time", scales: ["x", null], setSeries: false } } : {}) },
-    hooks: { ...hooks, init: [(made) => { made.content = content; }], setScale: [scaled] },
+    hooks: { ...hooks, init: [begin], setScale: [scaled] },
   }, data, place);
   plot.isOverTime = over;
   plot.whole = [xs[0], xs.at(-1)];
-  if (content.rows) {
-    plot.said = document.createElement("output");
-    plot.root.append(plot.said);
-    plot.over.addEventListener("dblclick", () => showAll(plot));
-  }
+  if (content.rows) plot.over.addEventListener("dblclick", () => showAll(plot));
   figures.set(figure, plot);
   queueMicrotask(() => { plot.isReady = true; });
   reachable(plot);

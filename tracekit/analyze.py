@@ -55,8 +55,9 @@ ANALYSES = (
     "locality/named_blocks",
     "locality/hottest_files",
     "locality/hottest_directories",
+    "locality/heat_map_files",
 )
-OF_FILES = ANALYSES[-3:]
+OF_FILES = ANALYSES[-4:]
 """Left out, unless asked for, where the trace has no map of files."""
 OF_CGROUPS = ("traffic/cgroups",)
 """The same where the capture says of no request which control group it is of."""

@@ -6,8 +6,11 @@ import pytest
 
 from tests.report.folder import HOSTILE, make_folder
 from tests.report.golden import full_folder
+from tracekit.analyze import OF_FILES, analyze
+from tracekit.model.database_logs import load_rules, with_logs
 from tracekit.report.page import report
-from tracekit.store import TraceFolder
+from tracekit.stack.file_map import given_table
+from tracekit.store import TraceFolder, write_table
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +48,11 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("hostile")
     warning = {"code": HOSTILE[0], "message": HOSTILE[1], "advice": HOSTILE[2]}
     folder = make_folder(place / "<b>folder", processes=HOSTILE, warnings=[warning])
+    # Files of the first half of the places of `fs`, and one of the journal's.
+    pieces = [("sda", 64 * one, 64, f"/{HOSTILE[one % 2]}", 64 * one // 2) for one in range(4)]
+    pieces.append(("sda", 80_000, 800, f"/{HOSTILE[2]}", 0))
+    write_table(folder.path / "file_extents.parquet", with_logs(given_table(pieces), load_rules()))
+    analyze(folder, only=OF_FILES)
     guess = {"what": HOSTILE[0], "value": HOSTILE[1], "evidence": HOSTILE[3]}
     folder.save_info(inferences=[guess], hotness={HOSTILE[0]: [HOSTILE[1]]})
     return report(folder, place / "report.html").path

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 import pytest
 
-from tracekit.report.formatting import data, duration
+from tracekit.report.formatting import data, duration, printable
 from tracekit.units import parse_size
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
@@ -235,7 +235,7 @@ def test_a_table_can_be_downloaded(
     lines = (tmp_path / "table.csv").read_text().splitlines()
     assert lines[0].startswith(head)
     table = hostile.parent / f"<b>folder/findings/{name.rpartition('-')[2]}.parquet"
-    assert len(lines) == 1 + len(pd.read_parquet(table))
+    assert len(lines) == 1 + len(read_table(table))
 
 
 # What each figure that can be explored shows of its x axis, and whether it has the trace's time.
@@ -307,6 +307,10 @@ def test_the_address_keeps_the_part_of_time_and_a_key_shows_all(opened: Open) ->
         assert said == []
 
 
+def read_table(file: Path) -> Any:
+    return pd.read_parquet(file)
+
+
 # The cells of a heat map: the ends of their row, the number of their window, and what they hold.
 CELLS = """(name) => {
   const { content } = figures.get(document.getElementById(name));
@@ -332,7 +336,7 @@ def point_at(page: Any, name: str, *, x: float, y: float) -> str:
 
 def test_the_cells_of_addresses_are_those_of_the_requests(opened: Open, hostile: Path) -> None:
     name = "figure-heat-map-0"
-    requests = pd.read_parquet(hostile.parent / "<b>folder/requests.parquet")
+    requests = read_table(hostile.parent / "<b>folder/requests.parquet")
     moved = requests[requests["operation"].isin(["read", "write"]) & (requests["length_bytes"] > 0)]
     with opened() as (page, said, _):
         step, found = cells(page, name)
@@ -344,7 +348,7 @@ def test_the_cells_of_addresses_are_those_of_the_requests(opened: Open, hostile:
         # WHEN the pointer is in a cell THEN its ranges and numbers are said
         (low, high, column), (count, length_bytes) = max(found.items(), key=lambda one: one[1])
         text = point_at(page, name, x=(column + 0.5) * step, y=(low + high) / 2)
-        assert text.endswith(f": {count} requests, {length_bytes >> 10} KiB")
+        assert f": {count} requests, {length_bytes >> 10} KiB;" in text
         # AND with the keyboard, too: the cell on its left, and back
         page.locator(f"#{name} .uplot").focus()
         page.keyboard.press("Shift+ArrowLeft")
@@ -374,7 +378,7 @@ def test_the_cells_of_addresses_are_those_of_the_requests(opened: Open, hostile:
 def test_the_cells_of_times_are_those_of_the_requests(
     opened: Open, hostile: Path, name: str, table: str, begin: str
 ) -> None:
-    done = pd.read_parquet(hostile.parent / f"<b>folder/{table}.parquet").dropna(subset=[begin])
+    done = read_table(hostile.parent / f"<b>folder/{table}.parquet").dropna(subset=[begin])
     took = done["complete_ns"] - done[begin]
     with opened() as (page, said, _):
         step, found = cells(page, name)
@@ -388,6 +392,54 @@ def test_the_cells_of_times_are_those_of_the_requests(
         text = point_at(page, name, x=(column + 0.5) * step, y=(low + high) / 2)
         assert text.endswith(f": {count} requests")
         assert "µs to " in text.partition(",")[0]
+        assert said == []
+
+
+def listed(page: Any, name: str) -> dict[str, int]:
+    """Return the files that stand under a heat map, and how many requests each has."""
+    rows = page.locator(f"#{name} .files tr").all()
+    texts = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
+    return {path: int(count.partition(" ")[0]) for path, count in texts}
+
+
+def test_the_files_are_those_of_the_addresses_that_are_seen(opened: Open, hostile: Path) -> None:
+    name = "figure-heat-map-0"
+    folder = hostile.parent / "<b>folder"
+    requests = read_table(folder / "requests.parquet")
+    moved = requests[requests["operation"].isin(["read", "write"]) & (requests["length_bytes"] > 0)]
+    extents = read_table(folder / "file_extents.parquet")
+
+    def of_files(low: float, high: float) -> dict[str, int]:
+        here = moved["sector"][moved["sector"].between(low // 512, high // 512 - 1)]
+        counts = dict.fromkeys(map(printable, extents["path"]), 0)
+        for one in extents.itertuples():
+            is_in = here.between(one.first_sector, one.first_sector + one.sectors - 1)
+            counts[printable(one.path)] += int(is_in.sum())
+        rest = len(here) - sum(counts.values())
+        found = {path: count for path, count in counts.items() if count}
+        return {**found, "other files, or not known": rest}
+
+    with opened() as (page, said, _):
+        _, found = cells(page, name)
+        rows = sorted({(low, high) for low, high, _ in found})
+        # THEN names are text, and with the rest their requests are all that are seen
+        assert listed(page, name) == of_files(0, 1 << 40)
+        assert "/<script>alert(1)</script>" in listed(page, name)
+        # AND in a part of the addresses those of the rows that are seen
+        page.locator(f"#{name} .uplot").focus()
+        for key in ("i", *["ArrowDown"] * 4):
+            page.keyboard.press(key)
+        low, high = page.evaluate(
+            f"(() => {{ const {{ min, max }} = figures.get(document.getElementById('{name}'))"
+            ".scales.y; return [min, max] })()"
+        )
+        seen = [one for one in rows if one[0] < high and one[1] > low]
+        assert 0 < len(seen) < len(rows)
+        assert listed(page, name) == of_files(seen[0][0], seen[-1][1])
+        # AND the pointer names those of a row
+        (low, high), *_ = seen
+        text = point_at(page, name, x=1, y=(low + high) / 2)
+        assert "; most requests there, at any time: /" in text
         assert said == []
 
 

@@ -1,12 +1,13 @@
 """Heat maps over time: cells of a window and a range of values, drawn and as a browser reads them.
 
 Their tables have a row a cell, or several that are added up: `window_number`, `window_length_ns`,
-`row` (counted from the bottom), its ends `low` and `high` in ns or bytes, and numbers.
+`row` (counted from the bottom), its ends `low` and `high` in ns or bytes, and numbers; `files`
+where they are known: those of the row with most requests, name and number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -123,8 +124,11 @@ class HeatMap:
         end_ns = (int(table["window_number"].max()) + 1) * window_ns
         is_log = self.kind == "time"
         y = {"title": self.y_title, "kind": self.kind, "log": 10 if is_log else 0}
-        ends = dict(table.drop_duplicates("row").set_index("row")[["low", "high"]].T)
+        rows = table.drop_duplicates("row").set_index("row").sort_index()
+        ends = rows[["low", "high"]].T
+        files = {"files": _named(rows["files"])} if "files" in rows else {}
         return {
+            **files,
             "x": {"title": X_TITLE, "kind": "time", "log": 0, "ends": [0, end_ns]},
             "y": {**y, "ends": [low, high]},
             "step": window_ns,
@@ -153,6 +157,13 @@ def _round(low: float, high: float, *, units: Units, steps: int) -> Sequence[tup
     )
     within = [tick for tick in ticks if low / factor <= tick <= high / factor]
     return [(tick * factor, f"{tick:g} {name}" if tick else "0") for tick in within]
+
+
+def _named(files: Iterable[Sequence[tuple[str, int]]]) -> dict[str, Any]:
+    """Return the names, each once, and of each row the places of its names and their numbers."""
+    names: dict[str, int] = {}
+    rows = [[[names.setdefault(name, len(names)), n] for name, n in found] for found in files]
+    return {"names": [*names], "rows": rows}
 
 
 def requests_by_time(y_title: str) -> HeatMap:

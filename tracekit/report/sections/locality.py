@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -182,6 +183,7 @@ def draw_role_strip(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_xlim(0, columns + 2.5 * width)
 
 
+PATH_CHARACTERS = 100
 ADDRESSES = HeatMap(
     y_title="Address on the device",
     kind="data",
@@ -190,27 +192,38 @@ ADDRESSES = HeatMap(
 )
 
 
-@analyzed("Where and when", "locality/heat_map")
-def heat_map(evidence: Evidence) -> Parts:
-    """Show where and when each device is read and written."""
-    return charts_by_device(
+@analyzed("Where and when", "locality/heat_map", optional=("locality/heat_map_files",))
+def heat_map(evidence: Evidence, *, heat_map_files: Evidence | None) -> Parts:
+    """Show where and when each device is read and written, and of which files that is."""
+    files = None if heat_map_files is None else heat_map_files.table
+    drawn = charts_by_device(
         ADDRESSES,
-        evidence.showing(cells_of(evidence.table)),
+        evidence.showing(cells_of(evidence.table, files)),
         title="Bytes read and written on {}, by time and address",
         describe=describe_heat_map,
         name="heat-map",
     )
+    return {**drawn, "files": heat_map_files}
 
 
-def cells_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the finding as cells that are ranges of bytes."""
-    return table.assign(
+def cells_of(table: pd.DataFrame, files: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the finding as cells that are ranges of bytes, with the `files` of their part."""
+    cells = table.assign(
         row=table["part_number"],
         low=table["part_sector"] * SECTOR_BYTES,
         high=(table["part_sector"] + table["part_sectors"]) * SECTOR_BYTES,
         request_count=table["read_count"] + table["write_count"],
         bytes=table["read_bytes"] + table["write_bytes"],
     )
+    if files is None:
+        return cells
+    found: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    for one in fmt.rows(files):
+        name = fmt.shortened(fmt.printable(one.path), PATH_CHARACTERS)
+        found.setdefault((one.device, one.part_number), []).append((name, one.request_count))
+    keys = zip(cells["device"], cells["part_number"], strict=True)
+    of_cells: Any = [found.get(key, []) for key in keys]
+    return cells.assign(files=of_cells)
 
 
 def describe_heat_map(cells: pd.DataFrame) -> list[str]:
