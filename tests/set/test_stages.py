@@ -1,7 +1,9 @@
 """Stages of every volume of a set: as of each trace by itself, what is done passed over."""
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,8 @@ import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.shared import made_once
 from tracekit.errors import PartialError, TracekitError
+from tracekit.fleet import stages
+from tracekit.fleet.catalogue import TraceSet
 
 NAMES = ("web-server", "paging", "log-structured")
 
@@ -78,3 +82,21 @@ def test_a_damaged_volume_is_left_out_and_the_others_go_on(made: tk.Set) -> None
     failed = invoke("classify", made.path, "--json")
     assert type(failed.exception) is TracekitError
     assert [one["volume"] for one in json.loads(failed.stdout)["left_out"]] == sorted(NAMES)
+
+
+def killed_by_paging(path: Path) -> None:
+    """Stand for a stage whose process the kernel kills, as for want of memory."""
+    if path.name == "paging":
+        os.kill(os.getpid(), signal.SIGKILL)
+    (path / "worked").touch()
+
+
+def test_a_killed_process_costs_the_volume_that_it_worked_on(
+    made: tk.Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "process_count", lambda _volumes: 2)
+    outcome = stages.run_each(TraceSet(made.path), killed_by_paging, is_done=lambda _folder: False)
+    assert sorted(outcome.done) == ["log-structured", "web-server"]
+    assert "was killed" in str(outcome.errors.pop("paging"))
+    assert not outcome.errors
+    assert {file.parent.name for file in made.path.glob("*/worked")} == {*outcome.done}

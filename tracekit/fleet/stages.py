@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -21,6 +22,7 @@ from tracekit.store import TraceFolder
 
 PROCESSES = 2
 Work = Callable[[Path], None]
+Result = tuple[Volume, TracekitError | None]
 OnVolume = Callable[[str, int, int], None]
 
 
@@ -68,7 +70,7 @@ def run_each(
         except InputError as error:
             outcome.errors[volume.name] = error
     before = len(traces.volumes) - len(due)
-    with _results(work, due) as results:
+    with closing(_results(work, due)) as results:
         for number, (volume, failed) in enumerate(results, before + 1):
             on_volume(volume.name, number, len(traces.volumes))
             if failed is None:
@@ -78,19 +80,43 @@ def run_each(
     return outcome
 
 
-@contextmanager
-def _results(
-    work: Work, due: list[tuple[Volume, Path]]
-) -> Iterator[Iterator[tuple[Volume, TracekitError | None]]]:
-    """Yield an iterator of volumes as they are done, each with what went wrong."""
-    count = process_count(len(due))
+def _results(work: Work, due: list[tuple[Volume, Path]]) -> Generator[Result]:
+    """Yield volumes as they are done, each with what went wrong.
+
+    Of a process that is killed, as for want of memory, nobody knows on which volume it worked:
+    those that were under way are each done again, alone.
+    """
+    count, left = process_count(len(due)), deque(due)
     if count == 1:
-        yield ((volume, _error_of(partial(_quietly, work, path))) for volume, path in due)
+        yield from ((volume, _error_of(partial(_quietly, work, path))) for volume, path in due)
         return
+    while left:
+        lost: list[tuple[Volume, Path]] = []
+        with _processes(count) as pool:
+            running: dict[Future[None], tuple[Volume, Path]] = {}
+            while running or (left and not lost):
+                while left and not lost and len(running) < count:
+                    one = left.popleft()
+                    try:
+                        running[pool.submit(_quietly, work, one[1])] = one
+                    except BrokenProcessPool:
+                        lost.append(one)
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    one = running.pop(ended)
+                    if isinstance(ended.exception(), BrokenProcessPool):
+                        lost.append(one)
+                    else:
+                        yield one[0], _error_of(ended.result)
+        for volume, path in lost:
+            with _processes(1) as pool:
+                yield volume, _error_of(pool.submit(_quietly, work, path).result)
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
     pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
     try:
-        futures = {pool.submit(_quietly, work, path): volume for volume, path in due}
-        yield ((futures[one], _error_of(one.result)) for one in as_completed(futures))
+        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -107,8 +133,8 @@ def _error_of(call: Callable[[], None]) -> TracekitError | None:
     except TracekitError as error:
         return error
     except BrokenProcessPool:
-        message = "the process that worked on it, or one beside it, was killed"
-        return TracekitError(message, hint="run the command again: what is done is kept")
+        hint = "give it less memory with --memory, or work on a machine with more"
+        return TracekitError("the process that worked on it was killed", hint=hint)
     except Exception as error:
         if (known := foreign_error(error)) is None:
             raise
