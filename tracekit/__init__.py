@@ -63,7 +63,15 @@ if TYPE_CHECKING:
         TierSimulation,
         Verification,
     )
-    from tracekit.api.sets import Set, SetRecommendation, SetRun, add_to_set, open_set, read_set
+    from tracekit.api.sets import (
+        Set,
+        SetGroups,
+        SetRecommendation,
+        SetRun,
+        add_to_set,
+        open_set,
+        read_set,
+    )
     from tracekit.api.simulate import Simulate
     from tracekit.api.start import (
         Capture,
@@ -110,6 +118,7 @@ __all__ = [
     "Run",
     "Sensitivity",
     "Set",
+    "SetGroups",
     "SetRecommendation",
     "SetRun",
     "Simulate",

@@ -29,6 +29,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "set add": (tk.add_to_set,),
     "set list": (tk.open_set,),
     "set info": (tk.open_set,),
+    "set groups": (tk.Set.groups,),
     "classify": (tk.Trace.classify,),
     "analyze": (tk.Trace.analyze,),
     "recommend": (tk.Trace.recommend,),

@@ -168,6 +168,20 @@ class Set(Mapping[str, Trace]):
         kept = {**run.summary, "left_out": left_out, "placement": to_builtins(found)}
         return SetRecommendation(self, kept)
 
+    def groups(self) -> SetGroups:
+        """Group the volumes that behave alike, after `analyze`, each with a typical member."""
+        from msgspec import to_builtins
+
+        from tracekit.fleet.groups import find_groups
+
+        found = to_builtins(find_groups(self._opened))
+        left_out = [
+            {"volume": name, "error": why, "hint": ""} for name, why in found["left_out"].items()
+        ]
+        kept = {"set": str(self.path), "stage": "groups", "up_to_date": 0, "left_out": left_out}
+        done = len(self) - len(left_out)
+        return SetGroups(self, {**found, **kept, "done": done})
+
     def _run(self, stage: str, options: Mapping[str, Any]) -> SetRun:
         from tracekit.fleet.stages import is_up_to_date, process_count, run_each
 
@@ -296,6 +310,33 @@ class SetRecommendation(SetRun):
             more = len(shares) - SHOWN_VOLUMES
             lines.append(f"and {more:,} more in {self.traces.path / 'placement.json'}")
         return joined([*self._lines(), "", *lines])
+
+
+class SetGroups(SetRun):
+    """Groups of volumes that behave alike."""
+
+    @property
+    def text(self) -> str:
+        """A line for each group: how large it is, a typical member, and in what it differs."""
+        groups = self.summary["groups"]
+        width = max(7, *(len(one["typical"]) for one in groups))
+        lines = [
+            f"{'volumes':>7} {'requests':>14}  {'typical':<{width}} {'a second':>10}"
+            f" {'burstiness':>10} {'touched':>10} {'writes':>7} {'random':>7}  what it is like"
+        ]
+        for one in groups:
+            found = {
+                name: 0.0 if value is None else value for name, value in one["medians"].items()
+            }
+            lines.append(
+                f"{len(one['volumes']):>7,} {one['requests']:>14,}  {one['typical']:<{width}}"
+                f" {found['average_per_s']:>10,.2f} {found['burstiness']:>10,.1f}"
+                f" {format_size(int(found['working_set_bytes'])):>10} {found['write_ratio']:>7.0%}"
+                f" {found['random_ratio']:>7.0%}  {', '.join(one['traits']) or 'like the mean'}"
+            )
+        apart = self.summary["silhouette"]
+        how = "" if apart is None else f"; how well groups are apart, -1 to 1: {apart:.2f}"
+        return joined([*lines, "", f"numbers are medians of a group{how}"])
 
 
 def open_set(path: PathLike) -> Set:

@@ -65,6 +65,7 @@ GROUPS = {
         "add": "Add trace folders to a set.",
         "list": "List the volumes of a set.",
         "info": "Say how many volumes and requests there are.",
+        "groups": "Group the volumes that behave alike.",
     },
     "simulate": {
         "tiers": "Which mix of storage tiers gives most for its price?",

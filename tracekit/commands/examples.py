@@ -59,6 +59,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "set add": ("tracekit set add out/set out/web out/mail", "tracekit set add out/set"),
     "set list": ("tracekit set list out/set", "tracekit set list out/set --json"),
+    "set groups": ("tracekit set groups out/set", "tracekit set groups out/set --json"),
     "set info": ("tracekit set info out/set", "tracekit set info out/set --json"),
     "classify": (
         "tracekit classify out/trace",
