@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,9 +53,18 @@ class Set(Mapping[str, Trace]):
 
     def __getitem__(self, name: str) -> Trace:
         """Open a volume; InputError where it is missing or damaged."""
-        if name not in [*self]:
+        if name not in self._names:
             raise KeyError(name)
         return Trace(self._opened.place(name))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self)
+
+    @cached_property
+    def _unusable(self) -> Mapping[str, str]:
+        """Volumes that were missing or damaged when this was first asked, and why."""
+        return {name: str(error) for name, error in self._opened.unusable().items()}
 
     @property
     def volumes(self) -> list[dict[str, Any]]:
@@ -85,7 +94,7 @@ class Set(Mapping[str, Trace]):
             "largest_requests": requests[0] if rows else 0,
             "median_requests": requests[len(requests) // 2] if rows else 0,
             "tenth_requests": sum(requests[: -(-len(requests) // 10)]),
-            "unusable": {name: str(error) for name, error in self._opened.unusable().items()},
+            "unusable": self._unusable,
         }
 
     @property
@@ -114,7 +123,7 @@ class Set(Mapping[str, Trace]):
     @property
     def notes(self) -> tuple[str, ...]:
         """Which volumes cannot be used, and why."""
-        return tuple(self.summary["unusable"].values())
+        return tuple(self._unusable.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -123,9 +132,9 @@ class Set(Mapping[str, Trace]):
 
     def check(self) -> None:
         """Raise PartialError when a volume is missing or damaged."""
-        if unusable := self._opened.unusable():
+        if self._unusable:
             raise PartialError(
-                f"{self.path}: {len(unusable):,} of {counted(len(self), 'volume')} missing or"
+                f"{self.path}: {len(self._unusable):,} of {counted(len(self), 'volume')} missing or"
                 " damaged",
                 hint="put them back, or remove their folders and run: tracekit set add SET",
             )
