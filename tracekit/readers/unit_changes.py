@@ -1,8 +1,11 @@
-"""A unit of places or lengths that changes within a trace: its parts contradict each other.
+"""Units of places or lengths that change within a trace, or their columns: parts contradict others.
 
 Numbers of bytes are multiples of 512, numbers of sectors seldom are. A part of which few are, and
 another of which nearly all are, may be of one unit still: large requests after small ones. So the
 lengths must be the same ones times 512, or the places lie as much farther and requests be small.
+
+In a part whose columns are exchanged, places are lengths of the others, and lengths larger than
+these.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ SAME = 0.9
 LEAST_SHARE = 0.05
 """Of a length that counts: two such are needed, since many traces have one length in a part."""
 MOST_LENGTHS = 1024
+FREQUENT = 0.01
+RUN = 8
+"""Of so many rows, among four times as many one behind the other, the columns are exchanged."""
 LARGE_BYTES = 256 << 10
 """Of requests that begin at multiples of 512 sectors by themselves."""
 
@@ -47,12 +53,15 @@ class UnitChanges:
     _lengths: dict[bool, set[int]] = field(default_factory=lambda: {False: set(), True: set()})
     """Lengths in the same."""
     _done: set[str] = field(default_factory=set)
+    _usual: Numbers = None
+    """Frequent lengths of the first rows."""
 
     def see(self, columns: Columns) -> None:
         """Look at some rows; what has no length, as a flush, has no place either."""
         lengths, places = (columns.numbers.get(name) for name in ("length", "offset"))
         if lengths is None or places is None or columns.block is None:
             return
+        self._see_exchange(columns, places, lengths)
         size = max(LEAST_ROWS, -(-columns.rows // (32 if columns.rows <= MOST_ROWS else 8)))
         for begin in range(0, columns.rows - LEAST_ROWS + 1, size):
             rows = slice(begin, begin + size, -(-size // SAMPLED))
@@ -63,6 +72,24 @@ class UnitChanges:
             usual_bytes = float(np.median(lengths[rows][has_data])) * self.length_bytes
             if is_same or usual_bytes < LARGE_BYTES:
                 self._see_places(columns, begin, places[rows][has_data])
+
+    def _see_exchange(self, columns: Columns, places: Numbers, lengths: Numbers) -> None:
+        if self._usual is None:
+            sample = lengths[lengths > 0][:: max(1, len(lengths) // MOST_LENGTHS)]
+            values, counts = np.unique(sample, return_counts=True)
+            self._usual = values[counts >= max(FREQUENT * len(sample), 2)]
+        if "exchange" in self._done or not len(self._usual):
+            return
+        rows = np.flatnonzero(lengths > self._usual[-1])
+        rows = rows[np.isin(places[rows], self._usual)] if len(rows) >= RUN else rows
+        begins = np.flatnonzero(rows[RUN - 1 :] - rows[: 1 - RUN] < 4 * RUN)
+        if len(begins) and columns.block is not None:
+            self._done.add("exchange")
+            shown = show_example(columns.block.examples([int(rows[begins[0]])])[0])
+            self.found.append(
+                f"places and lengths are exchanged from about here: {shown}: its place is a usual"
+                " length, and its length none; import each part by itself"
+            )
 
     def _see_places(self, columns: Columns, row: int, places: Numbers) -> None:
         kind = _has_multiples(places)
