@@ -300,3 +300,36 @@ def test_a_stride_is_no_block(read: Importer) -> None:
     made = read(lines)
     assert set(traces.requests(made)["length_bytes"].to_pylist()) == {4096}
     assert "begin eight lengths behind" in traces.warnings(made)["doubtful_units"]
+
+
+@pytest.mark.parametrize(("begin", "count"), [(0, 400), (1000, 30), (2970, 30)])
+@pytest.mark.parametrize("form", [FIU, TENCENT, SPC])
+def test_columns_exchanged_in_a_part_are_refused(
+    read: Importer, form: str, begin: int, count: int
+) -> None:
+    # GIVEN a disk of 1 GiB, so small that each place can be a length
+    choose, lines = random.Random(5), list[str]()  # noqa: S311 - test data
+    for row in range(3000):
+        place = choose.randrange(1 << 18) * 8
+        length = choose.choice([8, 8, 16, 64]) * (512 if form is SPC else 1)
+        if begin <= row < begin + count:
+            place, length = length, place
+        at = {"time_ns": row * 10**6, "time_s": 1_538_323_200 + row, "seconds": row / 9}
+        lines.append(form.format(place=place, length=length, **at))
+    message = read.rejects("".join(lines), "places and lengths are exchanged from about here")
+    line = int(message.partition("here: line ")[2].partition(":")[0])
+    assert begin < line < begin + 20
+
+
+def test_a_few_outliers_are_shown(read: Importer) -> None:
+    # GIVEN a place 46 times beyond the others, and a length of 32 MiB among 4 KiB
+    lines = [SPC.format(place=n * 8000 % 10**7, length=4096, seconds=n / 9) for n in range(3000)]
+    lines[700] = SPC.format(place=46 * 10**7, length=4096, seconds=77.8)
+    lines[900] = SPC.format(place=8, length=32 << 20, seconds=100)
+    # WHEN it is imported THEN they are taken, and shown with their lines
+    made = read("".join(lines))
+    assert len(traces.rows(made)) == 3000
+    found = [one for one in made.content["inferences"] if one["what"] == "outliers"]
+    assert [one["value"] for one in found] == ["1 place", "1 length"]
+    assert "460,000,000 in line 701: " in found[0]["evidence"]
+    assert "33,554,432 in line 901: " in found[1]["evidence"]

@@ -131,6 +131,8 @@ def _print(info: Mapping[str, Any]) -> None:
     for one in info["inferences"]:
         if one["what"] == "passed over":
             options.say(f"  passed over: {one['value']}")
+        if one["what"] == "outliers":
+            options.say(f"  {one['value']} of {one['evidence']}")
     options.say(info["trace"])
 
 

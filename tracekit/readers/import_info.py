@@ -165,6 +165,7 @@ def inferences(read: Reading, options: ImportOptions) -> list[metadata.Inference
         found.append(
             ("clock", f"starts again {times_in_words(len(later))}", "--join overlay: of one time")
         )
+    found += [("outliers", *note) for note in read.outliers.notes()]
     if read.bounds:
         beyond = f"beyond {read.bounds.in_words()}, where nearly all lie"
         found.append(("strays", f"{read.beyond:,} wrong lines", beyond))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -19,7 +20,7 @@ from tracekit.readers.hypotheses import (
     MOSTLY,
 )
 from tracekit.readers.units import TIME_NS, Columns, Units, show_example
-from tracekit.units import SECTOR_BYTES
+from tracekit.units import SECTOR_BYTES, counted
 
 WHATS = {"time": "time", "offset": "place", "length": "length"}
 SAMPLED = 1 << 14
@@ -31,6 +32,11 @@ VERY_FAR = 1000
 LONG_S = 365 * 86_400
 """No trace pauses for a year, and for a thousand times as long as it lasts."""
 KEPT = 5
+BEYOND = 16
+"""Times nearly all others, and FLOORS: so large a place or length is shown if few are."""
+FEWEST_OTHERS = 100
+FLOORS = {"offset": 64 << 20, "length": 256 << 10}
+"""In bytes."""
 FEW_RATIO = 0.001
 
 Range = tuple[int, int]
@@ -130,8 +136,12 @@ class Outliers:
     requests: int = 0
     extremes: dict[str, Range] = field(default_factory=dict)
     usual: dict[str, Range] = field(default_factory=dict)
-    farthest: Outlier | None = None
-    """The place farthest from all others, where that is doubted."""
+    largest: dict[str, list[Outlier]] = field(default_factory=lambda: {n: [] for n in FLOORS})
+    """The largest places and lengths among those beyond nearly all others."""
+    beyond: Counter[str] = field(default_factory=Counter)
+    """How many there are."""
+    limits: dict[str, int] = field(default_factory=dict)
+    """Beyond which they were."""
 
     def see(self, columns: Columns) -> None:
         """Sample the columns, and note lines whose numbers lie far from the others."""
@@ -142,8 +152,8 @@ class Outliers:
             low, high = int(values.min()), int(values.max())
             before = self.extremes.get(name, (low, high))
             self.extremes[name] = (min(low, before[0]), max(high, before[1]))
-            if name == "offset" and high >= self.extremes[name][1]:
-                self._see_far_place(columns)
+            if name in FLOORS and high > self.limits.get(name, 0):
+                self._see_beyond(name, columns)
             least, most = self.usual.get(name, (1, 0))
             if low >= least and high <= most:
                 continue
@@ -207,13 +217,36 @@ class Outliers:
 
     def far_places(self) -> list[str]:
         """Return in words that some places lie far behind all others, if few do."""
-        if self.farthest is None or self.extremes["offset"][1] < self._far_place():
+        far = [one for one in self.largest["offset"] if one.value >= self._far_place()]
+        if not far:
             return self._far_group()
         usual = self.samples["offset"].middle()[1]
         return [
             f"{100 - TAIL_PERCENT} % of all places are up to {usual:,}, and one is"
-            f" {self.farthest.value:,}: {self.farthest.shown}"
+            f" {far[0].value:,}: {far[0].shown}"
         ]
+
+    def notes(self) -> list[tuple[str, str]]:
+        """Return how many places and lengths are far beyond nearly all others, and their lines.
+
+        Nothing of those of which there are more than a few.
+        """
+        found = []
+        for name, largest in self.largest.items():
+            limit = self._limit(name)
+            shown = [one for one in largest if one.value > limit]
+            if not 0 < self.beyond[name] <= min(KEPT, self.requests // FEWEST_OTHERS):
+                continue
+            if shown and not (name == "offset" and self.far_places()):
+                beyond = f"more than {limit:,}, {BEYOND} times nearly all others"
+                lines = "; ".join(f"{one.value:,} in {one.shown}" for one in shown)
+                found.append((counted(len(shown), WHATS[name]), f"{beyond}: {lines}"))
+        return found
+
+    def _limit(self, name: str) -> int:
+        """Return the number that few are expected to exceed."""
+        usual, least = self.samples[name].middle()[1], FLOORS[name] // self.units.factor(name)
+        return BEYOND * max(usual, least)
 
     def _far_group(self) -> list[str]:
         """Return in words that many places, but less than half, lie far behind all others."""
@@ -234,12 +267,18 @@ class Outliers:
         least = LARGEST_LENGTH_BYTES // self.units.factor("offset")
         return VERY_FAR * max(self.samples["offset"].middle()[1], least)
 
-    def _see_far_place(self, columns: Columns) -> None:
-        values = columns.numbers["offset"]
-        row = int(np.argmax(values))
-        if columns.block is not None and values[row] >= self._far_place():
-            shown = show_example(columns.block.examples([row])[0])
-            self.farthest = Outlier("offset", int(values[row]), shown)
+    def _see_beyond(self, name: str, columns: Columns) -> None:
+        """Count numbers beyond nearly all others, and keep the lines of the largest."""
+        values, limit = columns.numbers[name], self._limit(name)
+        self.limits[name] = limit
+        rows = np.flatnonzero(values > limit)
+        self.beyond[name] += len(rows)
+        rows = rows[np.argsort(-values[rows], kind="stable")][:KEPT].tolist()
+        if rows and columns.block is not None:
+            shown = map(show_example, columns.block.examples(rows))
+            found = map(Outlier, repeat(name), values[rows].tolist(), shown)
+            largest = sorted([*self.largest[name], *found], key=lambda one: -one.value)
+            self.largest[name] = largest[:KEPT]
 
     def doubts(self) -> list[str]:
         """Return in words that some times lie far from the others, if few do."""
