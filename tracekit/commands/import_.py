@@ -14,6 +14,9 @@ from tracekit.commands import completion, options
 from tracekit.commands.options import option
 from tracekit.units import counted
 
+LARGE_RATE = 100
+"""From so many requests a second their number is shown as a whole one."""
+
 
 @options.of(
     tk.read,
@@ -107,7 +110,11 @@ def import_(
 def _print(info: Mapping[str, Any]) -> None:
     counts, seconds = info["counts"], info["clock"]["duration_ns"] / 1e9
     span = f"in {seconds:,.3f} s" if "times" not in info.get("unknown", ()) else "without times"
-    what = f"{counts.get('requests', 0):,} requests of {_devices(info)} {span}"
+    requests = counts.get("requests", 0)
+    if seconds and requests > 1:
+        rate = requests / seconds
+        span += f", {rate:,.0f} a second" if rate >= LARGE_RATE else f", {rate:.3g} a second"
+    what = f"{requests:,} requests of {_devices(info)} {span}"
     if "memory_accesses" in counts:
         what = f"{counts['memory_accesses']:,} memory accesses"
     is_joined = any(one["what"] == "files" for one in info["inferences"])
