@@ -93,3 +93,27 @@ for (const table of document.querySelectorAll("table")) {
   }
   if (table.tBodies[0].rows.length > 12) searchFor(table);
 }
+
+// The bars of a figure are read with the pointer, or one after the other with the arrow keys.
+const ARROWS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+for (const svg of document.querySelectorAll("figure > svg:has(.bar)")) {
+  const bars = [...svg.querySelectorAll(".bar")];
+  const figure = svg.parentNode;
+  const said = figure.querySelector("output") ?? document.createElement("output");
+  figure.querySelector("figcaption").before(said);
+  const say = (bar) => {
+    figure.querySelector(".bar.read")?.classList.remove("read");
+    bar.classList.add("read");
+    said.textContent = bar.querySelector("title").textContent;
+  };
+  svg.tabIndex = 0;
+  svg.setAttribute("aria-description", "Arrow keys read the bars");
+  svg.addEventListener("keydown", (event) => {
+    const by = ARROWS[event.key];
+    if (!by) return;
+    const at = bars.findIndex((bar) => bar.classList.contains("read"));
+    say(bars[at < 0 ? 0 : (at + by + bars.length) % bars.length]);
+    event.preventDefault();
+  });
+  for (const bar of bars) bar.addEventListener("pointerenter", () => say(bar));
+}

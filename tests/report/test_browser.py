@@ -443,6 +443,31 @@ def test_the_files_are_those_of_the_addresses_that_are_seen(opened: Open, hostil
         assert said == []
 
 
+def test_bars_are_read(opened: Open, hostile: Path) -> None:
+    requests = read_table(hostile.parent / "<b>folder/requests.parquet")
+    kinds = ["role", "operation", "is_preflush", "is_fua", "is_meta"]
+    counts = sorted(requests.groupby(kinds, observed=True).size(), reverse=True)
+    with opened() as (page, said, _):
+        bars = page.locator("#figure-traffic-mix svg.wide .bar")
+        # THEN each says its number without a script
+        texts = bars.locator("title").all_text_contents()
+        assert [int(text.rpartition(": ")[2]) for text in texts] == counts
+        assert texts[0].startswith("write, file system: ")
+        # AND the arrow keys read one after the other, as the pointer does
+        page.locator("#figure-traffic-mix svg.wide").focus()
+        read = page.locator("#figure-traffic-mix > output")
+        for key, at in (("ArrowRight", 0), ("ArrowDown", 1), ("ArrowLeft", 0), ("ArrowUp", -1)):
+            page.keyboard.press(key)
+            assert read.inner_text() == texts[at]
+        bars.nth(2).hover()
+        assert read.inner_text() == texts[2]
+        # AND every figure of bars has texts, also where names are hostile
+        for figure in page.locator("figure:has(.bar)").all():
+            assert figure.locator("svg.narrow .bar title").count() > 0
+        assert page.locator("figure:has(.bar)").count() == 3
+        assert said == []
+
+
 def test_the_slider_says_the_answer_of_each_capacity(opened: Open, hostile: Path) -> None:
     advice = json.loads((hostile.parent / "<b>folder" / "recommendation.json").read_text())
     with opened() as (page, said, _):

@@ -243,7 +243,7 @@ def test_text_of_the_trace_stays_text(name: str) -> None:
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert texts.count(shown) == 2
     tags = {element.tag.partition("}")[2] for element in root.iter()} - {""}
-    assert tags <= {"svg", "g", "path", "text", "use", "defs", "clipPath", "rect"}
+    assert tags <= {"svg", "g", "path", "text", "title", "use", "defs", "clipPath", "rect"}
 
 
 def test_drawing_again_gives_the_same_bytes_and_changes_no_setting() -> None:

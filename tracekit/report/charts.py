@@ -24,8 +24,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from tracekit.paths import data_folder
@@ -142,6 +143,8 @@ def drawn(
     """
     with mpl.rc_context(cast(Any, _settings())):
         figures = [(draw(table, size), size) for size in (WIDE, NARROW)]
+        for figure, _ in figures:
+            _describe_bars(figure, legend)
         svg = "".join(
             _inline(_saved(figure), f"{name}-{size.name}", size=size, label=label)
             for figure, size in figures
@@ -150,6 +153,30 @@ def drawn(
         return Drawing(svg, as_json(draw.content(table)))
     entries = [(colour_name(key.colour), key.line, key.text) for key in legend]
     return Drawing(svg, curves_of(figures[0][0], entries, colour_name=_colour_name))
+
+
+BAR = "bar "
+"""How the id of a bar begins that says what it shows."""
+
+
+def _describe_bars(figure: Figure, legend: Sequence[Key]) -> None:
+    """Give each horizontal bar what it shows: its row, what its colour means and its number."""
+    axes = figure.axes[0]
+    if axes.collections:  # cells, whose strip of roles has no numbers
+        return
+    write = WRITERS[axes.xaxis.get_gid() or "number"]
+    rows = {round(float(at)): text.get_text() for at, text in _labels(axes.yaxis)}
+    meanings = {light(key.colour): key.text for key in legend}
+    for bar in (bar for one in axes.containers for bar in cast("Sequence[Rectangle]", one)):
+        row = rows.get(round(bar.get_y() + bar.get_height() / 2), "").replace("\n", " ")
+        meaning = meanings.get(to_hex(bar.get_facecolor()), "")
+        names = dict.fromkeys(name for name in (row, meaning) if name)
+        if bar.get_width() and bar.get_gid() is None:
+            bar.set_gid(f"{BAR}{', '.join(names)}: {write(bar.get_width())}")
+
+
+def _labels(axis: Axis) -> Iterator[tuple[float, Any]]:
+    return zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
 
 
 def _settings() -> dict[str, Any]:
@@ -235,7 +262,10 @@ def _colour_name(colour: str) -> str:
 
 def _rename(element: ET.Element, prefix: str) -> None:
     if element.tag == f"{_SVG}g":
-        element.attrib.pop("id", None)
+        name = element.attrib.pop("id", "")
+        if name.startswith(BAR):
+            element.set("class", "bar")
+            ET.SubElement(element, f"{_SVG}title").text = name.removeprefix(BAR)
     if "id" in element.attrib:
         element.set("id", f"{prefix}-{element.attrib['id']}")
     if "clip-path" in element.attrib:
@@ -547,7 +577,14 @@ def unit_for(highest: float, units: Units) -> tuple[str, float]:
     return next((name, factor) for name, factor, least in units if highest >= least)
 
 
-KINDS = {fmt.duration: "time", fmt.data: "data", fmt.count: "count"}
+KINDS = {
+    fmt.duration: "time",
+    fmt.data: "data",
+    fmt.count: "count",
+    fmt.share: "share",
+    fmt.number: "number",
+}
+WRITERS = {kind: write for write, kind in KINDS.items()}
 
 
 def write_ticks(axis: Axis, write: Callable[[Any], str], *, kind: str = "") -> None:

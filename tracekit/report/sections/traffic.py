@@ -45,6 +45,8 @@ def draw_totals(table: pd.DataFrame, size: Size) -> Figure:
         for role, bar in zip(present, container, strict=True):
             bar.set_facecolor(charts.light(role))
             bar.set_alpha(DISTINCT_ALPHA if kind == 1 else 1)
+            what = f"{fmt.role_title(role)}, {'different sectors' if kind == 1 else 'sectors'}"
+            bar.set_gid(f"{charts.BAR}{what}: {fmt.count(bar.get_width())}")
         axes.bar_label(container, fmt=fmt.count, padding=4, color=charts.light("quiet"))
     axes.set_yticks(range(len(present)), [fmt.role_title(role) for role in present])
     axes.margins(x=0.16 if not size.is_narrow else 0.3)
