@@ -3,8 +3,8 @@
 -- reads: requests, completions
 -- column: replay: name of the replay
 -- column: request_id, role, operation: of the request
--- column: measure: late (intended to submitted), service (submitted to completed) or response
--- (intended to completed)
+-- column: measure: late (intended to submitted), service (submitted to completed), response
+-- (intended to completed) or traced (issued, or else queued, to completed in the trace)
 -- column: time_ns: the time; 0 for what was handed over, or even done, before it was due
 create view replay_times as
 with done as (
@@ -21,12 +21,16 @@ with done as (
         case
             when completions.intended_ns is not null
                 then greatest(completions.complete_ns - completions.intended_ns, 0)
-        end as response
+        end as response,
+        case
+            when requests.merged_into is null
+                then requests.complete_ns - coalesce(requests.issue_ns, requests.queue_ns)
+        end as traced
     from completions
     inner join requests on completions.request_id = requests.request_id
     where completions.status = 'done'
 )
 
 unpivot done
-on late, service, response
+on late, service, response, traced
 into name measure value time_ns;

@@ -3,8 +3,7 @@
 -- reads: requests, completions
 -- parameter: octave_bits (bits, 0 to 16, default 2): 2^bits buckets an octave
 -- column: replay: name of the replay
--- column: measure: late (intended to submitted), service (submitted to completed) or response
--- (intended to completed)
+-- column: measure: as in the view replay_times
 -- column: role: of the requests
 -- column: low_ns, high_ns: smallest time of the bucket and of the next one
 -- column: request_count: requests in the bucket

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tracekit.report.formatting import data, duration, printable
+from tracekit.report.page import report_side_by_side
 from tracekit.units import parse_size
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
@@ -47,7 +48,9 @@ def opened(browser: Any, hostile: Path) -> Open:
     """Return how to open the hostile report for a while."""
 
     @contextmanager
-    def opened(size: tuple[int, int] = DESKTOP, scheme: Scheme = "light") -> Iterator[Opened]:
+    def opened(
+        size: tuple[int, int] = DESKTOP, scheme: Scheme = "light", path: Path = hostile
+    ) -> Iterator[Opened]:
         """Yield the page, what it printed to the console, and the addresses that it asked for."""
         viewport = {"width": size[0], "height": size[1]}
         with browser.new_context(viewport=viewport, color_scheme=scheme) as context:
@@ -57,7 +60,7 @@ def opened(browser: Any, hostile: Path) -> Open:
             page.on("console", lambda message: said.append(message.text))
             page.on("pageerror", lambda error: said.append(str(error)))
             page.on("request", lambda request: asked.append(request.url))
-            page.goto(hostile.as_uri())
+            page.goto(path.as_uri())
             yield page, said, asked
 
     return opened
@@ -158,19 +161,56 @@ def test_the_page_is_quiet_and_readable(
         assert min(page.evaluate(SMALL_TEXT)) >= 10.5
 
 
-def test_axe_finds_nothing(opened: Open) -> None:
+def violations(page: Any) -> list[tuple[str, str]]:
+    """Return what axe-core finds but contrast, with all unfolded and every figure explored."""
     from axe_playwright_python.sync_playwright import Axe
 
+    page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
+    page.evaluate(
+        "document.querySelectorAll('.explore').forEach((e) => {"
+        " if (e.getAttribute('aria-pressed') === 'false') e.click() })"
+    )
+    rules = {"color-contrast": {"enabled": False}}
+    response = Axe().run(page, options={"rules": rules}).response
+    assert len(response["passes"]) > 20
+    return [(one["id"], one["nodes"][0]["html"]) for one in response["violations"]]
+
+
+def test_axe_finds_nothing(opened: Open) -> None:
     with opened() as (page, _, _):
-        # GIVEN all that is folded away opened, and all figures being explored
-        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
-        page.evaluate("document.querySelectorAll('figure button').forEach((e) => e.click())")
+        assert violations(page) == []
         assert page.evaluate("document.querySelectorAll('figure canvas').length") > 10
-        # THEN axe-core has looked at the page, and has nothing to say (contrast: see above)
-        rules = {"color-contrast": {"enabled": False}}
-        response = Axe().run(page, options={"rules": rules}).response
-        assert len(response["passes"]) > 20
-        assert [(one["id"], one["nodes"][0]["html"]) for one in response["violations"]] == []
+
+
+@pytest.fixture(scope="module")
+def beside(hostile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of a hostile trace beside its copy."""
+    place = tmp_path_factory.mktemp("beside")
+    copy = shutil.copytree(hostile.parent / "<b>folder", place / "<i>copy")
+    return report_side_by_side([hostile.parent / "<b>folder", copy], place / "page.html").path
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_traces_side_by_side_are_explored(
+    opened: Open, beside: Path, size: tuple[int, int]
+) -> None:
+    for scheme in ("light", "dark"):
+        with opened(size=size, scheme=scheme, path=beside) as (page, said, _):
+            assert page.evaluate(LOW_CONTRAST)["found"] == []
+            # GIVEN all figures being explored, each with curves of both
+            assert violations(page) == []
+            assert len(shown(page)) >= 5
+            # WHEN a key zooms in THEN the other figure over time shows the same part
+            page.locator("#figure-throughput .uplot").focus()
+            page.keyboard.press("+")
+            page.wait_for_timeout(50)
+            over = [one for one in shown(page).values() if one["time"]]
+            assert len(over) == 2
+            assert all(one["low"] > one["whole"][0] for one in over)
+            # AND nothing complains, nothing hostile ran, nothing sticks out
+            assert said == []
+            assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+            assert page.evaluate(STICKING_OUT) == []
 
 
 def visible_variants(page: Any) -> set[str]:

@@ -183,6 +183,14 @@ def test_replays_of_a_trace_are_overlaid(place: Path, tmp_path: Path) -> None:
     # Of buckets a quarter of an octave wide, the upper ends.
     service = re.findall(r"(\d[\d.]*) µs", caption_of(page, "replays-service").replace("\xa0", " "))
     assert [float(one) for one in service] == pytest.approx([1.003, 2.006], rel=0.2)
+    # AND the trace has a curve, of the requests that were replayed
+    page = page_of(tmp_path, folder.path, "trace", "base")
+    (half_ns,) = duckdb.execute(
+        "select median(complete_ns - issue_ns) from read_parquet($1) where request_id < 200",
+        [str(folder.path / "requests.parquet")],
+    ).fetchall()[0]
+    said = re.findall(r"(\d[\d.]*) µs", caption_of(page, "replays-service").replace("\xa0", " "))
+    assert [float(one) for one in said] == pytest.approx([half_ns / 1000, 1.003], rel=0.2)
 
 
 def test_a_report_overlays_its_replays(tmp_path: Path) -> None:
@@ -194,9 +202,10 @@ def test_a_report_overlays_its_replays(tmp_path: Path) -> None:
     # THEN each figure is there once, with a curve of each run and a colour of each name
     figures = re.findall(r'<figure id="figure-([^"]*)".*?>(.*?)</figure>', page, re.DOTALL)
     assert [name.removeprefix("replays-") for name, _ in figures] == [
-        "throughput", "late", "response", "service"
+        "throughput", "late", "response", "service", *(f"replay-heat-map-{run}" for run in range(3))
     ]  # fmt: skip
-    assert all(re.findall(r"</svg>(\S+)</li>", one) == ["again", "file"] for _, one in figures)
+    drawn = [one for name, one in figures if name.startswith("replays-")]
+    assert all(re.findall(r"</svg>(\S+)</li>", one) == ["again", "file"] for one in drawn)
     # AND figures of one run can still be drawn
     assert {"replay-file-service", "replays-service"} <= {*find_figures(folder, "replay")}
 
@@ -218,6 +227,8 @@ def test_what_cannot_be_put_side_by_side(place: Path, tmp_path: Path) -> None:
         ((one, swept), "holds no requests"),
         ((one, raw), "there is no table 'findings/"),
         ((mixed.path, "x", before), "is a replay of"),
+        ((mixed.path, before, "x"), "is a replay of"),
+        ((mixed.path, "x", before / "replays/x"), "there is no replay"),
         ((mixed.path, "x", "y"), "there is no replay 'y'"),
         ((mixed.path, "x"), "no trace folder of this name"),
     )

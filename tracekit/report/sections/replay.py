@@ -212,14 +212,29 @@ def _heat_maps(evidence: Evidence) -> Parts:
 def overlaid_runs(
     runs: Sequence[tuple[str, str]], evidence: Mapping[str, Evidence], *, names: Iterable[str]
 ) -> Parts:
-    """Return the figures of replays, each with the name that its repeats share."""
+    """Return the figures of replays, each with the name that its repeats share.
+
+    A run without a name is the trace: the requests of the first other one, as they were traced.
+    """
+    first = next(run for _, run in runs if run)
     tables = {
         one.finding: gathered(
-            [(name, run, of_run(evidence[one.finding], run)) for name, run in runs]
+            [(name, run, _times(evidence[one.finding], run, first)) for name, run in runs]
         )
         for one in REPLAY_FIGURES
     }
     return parts_of(overlays(REPLAY_FIGURES, tables, names=names), names)
+
+
+def _times(evidence: Evidence, run: str, first: str) -> Evidence:
+    if run:
+        return of_run(evidence, run)
+    of_first = of_run(evidence, first)
+    table = of_first.table
+    if "measure" not in table:
+        return replace(of_first, table=table.head(0))
+    traced = table[table["measure"] == "traced"].assign(measure="service")
+    return replace(of_first, table=traced)
 
 
 def _run(

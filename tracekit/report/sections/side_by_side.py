@@ -184,7 +184,8 @@ def _found(runs: Sequence[tuple[str, Inputs]], finding: str) -> Evidence:
 
 def _of_replays(folder: TraceFolder, names: Sequence[str]) -> list[Section]:
     found, inputs = replay_changes(folder, names), Inputs(folder)
-    runs = [(one.name, run) for one in choose(folder, names) for run in one.replays]
+    chosen = choose(folder, names)
+    runs = [(one.name, run) for one in chosen for run in one.replays or ("",)]
     findings = {one.finding: inputs.computed(one.finding) for one in REPLAY_FIGURES}
     command = ["compare", _typed(folder.path), *map(operand, names)]
     overlaid = Section("overlaid", "Overlaid", overlaid_runs(runs, findings, names=names))
