@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CHANGED = re.compile(r"^- (\d{4}-\d\d-\d\d):", re.MULTILINE)
 HELP = re.compile(r"(?<=^```text\n)Usage: .*?(?=^```$)", re.DOTALL | re.MULTILINE)
-TITLE = re.compile(r"^(?:  )?([A-Z]\w+):$")
+TITLE = re.compile(r"^([A-Z][\w ]+|  Examples):$")
 ROW = re.compile(r"^## (.+)$|^\| (?:\[(.+?)\]\(.+?\)|(\w+)) \| (.+) \|$", re.MULTILINE)
 # What troff would draw as other signs than these, which one could not copy from the page.
 SIGNS = str.maketrans({"\\": r"\e", "-": r"\-", "'": r"\(aq", "^": r"\(ha", "~": r"\(ti"})
@@ -62,7 +62,7 @@ def body(name: str, text: str) -> Iterator[str]:
     for line in rest.splitlines():
         if found := TITLE.match(line):
             yield from section(title, lines)
-            title, lines = found[1], []
+            title, lines = found[1].strip(), []
         else:
             lines.append(line)
     yield from section(title, lines)

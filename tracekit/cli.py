@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Any, ClassVar, NoReturn, TextIO, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from tracekit.commands import COMMANDS, GROUPS, RUN_PROGRAMS, SECTIONS, function_name, load
-from tracekit.commands.examples import epilog
+from tracekit.commands.examples import HEADINGS, epilog
 from tracekit.errors import TracekitError, foreign_error
 from tracekit.escapes import EscapedStream, escape
 from tracekit.version import __version__
@@ -49,6 +49,28 @@ class _Group(TyperGroup):
         for title, commands in (self.sections or {"Commands": self.summaries}).items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
+
+
+class _Headed(TyperCommand):
+    """A command whose options stand below headings."""
+
+    headings: ClassVar[Mapping[str, str]] = {}
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then options heading by heading, then those that have none."""
+        placed = {name: title for title, names in self.headings.items() for name in names.split()}
+        groups: dict[str, list[tuple[str, str]]] = {
+            title: [] for title in ("Arguments", *self.headings, "Options")
+        }
+        for param in self.get_params(ctx):
+            if record := param.get_help_record(ctx):
+                is_argument = param.param_type_name == "argument"
+                title = "Arguments" if is_argument else placed.get(str(param.name), "Options")
+                groups[title].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 class _Program(_Group):
@@ -103,7 +125,9 @@ def _command(name: str, folder: str) -> Any:
         kind = type("_Part", (_Group,), {"summaries": GROUPS[name], "folder": name})
         own.callback(cls=kind, no_args_is_help=True)(function)
     else:
-        own.command(name, cls=getattr(module, "CLASS", None))(function)
+        bases = (_Headed, *filter(None, [getattr(module, "CLASS", None)]))
+        headings = HEADINGS.get(f"{folder} {name}".strip(), {})
+        own.command(name, cls=type("_Command", bases, {"headings": headings}))(function)
     made = typer.main.get_command(own)
     made.name = name
     made.epilog = epilog(f"{folder} {name}".strip())

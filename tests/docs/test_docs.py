@@ -18,7 +18,7 @@ from tests.golden.session import BLOCK, DEMO, GUIDES, RECORDED, comparable, step
 from tests.house.tree import ROOT, files, place
 from tracekit.cli import app
 from tracekit.commands import COMMANDS, GROUPS
-from tracekit.commands.examples import EXAMPLES
+from tracekit.commands.examples import EXAMPLES, HEADINGS
 
 SECURITY = ROOT / "docs" / "security.md"
 
@@ -50,8 +50,7 @@ def test_every_option_has_a_sentence() -> None:
     # GIVEN the options of all pages, one a line, with what they mean beside or below them
     bare = []
     for path, text in pages().items():
-        blocks = text.split("```")[1::2]
-        lines = [line for block in blocks for line in block.partition("Options:\n")[2].splitlines()]
+        lines = [line for block in text.split("```")[1::2] for line in block.splitlines()]
         for line, following in pairwise([*lines, ""]):
             is_option = line.startswith("  -")
             has_meaning = len(line.strip().split("  ")) > 1 or following.startswith("        ")
@@ -140,6 +139,18 @@ PARTS = {f"{group} {part}" for group, parts in GROUPS.items() for part in parts}
 def test_every_command_has_examples() -> None:
     assert {*EXAMPLES} == {"", *ALONE, *PARTS}
     assert [name for name, lines in EXAMPLES.items() if len(lines) < 2] == []
+
+
+def test_many_options_stand_below_headings() -> None:
+    for name in (*ALONE, *PARTS):
+        command, _ = command_of(name.split())
+        below = " ".join(HEADINGS.get(name, {}).values()).split()
+        names = [parameter.name for parameter in command.params]
+        # THEN each that a heading names is there, and no list has more than a screen's worth
+        assert [option for option in below if names.count(option) != 1] == [], name
+        assert len(below) == len({*below}), name
+        rest = len(names) - len(below)
+        assert max(rest, *(len(one.split()) for one in HEADINGS.get(name, {}).values()), 0) <= 18
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])

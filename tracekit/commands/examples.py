@@ -1,4 +1,4 @@
-"""Examples of the commands, as their help and docs/commands show them."""
+"""Examples of the commands, and headings of many options, for their help and docs/commands."""
 
 from __future__ import annotations
 
@@ -157,6 +157,61 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "doctor": ("tracekit doctor", "tracekit doctor --json"),
 }
+
+HEADINGS: Mapping[str, Mapping[str, str]] = {
+    "capture": {
+        "What is recorded": "duration source names user untraced remote",
+        "File operations": "files below hash_names",
+        "Buffers and parts": "buffer max_size rotate last slower",
+    },
+    "import": {
+        "Format": "format columns delimiter regex blkparse_format layout",
+        "Meaning": "unit force_units join op rate page",
+        "Faults": "max_bad salvage explain",
+    },
+    "simulate tiers": {
+        "Tiers": "tiers extent step capacity amount rounding profiles what_if vary",
+        "Moves": "dynamic window migration charge_migration migration_cost promotion_cost"
+        " demotion_cost move_by",
+    },
+    "simulate cache": {
+        "Cache": "page sizes policy write write_miss levels level_policy level_write",
+        "Curves": "volumes sample_rate samples",
+        "Devices": "pcm flash base profiles vary",
+    },
+    "replay": {
+        "Targets": "target engine device profiles placement write_to overwrite_signature"
+        " no_space_check keep",
+        "Times": "pace speed late late_limit max_idle start end lead",
+        "Requests": "level limit priority out_of_range overlaps expand",
+        "Submission": "depth threads submitters sqpoll iopoll direct",
+        "File operations": "files cache",
+        "Verdict": "budget certify observe",
+    },
+    "prove": {
+        "Targets": "base nvm size write_to",
+        "Measurement": "quick scale rounds",
+        "Recommendation": "capacity placement profiles",
+        "Replays": "duration repeat tolerance time_tolerance",
+    },
+    "characterize-device": {
+        "Target": "size engine device profiles direct write_to overwrite_signature keep",
+        "Measurements": "quick scale fill precondition writes reads sizes flushes surface"
+        " write_percents depths trace seed",
+        "Profile": "name like price",
+    },
+    "bench": {
+        "Target": "target target_size write_to keep",
+        "Run": "duration repeat seed",
+        "Of a work profile": "requests speed pace depth engine device",
+        "Of a personality": "threads files settings warm_up cache",
+    },
+    "sweep": {
+        "Parameters": "files io_size threads vary",
+        "Runs": "target duration warm_up repeat until cache seed exact",
+    },
+}
+"""Of commands with many options: headings, and what stands below each; the rest follows."""
 
 
 def epilog(name: str) -> str | None:
