@@ -18,9 +18,9 @@ SAME = (
 
 @options.of(tk.Trace.anonymize, output="New trace folder.", force=options.FORCE_TRACE)
 def anonymize(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Give the requests of a trace other places and names, with the same sequences and roles.
+    """Replace places and names in a trace; sequences and roles stay the same.
 
-    The answer of recommend by role stays the same; docs/profiles.md says how far others differ.
+    recommend gives the same answer by role; docs/profiles.md says how far others differ.
     """
     made = tk.open(trace).anonymize(**chosen)
     requests = made.requests.count("*").fetchall()[0][0]

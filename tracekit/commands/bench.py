@@ -17,40 +17,40 @@ OF_PERSONALITIES = ("threads", "files", "settings", "warm_up", "cache")
 @options.of(
     tk.bench,
     tk.bench_files,
-    output="New trace folder with all that comes of it.",
+    output="New trace folder for the results.",
     target=option(
-        "File or block device; what does not exist is made, filled, and then removed. Of a"
-        " personality: directory.",
+        "File or block device; a file that does not exist is made, filled, and removed afterwards."
+        " For a personality: a directory.",
         show_default="a file beside the trace folder",
     ),
     duration=option(
-        "So much of the profile's time, or of a run.",
+        "Length of the run.",
         show_default="60s without --requests; what a file of filebench says",
     ),
-    requests="Most requests.",
+    requests="Maximum number of requests.",
     seed=options.SEED,
     target_size=options.TARGET_SIZE,
     speed="Divide the profile's times by this, such as 2 or 0.5.",
     pace=option(
-        "trace: each request at its time; fast: always --depth of them under way.",
+        "trace: each request at its time; fast: always --depth in flight.",
         show_default="as the profile says",
     ),
-    depth=option("Most requests under way.", show_default="the profile's"),
+    depth=option("Maximum requests in flight.", show_default="the profile's"),
     engine="How to do I/O; emulated takes the times of --device, null does none.",
     device=option(
         "Device profile to emulate.", metavar="PROFILE", autocompletion=completion.device_profiles
     ),
-    repeat="Run so often; compare tells the spread of latest.1, latest.2, ...",
+    repeat="Number of runs, latest.1, latest.2, ...; compare shows their spread.",
     write_to=options.CONFIRM,
-    threads=option("Of a personality: threads.", show_default="50"),
-    files=option("Of a personality: files.", show_default="as it says"),
-    settings=option("Of a personality: any parameter.", "--set", metavar="KEY=VALUE"),
-    warm_up="Of a personality: time before it is measured.",
-    cache="Of a personality: what becomes of caches before the run.",
+    threads=option("Number of threads.", show_default="50"),
+    files=option("Number of files.", show_default="as it says"),
+    settings=option("Any parameter.", "--set", metavar="KEY=VALUE"),
+    warm_up="Time before the measurement.",
+    cache="What happens to the caches before the run.",
     keep="Keep a target made for the run.",
     report="Analyze the run and write report.html.",
-    force="Replace the trace folder. Of a personality: run again what is there; runs of other"
-    " settings stay.",
+    force="Replace the trace folder. For a personality: repeat runs that are there; those with"
+    " other settings stay.",
 )
 def bench(
     context: typer.Context,
@@ -68,7 +68,7 @@ def bench(
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
-    """Run a work profile on a target by the replayer; its report has times and throughput."""
+    """Run a work profile or personality on a target; report times and throughput."""
     from tracekit.api.measure import is_personality
 
     if is_personality(definition):

@@ -51,7 +51,7 @@ CLASS = DevicesAndCommand
     output="New folder, on a disk that is not traced.",
     user=options.USER,
     duration=option(
-        "Capture for so long: 90s, 500ms, 5min. Without a command, a terminal shows rates, latency"
+        "How long to capture: 90s, 500ms, 5min. Without a command, a terminal shows rates, latency"
         " and losses meanwhile; a command has the terminal for itself.",
         metavar="TIME",
     ),
@@ -61,27 +61,27 @@ CLASS = DevicesAndCommand
     " [default: the first that works here; with --files strace]",
     compress="Compress the record files.",
     buffer=option("Kernel buffer of each CPU, 1MiB to 1GiB.", metavar="SIZE"),
-    max_size=option("End the recording, not the command, at so many bytes.", metavar="SIZE"),
+    max_size=option("Stop recording, but not the command, after so many bytes.", metavar="SIZE"),
     rotate=option(
-        "Write a capture of each so many bytes or minutes: OUTPUT-0001, ..., which parse reads as"
-        " one; --max-size then keeps the newest.",
+        "Begin a new capture after so many bytes or minutes: OUTPUT-0001, ..., which parse reads"
+        " as one; --max-size then keeps the newest.",
         metavar="SIZE|TIME",
     ),
     last=option(
-        "Keep only the last 10min, or so, and that much before the requests in it began; written at"
-        " the end and at a SIGUSR1, as OUTPUT-0001, ... --max-size is the most that is kept.",
+        "Keep only the last 10min, for example, and as much before it as its requests began;"
+        " written at the end and on SIGUSR1, as OUTPUT-0001, ... --max-size limits it.",
         metavar="TIME",
     ),
-    slower=option("With --last: write it when a request takes longer.", metavar="TIME"),
+    slower=option("With --last: write it when a request takes longer than this.", metavar="TIME"),
     names=option(
-        "How long to look which files lie where, before and after, also of each OUTPUT-0001; 0: not"
-        " at all. It reads the metadata of all files, which are in memory then.",
+        "Time limit for finding where files lie, before and after, and for each OUTPUT-0001; 0: do"
+        " not. It reads the metadata of all files into memory.",
         metavar="TIME",
     ),
     files=None,
-    below="With --files: only what is below this folder, with all sizes.",
-    hash_names="With --files: hashes for names of files and processes.",
-    untraced="Run the command untraced before, to measure what tracing costs.",
+    below="With --files: only files below this folder, with all their sizes.",
+    hash_names="With --files: hash the names of files and processes.",
+    untraced="First run the command untraced, to measure what tracing costs.",
     force="With --files: replace the folder if it is a trace.",
     remote=option(
         "Record disks, and run the command, on this host: by ssh, with tracefs and root or sudo"
@@ -115,8 +115,8 @@ def capture(
         bool,
         typer.Option(
             "--recover",
-            help="Finish what a killed capture left, NAME.unfinished as the device or all, and give"
-            " back the kernel's settings.",
+            help="Finish a killed capture, NAME.unfinished as the device, or all of them, and"
+            " restore the kernel's settings.",
         ),
     ] = False,
     as_json: options.Json = False,

@@ -21,14 +21,15 @@ from tracekit.commands.options import option
     ),
     profiles=options.PROFILES,
     engine="How to do I/O; emulated takes the times of --device.",
-    size=option("How much is used of it.", show_default="all; 1GiB of a new file"),
-    write_to="Confirm that this existing target may be written, all of --size: the absolute path of"
-    " a file, or what a run without it shows for a device. Without it only what reads is measured.",
+    size=option("How much of it is used.", show_default="all; 1GiB of a new file"),
+    write_to="Allow all of --size of this existing target to be overwritten: the absolute path of"
+    " a file, or the name that a run without this option prints for a device. Without it, only"
+    " reads are measured.",
     overwrite_signature=options.OVERWRITE_SIGNATURE,
     direct="Whether to use O_DIRECT.",
     fill="Percent of the size to write in sequence first, up to 200; of an emulated device and with"
     " --quick up to 100.",
-    precondition="Random requests then, 20 % of them writes, at depth 256.",
+    precondition="Random requests after that, 20 % of them writes, at depth 256.",
     writes="Random 4 KiB writes at depth 1.",
     reads="Random 4 KiB reads at depth 1.",
     sizes="Requests of each longer length.",
@@ -39,15 +40,16 @@ from tracekit.commands.options import option
     scale="Scale all request counts; the fill is not scaled.",
     quick="A hundredth of the requests, a coarser surface.",
     trace=option(
-        "Trace folder: the profile is for it, by what requests cost among those of one half of it.",
+        "Trace folder that the profile is for: requests are measured among those of one half of"
+        " it.",
         metavar="TRACE",
     ),
     name=option("Name of the fitted profile.", show_default="after the target"),
-    like=option("Profile that gives what was not measured.", metavar="PROFILE"),
-    price=option("Price a gigabyte for the profile.", show_default="1"),
-    seed="Of the random places; the same gives the same.",
+    like=option("Profile from which to take what was not measured.", metavar="PROFILE"),
+    price=option("Price per gigabyte, for the profile.", show_default="1"),
+    seed="Random seed of the places.",
     keep="Keep a temporary file.",
-    force="Begin anew, replace results.",
+    force="Start anew and replace results.",
 )
 def characterize_device(
     target: Annotated[
@@ -64,7 +66,7 @@ def characterize_device(
     """Measure a device's latencies and IOPS as study B does, and fit a device profile to them.
 
     The device is filled and written at random first, so everything on it is lost: an existing
-    target is written only with --write-to, as for replay. An interrupted run goes on when the
-    same command is given again.
+    target is written only with --write-to, as for replay. The same command again continues an
+    interrupted run.
     """
     options.show(tk.characterize_device(target, **chosen), as_json=as_json)

@@ -13,21 +13,19 @@ from tracekit.units import SECTOR_BYTES, format_size
 
 @options.of(
     tk.Trace.classify,
-    layout="layout.json or an sfdisk dump to use in place of the trace's own layout.",
+    layout="layout.json or an sfdisk dump to use instead of the trace's own layout.",
     role="Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs,"
     " journal, swap, other or unknown. Can be repeated.",
-    hot="Share of all block touches that hot blocks carry, 0 to 1.",
-    hot_factor="Hot blocks are touched this many times as often as the mean.",
+    hot="Share of all block accesses that go to hot blocks, 0 to 1.",
+    hot_factor="Hot blocks are accessed this many times as often as the mean.",
     window=options.option("Working set window.", metavar="TIME", show_default="about 200 windows"),
     memory="Memory for the table of blocks; less means more passes.",
     names=options.option(
-        "Where files lie, in place of what the capture found: an image or a device with ext4 or"
-        " XFS, or a table as --files of recommend takes it.",
+        "Where files lie, instead of what the capture found: an image or device with ext4 or XFS,"
+        " or a table as for recommend --files.",
         metavar="FILE",
     ),
-    logs=options.option(
-        "Rules for logs of databases (TOML), added to those that are known.", metavar="FILE"
-    ),
+    logs=options.option("TOML file of further rules for database logs.", metavar="FILE"),
 )
 def classify(
     trace: Annotated[Path, options.trace_folder("Trace folder, as parse made it, or a trace set.")],

@@ -12,18 +12,20 @@ from tracekit.commands.options import option
 @options.of(
     tk.Trace.fit,
     output=option("New profile, a TOML file.", "--output", "-o", metavar="FILE"),
-    processes=option("Most processes, by role and device, with a stream of their own.", min=1),
+    processes=option(
+        "Maximum number of processes, per role and device, with their own stream.", min=1
+    ),
     names="Keep the names of processes; else they are numbered.",
-    measured="Keep quantiles of the gaps even where a distribution comes close.",
-    compare="Make as many requests of the profile, and tell how they differ.",
-    seed="Of the requests that are compared.",
+    measured="Keep quantiles of the gaps even where a distribution fits.",
+    compare="Generate as many requests from the profile and report how they differ.",
+    seed="Random seed of the requests that are compared.",
     limit=option(
-        "Look at the first so many requests only; a million takes 0.3 GiB.",
+        "Use only the first N requests; a million takes 0.3 GiB.",
         min=2,
         max=100_000_000,
     ),
     force="Replace the profile.",
 )
 def fit(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Make a work profile of a trace, without its addresses, and tell how well it matches."""
+    """Make a work profile of a trace, without its addresses, and report how well it matches."""
     options.show(tk.open(trace).fit(**chosen), as_json=as_json)

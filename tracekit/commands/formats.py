@@ -24,7 +24,7 @@ def formats(
 ) -> None:
     """List the formats of traces that import knows, and your own; or show some in full.
 
-    With a name: an example, what the format lacks, and where such traces are found.
+    With a name: an example, what the format cannot hold, and where to find such traces.
     """
     found = tk.formats(name or ())
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)

@@ -20,8 +20,8 @@ from tracekit.units import format_duration
     output=option("New trace folder, or file.", "--output", "-o", metavar="PATH"),
     format="trace: a trace folder, for every other command. plan: a plan that tracekit-replay runs."
     " fio: a job of fio, which draws its own numbers.",
-    requests=option("Most requests.", show_default="100000 without --duration"),
-    duration="Requests of so much time, such as 60s or 24h.",
+    requests=option("Maximum number of requests.", show_default="100000 without --duration"),
+    duration="Time that the requests cover, such as 60s or 24h.",
     seed=options.SEED,
     target_size=options.TARGET_SIZE,
     force="Replace what is there.",
@@ -39,7 +39,7 @@ def generate(
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
-    """Make requests of a work profile: seeded, the same bit for bit each time."""
+    """Generate the requests of a work profile; the same seed gives the same bits."""
     result = write_requests(profile, **chosen)
     typer.echo(json.dumps(result, indent=2) if as_json else _text(result))
 

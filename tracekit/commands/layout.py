@@ -13,8 +13,8 @@ from tracekit.commands import options
 @options.of(
     tk.describe_disks,
     text=options.option(
-        "What a program printed on another host, in place of this one: lsblk -J -b -O, sfdisk -d"
-        " or -J, blkid, findmnt -J, /proc/swaps, dmsetup table, pvs and lvs --reportformat json,"
+        "Output of a program on another host, instead of this one: lsblk -J -b -O, sfdisk -d or"
+        " -J, blkid, findmnt -J, /proc/swaps, dmsetup table, pvs and lvs --reportformat json,"
         " dumpe2fs -h, debugfs -R 'stat <8>', xfs_info, xfs_db, zpool status -LP, filefrag -v,"
         " mdadm --examine and --detail, /proc/mdstat. Can be repeated.",
         metavar="[DEVICE=]FILE",

@@ -76,7 +76,7 @@ BASE = option(
     autocompletion=completion.base_devices,
 )
 NVM = option("Device profile of the NVM.", autocompletion=completion.device_profiles)
-PROFILES = option("TOML file of own device profiles.", metavar="FILE")
+PROFILES = option("TOML file of your own device profiles.", metavar="FILE")
 WHAT_IF = option("TOML file of devices and prices to ask about.", metavar="FILE")
 PLACEMENT = option(
     "`answer` for the recommendation's headline, or a capacity.",
@@ -92,17 +92,17 @@ PLACEMENT_OR_BEST = option(
 
 # Of those that run something.
 USER = option(
-    "Who the command runs as, by name or number, when this is root.",
+    "User that the command runs as, by name or number, when root starts it.",
     show_default="who used sudo",
     metavar="USER",
 )
 CONFIRM = (
-    "Confirm that this existing target may be written: the absolute path of a file, or what a run"
-    " without it shows for a device. Without it writes are skipped. Can be repeated."
+    "Allow writes to this existing target: the absolute path of a file, or the name that a run"
+    " without this option prints for a device. Without it, writes are skipped. Can be repeated."
 )
-OVERWRITE_SIGNATURE = "Allow a target that holds this, such as ext or swap, to be destroyed."
+OVERWRITE_SIGNATURE = "Allow a target with this signature, such as ext or swap, to be overwritten."
 SEED = "Random seed."
-TARGET_SIZE = option("Size of the target, in place of the profile's.", metavar="SIZE")
+TARGET_SIZE = option("Size of the target, instead of the profile's.", metavar="SIZE")
 
 RUNS = option(
     "Options of `replay` for each of two or more names, such as 'ssd: --target /dev/sdb'. They take"
@@ -114,14 +114,14 @@ RUNS = option(
 GUEST = {
     "memory": "Memory of the guest, at least 256MiB.",
     "cpus": option("Processors of the guest.", min=1, max=64),
-    "limit": "Memory of the command with its page cache; 0: all there is.",
-    "share": "Folder of which the command finds a copy in $LAB_SHARE.",
-    "package": "Package that the guest has, built in if new. Can be repeated.",
-    "prepare": "Shell text to run before; then the disks are mounted anew.",
+    "limit": "Memory limit of the command, page cache included; 0: none.",
+    "share": "Folder to copy into the guest, as $LAB_SHARE.",
+    "package": "Package to have in the guest, built in if new. Can be repeated.",
+    "prepare": "Shell commands to run first; then the disks are mounted anew.",
     "mount": "Mount options of fs, such as data=journal.",
     "exact": "Count the guest's time in instructions: times are the same whatever else this machine"
     " does. A request takes some 30 us more than its disk's latency.",
-    "timeout": option("Most seconds of the guest for the command.", min=1),
+    "timeout": option("Time limit of the command, in seconds of the guest.", min=1),
 }
 DISK = option(
     "Part of a disk: fs (mounted on $LAB_FS), journal (of fs), swap. With a latency it is emulated"

@@ -19,7 +19,7 @@ from tracekit.units import MIB
     output=options.NEW_TRACE,
     layout=options.LAYOUT,
     force=options.FORCE_TRACE,
-    salvage="Keep the records before a place that is damaged or cut.",
+    salvage="Keep the records before a damaged or cut place.",
 )
 def parse(
     inputs: Annotated[

@@ -26,7 +26,7 @@ def profiles(
 ) -> None:
     """List the device profiles, or show or compare some: times, endurance, price, sources.
 
-    A figure behind another profile's is given as a multiple of the first one's, too.
+    Figures of further profiles are also given as multiples of the first one's.
     """
     found = tk.profiles(name or (), **chosen)
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)

@@ -13,13 +13,13 @@ TARGET = "file or block device, or a device profile to emulate"
 
 @options.of(
     tk.Trace.prove,
-    base=option(f"What holds the rest: a {TARGET}.", metavar="TARGET"),
-    nvm=option(f"What stands for the NVM: a {TARGET}.", metavar="TARGET"),
+    base=option(f"Base device: a {TARGET}.", metavar="TARGET"),
+    nvm=option(f"NVM: a {TARGET}.", metavar="TARGET"),
     output=option("Folder of all that comes of it.", show_default="proof in the trace folder"),
-    write_to="Confirm that this target may be written, all that is measured of it: the absolute"
-    " path of a file, or what a run without it shows for a device. For both.",
+    write_to="Allow all that is measured of this target to be overwritten: the absolute path of a"
+    " file, or the name that a run without this option prints for a device. Needed for both.",
     quick="Measure a hundredth of the requests, on a coarser surface.",
-    scale="Factor of all numbers of requests that are measured.",
+    scale="Scale all request counts.",
     rounds="How often each target is measured, in turn.",
     size=option("How much of each is measured.", show_default="what is replayed there; 64MiB"),
     capacity=option("NVM capacity.", metavar="SIZE", show_default="a tenth of what was touched"),
@@ -30,12 +30,12 @@ TARGET = "file or block device, or a device profile to emulate"
     tolerance="How far the gain may be off, as a share of the base's time.",
     time_tolerance="How far each time may be off, as a share of what was predicted.",
     profiles=options.PROFILES,
-    force="Begin anew, replace results.",
+    force="Start anew and replace results.",
 )
 def prove(trace: options.Classified, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Measure two devices, recommend for them, replay the answer on them, and compare.
 
-    Everything on both is lost, so each needs --write-to, as for replay. An interrupted round goes
-    on when the same command is given again.
+    Everything on both is lost, so each needs --write-to, as for replay. The same command again
+    continues an interrupted round.
     """
     options.show(tk.open(trace).prove(**chosen), as_json=as_json)

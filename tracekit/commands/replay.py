@@ -37,15 +37,15 @@ OF_FILES = (
         autocompletion=completion.device_profiles,
     ),
     profiles=options.PROFILES,
-    pace="trace: each request at its time; closed: each so long after a completion as in the trace,"
-    " so that a faster target shortens the run; fast: as fast as possible.",
+    pace="trace: each request at its time; closed: each as long after a completion as in the"
+    " trace, so that a faster target shortens the run; fast: as fast as possible.",
     speed="Divide the trace's times by this, such as 2, 0.5 or 3/2.",
     late="Late requests: issue them and keep the times that follow, move these (slip), or drop"
     " them.",
-    late_limit=option("From when on a request slips or is dropped.", show_default="1ms"),
+    late_limit=option("Lateness from which a request slips or is dropped.", show_default="1ms"),
     max_idle=option("Cut longer gaps between requests to this.", show_default="never"),
     start="Leave out the requests before this time of the trace, such as 10s.",
-    end="Leave out the requests from this time of the trace on.",
+    end="Leave out the requests from this time of the trace.",
     files=None,
     cache="With --files: keep what making the files leaves in memory, write it back (sync), or also"
     " drop the caches (cold).",
@@ -57,7 +57,7 @@ OF_FILES = (
         autocompletion=completion.of("answer", "units", "best"),
     ),
     resume=option(
-        "Go on where the interrupted or killed replay of this name ended.",
+        "Continue the interrupted or killed replay of this name.",
         metavar="NAME",
         autocompletion=completion.replays,
     ),
@@ -69,23 +69,22 @@ OF_FILES = (
         " lost, order, merged, split (requests or %). Can be repeated.",
         metavar="LIMIT,...",
     ),
-    depth=option("Most requests in flight.", show_default="4096; 32 with --pace fast"),
+    depth=option("Maximum requests in flight.", show_default="4096; 32 with --pace fast"),
     threads="Workers of the threads engine.",
-    submitters="Threads that submit, each with an engine of its own, for rates beyond one's.",
+    submitters="Threads that submit, each with its own engine, for rates that one cannot reach.",
     sqpoll=option(
-        "io_uring: a thread of the kernel submits, so that nothing is a call: on, or with its"
-        " processor and the time without work after which it sleeps.",
+        "io_uring: a kernel thread submits, without system calls: on, or its processor and the"
+        " idle time after which it sleeps.",
         metavar="on|cpu=N,idle=TIME",
     ),
-    iopoll="io_uring: look for completions in the queues of a device that has some for it, without"
-    " interrupts.",
+    iopoll="io_uring: poll for completions, without interrupts, on a device with queues for it.",
     priority=option(
         "I/O priority of reads and writes: rt, be or idle, with a level such as be:7, or ROLE=CLASS"
         " for one role. Can be repeated.",
         metavar="[ROLE=]CLASS",
     ),
     level="queued: what was asked for; issued: what the device got.",
-    limit=option("Replay only so many requests.", show_default="all"),
+    limit=option("Replay only the first N requests.", show_default="all"),
     direct="Whether to use O_DIRECT.",
     write_to=options.CONFIRM,
     overwrite_signature=options.OVERWRITE_SIGNATURE,
@@ -97,8 +96,8 @@ OF_FILES = (
         "--expand/--no-expand",
     ),
     no_space_check=option(
-        "Start though the writes, or the results, do not fit into the free space or the limits of"
-        " this process: a file system that compresses may take them.",
+        "Start even if writes or results exceed the free space or this process's limits: a file"
+        " system that compresses may take them.",
         "--no-space-check",
     ),
     observe=option(
@@ -106,9 +105,9 @@ OF_FILES = (
         " observed.parquet, and the error of the kernel's times. Needs root.",
         "--observe/--no-observe",
     ),
-    lead="Hand requests over so long before their times, such as 12us, that the kernel queues them"
-    " in time; auto: the kernel's part as --observe measures it before the run, or did in a replay"
-    " of this trace on these targets; none: at their times.",
+    lead="Submit requests this long before their times, such as 12us, so that the kernel queues"
+    " them on time; auto: as long as --observe measures before the run, or measured in a replay of"
+    " this trace on these targets; none: at their times.",
     repeat=None,
     name="Name of the results in the trace folder; latest is replaced.",
     force=option("Replace results of this name, and kept --files.", "--force/--no-force"),
@@ -129,7 +128,7 @@ def replay(
     ] = None,
     repeat: Annotated[
         int,
-        typer.Option(help="Replay so often, as NAME.1, NAME.2, ...; compare tells their spread."),
+        typer.Option(help="Number of replays, NAME.1, NAME.2, ...; compare shows their spread."),
     ] = 1,
     run: Annotated[list[str] | None, options.RUNS] = None,
     as_json: options.Json = False,

@@ -22,7 +22,7 @@ from tracekit.commands.options import option
         " NAME= names it in tables.",
         metavar="[NAME=]TARGET",
     ),
-    output="Folder of results; what it has is not run again.",
+    output="Folder for results; runs that it holds are not repeated.",
     files=option("Numbers of files, such as 10000,100000.", metavar="LIST"),
     io_size=option(
         "Sizes of a call, such as 64,1KiB,16KiB: io_size and append_size.", metavar="LIST"
@@ -33,14 +33,14 @@ from tracekit.commands.options import option
         "Measured time of each run.", show_default="60s; what a file of filebench says"
     ),
     warm_up="Time before it.",
-    repeat="Repeats of each, for mean and spread; each has a seed and a plan of its own.",
+    repeat="Repeats of each, for mean and spread; each with its own seed and plan.",
     until=option(
         "Repeat further until half of the 95 % interval of a point's rate is at most this;"
         " --repeat is then the least, and 100 or `,repeats=N` the most.",
         metavar="precision=N%",
     ),
     cache="After the files are made: keep them in memory, sync, or also drop the page cache.",
-    seed="Another one draws other sizes and files, and another order of the runs.",
+    seed="Random seed of sizes, files and the order of runs.",
     force="Remove what a run kept on a target.",
     exact="In the lab: time by instructions, on one processor.",
     operations="Keep a row for each operation (48 bytes and less).",

@@ -18,7 +18,8 @@ from tracekit.commands.options import option
     ),
     engine=option("How to replay; dax cannot tell.", show_default="emulated; auto with a --target"),
     write_to=options.CONFIRM,
-    duration="Replay as many requests as take this long by the model, in windows of all the trace.",
+    duration="Replay as many requests as the model says take this long, in windows over the whole"
+    " trace.",
     repeat="How often each is replayed, in turn.",
     tolerance="How far the gain may be off, as a share of the base's time.",
     time_tolerance="How far each time may be off, as a share of what was predicted.",

@@ -12,7 +12,7 @@ from tracekit.invoking_user import become_invoking_user
 @options.of(
     lab.build,
     package="Package of the distribution to add. Can be repeated.",
-    force="Build again what is there.",
+    force="Build again even if it exists.",
 )
 def build(*, as_json: options.Json = False, **chosen: Any) -> None:
     """Make a guest from packages of Debian, without root, and keep it in the user's cache."""

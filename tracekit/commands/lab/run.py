@@ -16,7 +16,7 @@ from tracekit.invoking_user import become_invoking_user
     lab.job,
     output="New folder for what the command writes into $LAB_OUT.",
     disk=options.DISK,
-    pmem="Persistent memory with an ext4 on $LAB_DAX that does DAX.",
+    pmem="Size of persistent memory, with an ext4 that does DAX on $LAB_DAX.",
     **options.GUEST,
 )
 def run(command: options.GuestCommand, *, as_json: options.Json = False, **chosen: Any) -> None:

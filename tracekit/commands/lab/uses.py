@@ -12,7 +12,7 @@ from tracekit.invoking_user import become_invoking_user
 @options.of(
     lab.uses,
     lab.job,
-    output="Folder of uses.json; one that is not finished is gone on with.",
+    output="Folder for uses.json; an unfinished one is continued.",
     disk=options.option(
         "Part of the disk, with its latency: fs (mounted on $LAB_FS), journal (of fs), swap. Each"
         " is NVM in turn. Can be repeated.",

@@ -23,5 +23,5 @@ from tracekit.commands import options
     what_if=options.WHAT_IF,
 )
 def buffer(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Say how often row buffers of a memory would hit, of memory accesses that were imported."""
+    """Say how often a memory's row buffers would hit, for imported memory accesses."""
     options.show(tk.open(trace).simulate.buffer(**chosen), as_json=as_json)

@@ -25,10 +25,10 @@ from tracekit.commands.options import option
     ),
     level_write="How the two levels write: through both and behind them; back, to the fastest level"
     " that has the page, and further down when it leaves; or around both.",
-    volumes="Most devices with curves of their own, those with the most references; the others are"
-    " together. 0: none.",
+    volumes="Number of devices with their own curves, those with the most references; the others"
+    " share one. 0: none.",
     sample_rate="Share of the pages to sample, 0 to 1; for very long traces.",
-    samples="Most pages in the sample, 16 bytes each: its rate falls as the trace goes on.",
+    samples="Maximum pages in the sample, 16 bytes each; its rate falls as the trace goes on.",
     pcm="Device profile of the fast level.",
     flash="Device profile of the slow level.",
     base=option(

@@ -17,7 +17,7 @@ from tracekit.commands.options import option
         show_default="the recommendation's",
         autocompletion=completion.device_profiles,
     ),
-    write_amplification="Writes of the device for each page that is written.",
+    write_amplification="Pages that the device writes for each page written.",
     what_if=options.WHAT_IF,
     profiles=options.PROFILES,
 )

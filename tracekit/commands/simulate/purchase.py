@@ -17,9 +17,9 @@ from tracekit.commands.options import option
         metavar="PROFILES",
         autocompletion=completion.device_profiles,
     ),
-    budget=option("Most to spend, in USD.", metavar="USD"),
+    budget=option("Maximum to spend, in USD.", metavar="USD"),
     growth=option(
-        "Factor a year of the load and of what it touches, such as 1.3.", metavar="FACTOR"
+        "Yearly growth of the load and of what it touches: a factor, such as 1.3.", metavar="FACTOR"
     ),
     capacity=option(
         "How much of the device is used; with --share how much is divided.",
@@ -38,8 +38,8 @@ def purchase(trace: options.Recommended, *, as_json: options.Json = False, **cho
     """Say which device to buy, or none: gain, price and lifetime; how traces share one NVM.
 
     Devices are bought whole. Do not buy is the answer where a device gains nothing, is worn out
-    within its warranty, loses its content without power, or slows down among writes. Of
-    what no other beats in gain, price and lifetime, the cheapest that gives 90 % of the largest
-    gain is bought.
+    within its warranty, loses its content without power, or slows down among writes. Of the devices
+    that no other beats in gain, price and lifetime, the cheapest with 90 % of the largest gain is
+    bought.
     """
     options.show(tk.open(trace).simulate.purchase(**chosen), as_json=as_json)

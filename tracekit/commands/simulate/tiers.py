@@ -41,5 +41,5 @@ from tracekit.commands.options import option
     " takes at the bandwidth of the tiers.",
 )
 def tiers(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Say which mix of storage tiers gives most IOPS for its price, with the first and without."""
+    """Find the mix of storage tiers with most IOPS for its price, with and without the first."""
     options.show(tk.open(trace).simulate.tiers(**chosen), as_json=as_json)
