@@ -7,10 +7,12 @@ from pathlib import Path
 from tests.golden.session import (
     BLOCK,
     GUIDES,
+    README,
     RECORDED,
     Step,
     play,
     same_each_time,
+    with_answer,
     with_output,
 )
 
@@ -23,7 +25,8 @@ def typed_anew(text: str) -> list[Step]:
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
-        found = map(same_each_time, typed_anew(RECORDED.read_text()))
+        found = list(map(same_each_time, typed_anew(RECORDED.read_text())))
+        README.write_text(with_answer(README.read_text(), found[0]))
         RECORDED.write_text(
             "\n".join(f"$ {step.command}\n{step.output}".rstrip() + "\n" for step in found)
         )

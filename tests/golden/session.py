@@ -14,6 +14,8 @@ from tests.command_line import typed
 from tests.house.tree import ROOT
 
 RECORDED = Path(__file__).with_name("session.txt")
+README = ROOT / "README.md"
+ROW = re.compile(r"^\| ([\w/ ]+) \| (.+) \|$", re.MULTILINE)
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 # What `make demo` runs when set-up is done; a test compares it with the Makefile.
@@ -105,6 +107,18 @@ def same_each_time(step: Step) -> Step:
     lines = [DURATION.sub("# s", line.rstrip()) for line in printed.splitlines()]
     lines = [line for line in lines if not line.startswith(OF_THE_MACHINE)]
     return Step(step.command, "\n".join(lines).strip("\n"))
+
+
+def answer(demo: Step) -> dict[str, str]:
+    """Return what the answer of the demo says behind each of its names, each on one line."""
+    found = re.findall(r"^(\S.{16}) (\S.*(?:\n {18}.*)*)", demo.output, re.MULTILINE)
+    return {name.strip(): " ".join(text.split()) for name, text in found}
+
+
+def with_answer(page: str, demo: Step) -> str:
+    """Return the README whose table of the answer is that of the demo."""
+    now = answer(demo)
+    return ROW.sub(lambda row: f"| {row[1]} | {now.get(row[1], row[2])} |", page)
 
 
 def with_output(page: str, found: list[Step]) -> str:
