@@ -142,7 +142,7 @@ def test_traces_are_added_and_stay_as_they_are(tmp_path: Path) -> None:
 def test_what_is_no_set_of_volumes_is_refused(tmp_path: Path, made: tk.Set) -> None:
     refused(invoke("set", "add", made.path / "x y", made.path / "vol-1"), "is a trace folder")
     refused(invoke("set", "add", tmp_path / "none"), "no trace folders")
-    refused(invoke("classify", made.path), "is not a trace folder", error=InputError)
+    refused(invoke("sql", made.path, "select 1"), "is not a trace folder", error=InputError)
     csv = tmp_path / "volumes.csv"
     again = ("import", csv, "--split-by", "volume", "--format", "alibaba")
     refused(invoke(*again, "-o", made.path), "exists already")
