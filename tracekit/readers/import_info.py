@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from msgspec import UNSET
@@ -11,6 +12,8 @@ from msgspec import UNSET
 from tracekit import metadata
 from tracekit.metadata import TraceInfo
 from tracekit.readers.assemble import Assembler
+from tracekit.readers.binary import OracleFormat
+from tracekit.readers.blocks import Blocks
 from tracekit.readers.damage import damages_in_words
 from tracekit.readers.formats import LOST_LINES, MOST_WORDS, FioLog, same_waits
 from tracekit.readers.hypotheses import (
@@ -50,9 +53,12 @@ def judgement_of(read: Reading, options: ImportOptions) -> Judgement:
         tick_ns = TIME_NS[read.units.time]
         first = seen.extremes["time"][0] / (tick_ns if read.is_scaled else 1)
         span = (made.pairs.latest_ns - made.first_ns) / tick_ns
+    # Numbers of objects need lie no lengths apart.
+    has_objects = isinstance(read.format, OracleFormat)
+    pairs = replace(made.pairs, blocks=Blocks()) if has_objects else made.pairs
     has_places, is_untold = not read.format.assumes, _source(read, options, "time") == UNTOLD
     read.judgement = judged(
-        Seen(read.units, given, places, lengths, made.pairs, first, span, has_places, is_untold),
+        Seen(read.units, given, places, lengths, pairs, first, span, has_places, is_untold),
         common=_common(read),
         clocks=_clocks(read, options),
     )

@@ -233,10 +233,10 @@ class Outliers:
         """
         found = []
         for name, largest in self.largest.items():
-            limit = self._limit(name)
-            shown = [one for one in largest if one.value > limit]
             if not 0 < self.beyond[name] <= min(KEPT, self.requests // FEWEST_OTHERS):
                 continue
+            limit = self._limit(name)
+            shown = [one for one in largest if one.value > limit]
             if shown and not (name == "offset" and self.far_places()):
                 beyond = f"more than {limit:,}, {BEYOND} times nearly all others"
                 lines = "; ".join(f"{one.value:,} in {one.shown}" for one in shown)
