@@ -215,6 +215,24 @@ def test_words_of_operations_can_be_given(read: Importer) -> None:
     assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
 
 
+def test_operations_of_0_and_1_are_asked_for(read: Importer) -> None:
+    # GIVEN numbers for operations, below a header and in a known format
+    rows = [(n, n % 2, n * 4096) for n in range(200)]
+    csv = "time_s,op,offset_bytes,length_bytes\n" + "".join(
+        f"{t},{o},{p},512\n" for t, o, p in rows
+    )
+    spc = "".join(f"0,{p // 512},4096,{o},{t}.5\n" for t, o, p in rows)
+    for text, message in (csv, "200 of 200 lines are wrong"), (spc, "spc but for its words"):
+        read.rejects(
+            text, message, hint="--op 0=read --op 1=write, or the other way round: --op 0=w"
+        )
+        made = read(text, operations=("0=read", "1=write"))
+        assert made.content["counts"]["operations"] == {"read": 100, "write": 100}
+    # AND not where the other columns cannot be those of requests
+    numbers = "".join(f"{p + 77},{p},{o},{t},7\n" for t, o, p in rows)
+    read.rejects(numbers, "of no known format", hint="--columns")
+
+
 def test_words_that_do_not_make_a_line_a_request_are_not_asked_for(read: Importer) -> None:
     # GIVEN a trace behind one of another format, in whose second column a host stands
     alibaba = "".join(f"1,R,{n * 4096},4096,{1577808144000000 + n}\n" for n in range(90))

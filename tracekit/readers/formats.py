@@ -18,7 +18,14 @@ from tracekit.errors import InputError, UsageError
 from tracekit.readers import text
 from tracekit.readers.binary import LCS, ORACLE_OP_NS, OracleFormat, VscsiFormat, lcs_format
 from tracekit.readers.drivers import NAMES
-from tracekit.readers.hypotheses import LEAST_MARGIN, Finding, Hypothesis, scored, seen_of
+from tracekit.readers.hypotheses import (
+    CANNOT_BE,
+    LEAST_MARGIN,
+    Finding,
+    Hypothesis,
+    scored,
+    seen_of,
+)
 from tracekit.readers.refused import reject_by_name
 from tracekit.readers.salvage import HEAD_BYTES, is_text
 from tracekit.readers.sniffer import likely_columns
@@ -603,12 +610,18 @@ def _reject_words(head: bytes, name: str, forms: Sequence[Format]) -> None:
         words = form.unknown_words(lines)
         if not 0 < len(words) <= MOST_WORDS:
             continue
-        if form.with_words(dict.fromkeys(words, "read")).matches(head):
+        read = form.with_words(dict.fromkeys(words, "read"))
+        # Many columns of numbers have 0 and 1 alone: then the others must be those of requests.
+        is_flag = set(words) <= set(text.FLAGS)
+        if read.matches(head) and not (is_flag and judged_format(head, read).score <= CANNOT_BE):
             message = f"{name}: the content is {form.name} but for its words of operations"
             raise InputError(f"{message}: {', '.join(words)}", hint=hint_of_words(words))
 
 
 def hint_of_words(words: Sequence[str]) -> str:
     """Return how to say what these words mean."""
+    if set(words) <= set(text.FLAGS):
+        guess = "--op 0=read --op 1=write, or the other way round: --op 0=write --op 1=read"
+        return f"if 0 and 1 are its operations, say which: perhaps {guess}"
     says = " ".join(f"--op {word}=OPERATION" for word in words)
     return f"if {', '.join(words)} is an operation, say which: {says}, such as {words[0]}=read"

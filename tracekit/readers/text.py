@@ -43,6 +43,8 @@ WHOLE = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
 NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
 LARGEST_SUM = (1 << 62) - 1
 """Of ns or bytes: two such numbers, as a place and a length, have a 64-bit sum."""
+FLAGS = ("0", "1")
+"""That stand for reads and writes in many texts, in either order."""
 READ_OR_WRITE = {"r": "read", "w": "write", "read": "read", "write": "write"}
 LARGEST_PID = (1 << 31) - 1
 LARGEST_COUNT = 1 << 16
@@ -191,7 +193,8 @@ class TextFormat:
         for line in lines:
             words = line.split() if self.delimiter == " " else line.split(self.delimiter)
             word = words[place].strip(' \t\r"').lower() if place < len(words) else ""
-            is_new = word.isalpha() and word not in (*self.operations, *found)
+            may_be = word.isalpha() or word in FLAGS
+            is_new = may_be and word not in (*self.operations, *found)
             if is_new and self.with_words({word: "read"}).are_good([line])[0]:
                 found.append(word)
         return found
@@ -276,8 +279,12 @@ class TextFormat:
                 lines.add(number, shown)
                 lines.wrong.append(number - 1)
             else:
-                passed.append(line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES])
-        lines.header, lines.lines = frozenset(filter(None, passed)), first
+                passed.append(line)
+        # A header that no request follows is no wrong line, either.
+        is_head = not before[0][:1].isdigit() and not self.is_request(before[0])
+        known = passed or before[: int(is_head)]
+        shown_of = (line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES] for line in known)
+        lines.header, lines.lines = frozenset(filter(None, shown_of)), first
         return len(passed)
 
     def is_request(self, line: str) -> bool:
