@@ -298,6 +298,14 @@ def test_outliers_of_a_disordered_trace(read: Importer, monkeypatch: pytest.Monk
     assert made.content["counts"]["bad_lines"] == 1
 
 
+HEADS = ("fio version 3 iolog\n0 a add\n", "time_s,op,offset_bytes,length_bytes\n")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_head_without_requests_is_no_wrong_line(read: Importer, head: str) -> None:
+    read.rejects(head, "there is no request in it")
+
+
 LAST = {
     "as long as others": (alibaba(COUNT), False),
     "a shorter last number": (alibaba(COUNT)[:-3], True),
@@ -322,8 +330,24 @@ def test_a_last_line_without_newline(
     assert ("left out" in said) == is_left_out
     assert len(sectors(made)) == COUNT + 1 - is_left_out
     assert wrong(made) == [(COUNT + 1, line)] * is_left_out
-    # AND with a newline nothing is said of it
-    assert "open_end" not in traces.warnings(read("\n".join(good) + "\n"))
+    # AND with a newline it is shown only if it could be taken for a request, and is shorter
+    ended = read("\n".join([*good, line]) + "\n")
+    assert wrong(ended) == wrong(made)
+    said = traces.warnings(ended).get("open_end", "")
+    assert said.startswith("the last line is shorter") == bool(said)
+    assert bool(said) == (is_left_out and name != "a column less")
+
+
+def test_a_last_line_of_a_shorter_number_is_taken(read: Importer) -> None:
+    # GIVEN responses of three to five digits, and of one in the last line; a log that is closed
+    lines = [
+        f"{128166372003061629 + n * 10**5},hm,0,Read,512,512,{10 ** (2 + n % 3)}\n"
+        for n in range(200)
+    ]
+    assert not wrong(read("".join(lines) + "128166372093061999,hm,0,Read,512,512,7\n"))
+    log = "".join(f"{n * 99} a read {n * 4096} 4096\n" for n in range(200))
+    made = read(f"fio version 3 iolog\n{log}30000 a close\n")
+    assert "open_end" not in traces.warnings(made)
 
 
 def test_a_wrong_last_line_without_newline_is_not_taken(read: Importer) -> None:

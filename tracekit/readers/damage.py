@@ -20,16 +20,21 @@ NEWLINE = ord("\n")
 
 
 def is_cut(line: bytes, before: bytes, *, form: TextFormat) -> bool:
-    """Say whether a last line without newline is no whole one, by the text before it.
+    """Say whether a last line is no whole one, by the text before it.
 
-    It has fewer columns than each of LINES_BEFORE lines, or as many and a shorter last one. Only
-    its newline is missing where nothing says so.
+    It has fewer columns than each of LINES_BEFORE lines, or as many and a shorter last one. With a
+    newline it must have an empty one, or theirs be equally long: else it can be a smaller number.
     """
     is_blank = form.delimiter == " " or isinstance(form, PatternFormat)
     delimiter = None if is_blank else form.delimiter.encode()
     lines = [text.rstrip(b"\r") for text in before.split(b"\n")[1:] if text.strip()]
     rows = [_size_of(text, delimiter) for text in lines[-LINES_BEFORE:]]
-    return len(rows) == LINES_BEFORE and _size_of(line, delimiter) < min(rows)
+    count, size = _size_of(line, delimiter)
+    if len(rows) < LINES_BEFORE or (count, size) >= min(rows):
+        return False
+    are_fewer, sizes = count < min(rows)[0], {size for _, size in rows}
+    is_clear = not line.endswith(b"\n") or are_fewer or not size or len(sizes) == 1
+    return is_clear and (not line.endswith(b"\n") or form.are_good([line.decode("latin-1")])[0])
 
 
 def _size_of(line: bytes, delimiter: bytes | None) -> tuple[int, int]:
@@ -39,11 +44,12 @@ def _size_of(line: bytes, delimiter: bytes | None) -> tuple[int, int]:
 
 
 def last_line(number: int, line: bytes, *, why_not: str) -> str:
-    """Say in words what became of a last line without newline."""
+    """Say in words what became of a last line without newline, or of one that was cut."""
     shown = line.decode("utf-8", "replace").strip()[:SHOWN_CHARACTERS]
     done = f"is {why_not}: it was left out" if why_not else "was taken"
-    end = "the last line has no newline, as where a file was cut"
-    return f"{end}, and {done}: line {number}: {shown}"
+    end = "the last line has no newline, as where a file was cut, and"
+    end = "the last line" if line.endswith(b"\n") else end
+    return f"{end} {done}: line {number}: {shown}"
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tracekit.arrow import count_names, texts
@@ -15,7 +16,7 @@ from tracekit.prefetch import ahead
 from tracekit.readers import checkpoint
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.checkpoint import Again
-from tracekit.readers.damage import NEWLINE, TAIL_BYTES, Damage, is_cut, last_line
+from tracekit.readers.damage import TAIL_BYTES, Damage, is_cut, last_line
 from tracekit.readers.disorder import Disorder
 from tracekit.readers.formats import (
     Format,
@@ -58,11 +59,14 @@ def whole_records(record_bytes: int) -> Whole:
     return lambda _buffer, size: size - size % record_bytes
 
 
-def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
+def blocks_of(
+    fd: int, start: bytes, *, whole: Whole, on_end: Callable[[], None] = lambda: None
+) -> Iterator[memoryview]:
     """Yield whole lines or records, some MiB at a time, and last what remains, whole or not.
 
-    `start` was read from the descriptor already. A block is valid until the next one is asked for:
-    all lie in one buffer. Raise InputError for a line that no text has.
+    It has the last line or record; `on_end` is called before it. `start` was read from the
+    descriptor already. A block is valid until the next one is asked for: all lie in one buffer.
+    Raise InputError for a line that no text has.
     """
     buffer = bytearray(max(2 * CHUNK_BYTES, 2 * len(start)))
     buffer[: len(start)] = start
@@ -71,7 +75,7 @@ def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
         size += got
         if size < CHUNK_BYTES:
             continue
-        end = whole(buffer, size)
+        end = whole(buffer, size - 1)
         if end:
             yield memoryview(buffer)[:end]
             buffer[: size - end] = buffer[end:size]
@@ -81,6 +85,7 @@ def blocks_of(fd: int, start: bytes, *, whole: Whole) -> Iterator[memoryview]:
                 message = f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB: this is no text"
                 raise InputError(message, hint="check the file")
             buffer = buffer + bytearray(size)
+    on_end()
     if size:
         yield memoryview(buffer)[:size]
 
@@ -213,7 +218,9 @@ class Reading:
         """Decode one file, of which `start` was read."""
         form = self.format
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
-        for block in blocks_of(feed.fd, start, whole=whole):
+        self._is_end = False
+        on_end = partial(setattr, self, "_is_end", True)
+        for block in blocks_of(feed.fd, start, whole=whole, on_end=on_end):
             if isinstance(form, TextFormat):
                 columns = self._text_of(block, form)
             else:
@@ -238,16 +245,19 @@ class Reading:
         self.of_files.append((self.lines.bad - bad, self._rows - rows))
 
     def _text_of(self, block: memoryview, form: TextFormat) -> Columns | None:
-        """Decode lines, of which the last of the file may have no newline."""
+        """Decode lines, of which the last of the file may have no newline, or be cut."""
         first, byte, lines = self.lines.lines + 1, self._bytes - self._begin, self.lines
         self._bytes += len(block)
-        end = len(block) if block[-1] == NEWLINE else bytes(block).rfind(b"\n") + 1
+        end = len(block)
+        if self._is_end:
+            end = bytes(block).rfind(b"\n", 0, end - 1) + 1
         before, self._before = self._before + bytes(block[:end][-TAIL_BYTES:]), b""
         line = bytes(block[end:])
         why_not = "shorter than those before it" if line and is_cut(line, before, form=form) else ""
+        is_open = bool(line) and not line.endswith(b"\n")
         text: bytes | memoryview = block[:end]
         if line and not why_not:
-            text = bytes(block) + b"\n"
+            text = bytes(block) + b"\n" if is_open else block
         columns = form.decode(text, lines) if len(text) else None
         if columns is not None and self.words is not None:
             words, codes = texts(columns.words["op"])
@@ -256,10 +266,10 @@ class Reading:
             self._damage_of_file().see(text, lines.wrong, line=first, byte=byte)
         if why_not:
             lines.lines += 1
-            lines.add(lines.lines, line.decode("utf-8", "replace"))
-        elif len(text) and lines.wrong[-1:] == [lines.lines - first]:
+            lines.add(lines.lines, line.decode("utf-8", "replace").rstrip("\r\n"))
+        elif is_open and len(text) and lines.wrong[-1:] == [lines.lines - first]:
             why_not = "wrong"
-        if line.strip():
+        if line.strip() and (why_not or is_open):
             self.last_line = last_line(lines.lines, line, why_not=why_not) + lines.source
         else:
             self._before = before[-TAIL_BYTES:]
