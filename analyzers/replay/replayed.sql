@@ -3,7 +3,8 @@
 -- reads: requests, completions
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the times
 -- column: replay: name of the replay
--- column: measure: as in the view replay_times
+-- column: measure: late (intended to submitted), service (submitted to completed), response
+-- (intended to completed) or traced (issued, or else queued, to completed in the trace)
 -- column: role, operation: of the requests
 -- column: request_count: requests
 -- column: time_avg_ns, time_max_ns: exact

@@ -3,7 +3,8 @@
 -- reads: requests, completions
 -- parameter: octave_bits (bits, 0 to 16, default 2): 2^bits buckets an octave
 -- column: replay: name of the replay
--- column: measure: as in the view replay_times
+-- column: measure: late (intended to submitted), service (submitted to completed), response
+-- (intended to completed) or traced (issued, or else queued, to completed in the trace)
 -- column: role: of the requests
 -- column: low_ns, high_ns: smallest time of the bucket and of the next one
 -- column: request_count: requests in the bucket
