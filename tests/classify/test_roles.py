@@ -252,14 +252,14 @@ def test_prints_regions_and_roles(tmp_path: Path) -> None:
         "sda1             fs       sectors 2,048 to 10,239              layout",
         "sda2             journal  sectors 10,240 to 14,335             layout",
         "",
-        "role         requests       blocks      touches   hot blocks  their share"
+        "role         requests       blocks     accesses   hot blocks  their share"
         "         warm         cold",
         "fs                  9            1            9            1        60.0%"
         "            0            0",
         "journal             6            6            6            0         0.0%"
         "            0            6",
         "",
-        "a block is hot after 9 or more touches; blocks are 4 KiB, shares are of all touches",
+        "a block is hot after 9 or more accesses; blocks are 4 KiB, shares are of all accesses",
     ]
 
 

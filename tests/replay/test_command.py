@@ -75,9 +75,9 @@ def test_the_words_say_what_ran_and_where(tmp_path: Path, folder: TraceFolder) -
     # AND a file that is kept from one that is removed
     new = ("--target", tmp_path / "t", "--pace", "fast")
     shown = succeed("replay", folder.path, *new).stdout
-    assert f"default: temporary file and removed {tmp_path / 't'}" in shown
-    shown = succeed("replay", folder.path, *new, "--keep").stdout
     assert f"default: temporary file {tmp_path / 't'}" in shown
+    shown = succeed("replay", folder.path, *new, "--keep").stdout
+    assert f"default: new file {tmp_path / 't'}" in shown
     assert (tmp_path / "t").exists()
 
 

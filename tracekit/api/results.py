@@ -380,7 +380,7 @@ class Replay(Result):
                 ("" if is_whole else f"the replay is not complete: {outcome}, ")
                 + f"{counts['failed']:,} operations did not end as in the trace;"
                 f" what was done is in {self.path}",
-                hint="file operations cannot be gone on with: replay again" * is_interrupted,
+                hint="file operations cannot be continued: replay again" * is_interrupted,
             )
         result = self.summary.get("certificate")
         if self.is_partial and (outcome != "finished" or result is None):

@@ -74,7 +74,7 @@ def _print_roles(result: Mapping[str, Any]) -> None:
     hotness = result["hotness"]
     all_touches = max(1, hotness["touches"])
     options.say(
-        f"{'role':<8} {'requests':>12} {'blocks':>12} {'touches':>12}"
+        f"{'role':<8} {'requests':>12} {'blocks':>12} {'accesses':>12}"
         f" {'hot blocks':>12} {'their share':>12} {'warm':>12} {'cold':>12}"
     )
     for role, requests in result["classification"]["requests"].items():
@@ -90,6 +90,6 @@ def _print_roles(result: Mapping[str, Any]) -> None:
         )
     options.say(
         "",
-        f"a block is hot after {hotness['hot_min_touches']:,} or more touches; blocks are 4 KiB,"
-        " shares are of all touches",
+        f"a block is hot after {hotness['hot_min_touches']:,} or more accesses; blocks are 4 KiB,"
+        " shares are of all accesses",
     )

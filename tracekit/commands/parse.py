@@ -45,9 +45,9 @@ def parse(
 def _lacking(unseen: dict[str, Any] | None) -> str:
     """Return what the kernel's counters report, as far as they were read."""
     if unseen is None:
-        return "not known, no counters were read with it"
+        return "unknown (no kernel counters in this capture)"
     if not unseen["disks"] and unseen["not_measured"]:
-        return "not known"
+        return "unknown"
     counted = sum(row["counted"] for row in unseen["disks"])
     return f"{span(unseen['at_least'], unseen['at_most'])} of {counted:,} that the kernel counted"
 

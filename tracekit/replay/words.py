@@ -118,9 +118,9 @@ def _run(summary: ReplaySummary) -> Iterator[str]:
 def _target(target: TargetReport, *, is_mapped: bool = False) -> Iterator[str]:
     how = "mapped" if is_mapped else "O_DIRECT" if target.is_direct else "buffered"
     how += "" if target.priority == "none" else f", priority {target.priority}"
-    fate = "" if target.is_kept else " and removed"
+    is_new = target.kind == "made file" and target.is_kept
     yield (
-        f"{target.label}: {PLACE[target.kind]}{fate} {target.path},"
+        f"{target.label}: {'new file' if is_new else PLACE[target.kind]} {target.path},"
         f" {target.size_bytes / MIB:,.0f} MiB, {how}"
     )
     # What the kernel counted of the device during the run.
