@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
-from tracekit.errors import UsageError
+from tests.traces import write_folder
+from tracekit.errors import PartialError, UsageError
 from tracekit.model import shared_nvm
 from tracekit.model.shared_nvm import Division, Tenant, divide
 
@@ -92,6 +93,18 @@ def test_a_set_shares_what_purchase_shares(tmp_path: Path) -> None:
     saved = sum(one["saved_s_an_hour"] for one in content["shares"])
     assert saved == pytest.approx(content["budget"]["saved_s_an_hour"])
     assert content["doubled"]["saved_ratio"] >= content["budget"]["saved_ratio"] > 0
+
+
+def test_a_volume_without_a_duration_is_left_out_of_the_division(tmp_path: Path) -> None:
+    load = tk.generate("paging", tmp_path / "load", requests=200)
+    lone = write_folder(tmp_path / "lone", [{"sector": 8, "queue_ns": 0}])
+    found = tk.add_to_set(tmp_path / "set", load.path, lone.path)
+    found.classify().check()
+    result = invoke("recommend", found.path)
+    refused(result, "1 of 2 volumes left out: lone", error=PartialError)
+    assert "1 volume: " in result.stdout
+    assert "left out: lone: " in result.stderr
+    assert "its duration is not known" in result.stderr
 
 
 def test_what_is_of_one_trace_is_refused_for_a_set(tmp_path: Path) -> None:

@@ -139,6 +139,12 @@ def test_traces_are_added_and_stay_as_they_are(tmp_path: Path) -> None:
     assert [*tk.open_set(found.path)] == ["a", "b", "d"]
 
 
+def test_a_set_without_volumes_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "set.json").write_text('{"schema": 1, "volumes": []}')
+    for word in ("list", "info"):
+        succeed("set", word, tmp_path)
+
+
 def test_what_is_no_set_of_volumes_is_refused(tmp_path: Path, made: tk.Set) -> None:
     refused(invoke("set", "add", made.path / "x y", made.path / "vol-1"), "is a trace folder")
     refused(invoke("set", "add", tmp_path / "none"), "no trace folders")

@@ -169,10 +169,10 @@ def _headline(found: FleetPlacement) -> Iterator[str]:
     one, two = found.budget, found.doubled
     of = counted(len(found.shares), "volume")
     yield (
-        f"{format_size(one.capacity_bytes)} of {found.nvm_profile} among {of} save"
-        f" {one.saved_ratio:.1%} of their I/O time, {one.saved_s_an_hour:,.1f} s of"
-        f" {found.base_s_an_hour:,.1f} s an hour: {one.volumes:,} get"
-        f" {format_size(one.used_bytes)} of it."
+        f"{format_size(one.capacity_bytes)} of {found.nvm_profile} among {of}:"
+        f" {one.saved_ratio:.1%} less I/O time, {one.saved_s_an_hour:,.1f} s of"
+        f" {found.base_s_an_hour:,.1f} s an hour;"
+        f" placed: {format_size(one.used_bytes)}, in {counted(one.volumes, 'volume')}."
     )
     yield (
         "Every division was compared: none saves more."

@@ -13,7 +13,7 @@ def list(place: options.TraceSet, *, as_json: options.Json = False) -> None:  # 
     if as_json:
         options.say_json({"set": str(place), "volumes": opened.volumes})
     else:
-        width = max(6, *(len(name) for name in opened))
+        width = max(len(name) for name in ("volume", *opened))
         options.say(f"{'volume':<{width}} {'requests':>14} {'duration':>16}  format      done")
         for row in opened.volumes:
             options.say(
