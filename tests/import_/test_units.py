@@ -333,3 +333,12 @@ def test_a_few_outliers_are_shown(read: Importer) -> None:
     assert [one["value"] for one in found] == ["1 place", "1 length"]
     assert "460,000,000 in line 701: " in found[0]["evidence"]
     assert "33,554,432 in line 901: " in found[1]["evidence"]
+
+
+@pytest.mark.parametrize(("form", "length"), [(SPC, 1), (TENCENT, 512), (FIU, 512)])
+def test_blocks_in_a_part_are_a_warning(read: Importer, form: str, length: int) -> None:
+    # GIVEN places that are sectors, then numbers of blocks
+    parts = [of_blocks(form, share=0.3, places=unit, lengths=length) for unit in (512, 4096)]
+    lines = [part.splitlines(keepends=True) for part in parts]
+    said = traces.warnings(read("".join([*lines[0][:600], *lines[1][600:]])))["doubtful_units"]
+    assert "begin where the one before ends in other units" in said

@@ -21,6 +21,7 @@ SAMPLED = 1 << 12
 """Of the requests that come at once about so many are looked at, evenly over them."""
 FEWEST = 100
 FEWEST_PAIRS = 8
+PART = 0.05
 FEW_STEPS, FEW_LENGTHS = 0.3, 0.2
 """Shares of whole blocks: 1/8 of steps between random numbers of blocks; of traces of disks at
 least 0.58 of the steps and 0.79 of the lengths were."""
@@ -73,6 +74,17 @@ class Blocks:
         if units.has_pages:
             theirs = max(self.pairs.values(), default=0)
         return (theirs, mine) if theirs >= FEWEST_PAIRS else (0, mine)
+
+    def of_part(self, units: Units) -> int:
+        """Return the pairs in other units, if they are no few beside those in these.
+
+        Where places or lengths of a part are in another unit; a stride is no sign of it.
+        """
+        mine = ratio_of(units.offset, units.length)
+        factors = (BLOCK_SECTORS, SECTOR_BYTES, 1 / SECTOR_BYTES)
+        theirs = max(self.pairs[mine * factor] for factor in factors)
+        is_seen = theirs >= max(FEWEST_PAIRS, PART * self.pairs[mine])
+        return theirs if is_seen else 0
 
     def of(self, offset: str, length: str) -> int:
         """Return the pairs in these units."""

@@ -547,6 +547,11 @@ def _of_pairs(seen: Seen, units: Units, *, exchanged: bool) -> Iterator[Finding]
     if 2 * blocks.strides() > blocks.lengths and not units.has_pages:
         text = f"{blocks.strides():,} requests begin eight lengths behind the one before"
         yield Finding(LIKE_BLOCKS, text)
+    if (others := blocks.of_part(units)) and not exchanged:
+        text = (
+            f"{others:,} of a part of the requests begin where the one before ends in other units"
+        )
+        yield Finding(DOUBTED, f"{text}, {blocks.of(units.offset, units.length):,} in these")
     if theirs > 2 * mine and not exchanged:
         text = f"{theirs:,} of a part of the requests begin where the one before ends"
         what = "in other units than" if units.has_pages else "if there are"
