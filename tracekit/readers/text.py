@@ -282,6 +282,7 @@ class TextFormat:
                 passed.append(line)
         # A header that no request follows is no wrong line, either.
         is_head = not before[0][:1].isdigit() and not self.is_request(before[0])
+        is_head = is_head and before[0] not in before[1:]
         known = passed or before[: int(is_head)]
         shown_of = (line.rstrip("\r").encode("latin-1")[:SHOWN_BYTES] for line in known)
         lines.header, lines.lines = frozenset(filter(None, shown_of)), first
