@@ -283,6 +283,7 @@ class Run(Record):
 
     timing: _Timing
     counts: _Counts
+    pace: str = ""
     turn: Turn | None = None
     machine: MachineState | None = None
     emulation: _Emulation | None = None
@@ -454,6 +455,8 @@ ADVICE = {
     "few_repeats": f"repeat both in turn at least {LEAST_REPEATS} times, better 6 or more",
     "one_after_the_other": "let them take turns: tracekit compare TRACE --run 'NAME: options' ...",
     "without_partner": "repeat the series to its end",
+    "paced": "compare service times, or replay with --pace fast",
+    "merged": "replay with --level issued to compare the same requests",
     "other_state": "repeat both in turn, on a machine that does nothing else",
 }
 """Of each doubt about a comparison."""
@@ -462,15 +465,47 @@ ADVICE = {
 def find_warnings(groups: Sequence[Group]) -> list[TraceWarning]:
     """Return what to doubt about the differences from the first."""
     first = groups[0]
-    return [
-        TraceWarning(code=code, message=message, advice=ADVICE[code])
-        for group in groups[1:]
-        if first.runs and group.runs
-        for code, message in _doubts(group, first)
-    ] + [
-        TraceWarning(code="emulation_late", message=message, advice=ADVICE["emulation_late"])
-        for message in _emulated_late(groups)
-    ]
+    return (
+        [
+            TraceWarning(code=code, message=message, advice=ADVICE[code])
+            for group in groups[1:]
+            if first.runs and group.runs
+            for code, message in _doubts(group, first)
+        ]
+        + [
+            TraceWarning(code="emulation_late", message=message, advice=ADVICE["emulation_late"])
+            for message in _emulated_late(groups)
+        ]
+        + [
+            TraceWarning(code=code, message=message, advice=ADVICE[code])
+            for code, message in _beside_trace(groups)
+        ]
+    )
+
+
+def _beside_trace(groups: Sequence[Group]) -> Iterator[tuple[str, str]]:
+    """Yield what to doubt where the trace is one of the names."""
+    traced = next((group for group in groups if not group.runs), None)
+    paced = [name for group in groups for name, run in group.runs.items() if run.pace == "trace"]
+    if traced is None:
+        return
+    if paced:
+        yield "paced", f"{', '.join(paced)} kept the pace of the trace: elapsed times cannot differ"
+    for group in groups:
+        unlike = [
+            f"{role} {operation} {mine:,} of {other:,}"
+            for (measure, role, operation), times in group.values.items()
+            if group.runs and measure == "service_avg"
+            for _, other in [next(iter(times.values()))]
+            for _, mine in traced.values.get((measure, role, operation), {}).values()
+            if mine < other
+        ]
+        if unlike:
+            yield (
+                "merged",
+                f"of the trace's requests that {group.name} did, those that were merged into others"
+                f" have no service time of their own: {', '.join(unlike)}",
+            )
 
 
 def _emulated_late(groups: Sequence[Group]) -> Iterator[str]:

@@ -29,7 +29,9 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def add_replay(folder: TraceFolder, name: str, service_ns: dict[int, int], elapsed_ns: int) -> None:
+def add_replay(
+    folder: TraceFolder, name: str, service_ns: dict[int, int], elapsed_ns: int, *, pace: str = ""
+) -> None:
     """Write a replay in which each request took so long."""
     place = folder.path / "replays" / name
     place.mkdir(parents=True)
@@ -40,7 +42,7 @@ def add_replay(folder: TraceFolder, name: str, service_ns: dict[int, int], elaps
     ]  # fmt: skip
     write_table(place / "completions.parquet", pa.Table.from_pylist(rows, COMPLETIONS))
     summary = {"timing": {"elapsed_ns": elapsed_ns}, "counts": {"done": len(rows)}, "name": name}
-    write_json(place / "summary.json", summary)
+    write_json(place / "summary.json", {**summary, "pace": pace})
 
 
 @pytest.fixture
@@ -98,6 +100,15 @@ def test_the_trace_counts_with_the_requests_that_were_replayed(folder: TraceFold
     assert rows["trace", "elapsed", "all", "all"]["time_ns"] == 1080
     assert ("trace", "service_avg", "swap", "write") not in rows
     assert "journal write 95.0% less" in done.stdout
+    assert done.stderr == ""
+
+
+def test_what_trace_and_replay_cannot_say_is_a_warning(folder: TraceFolder) -> None:
+    # GIVEN a replay at the pace of the trace, of requests of which the trace merged one
+    add_replay(folder, "paced", {0: 5, 1: 15, 2: 15, 3: 50}, 5000, pace="trace")
+    said = " ".join(compare(folder, "trace", "paced").stderr.split())
+    assert "paced kept the pace of the trace: elapsed times cannot differ" in said
+    assert "have no service time of their own: fs read 2 of 3;" in said
 
 
 def test_a_replay_of_other_requests_has_no_ratio_of_lengths(folder: TraceFolder) -> None:
