@@ -418,6 +418,7 @@ ADVICE = {
     "rounded_places": "check the unit of places",
     "doubtful_commas": "if it groups the digits of a larger number, write them without commas",
     "unused_options": "correct these options, or leave them out: they changed nothing",
+    "earlier_roles": "give them again with --role to keep them",
     "given_layout": "classify again without --layout for the trace's own",
     "mounted_names": "freeze it first (fsfreeze), or unmount it, and classify again",
     "open_layout": "make one that has it, by tracekit layout, and classify with --layout",

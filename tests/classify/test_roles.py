@@ -201,6 +201,15 @@ def test_a_layout_that_was_given_is_shown_and_forgotten(tmp_path: Path) -> None:
         assert "layout_from" not in folder.content["classification"]
 
 
+def test_roles_given_before_and_no_more_are_named(tmp_path: Path) -> None:
+    folder, _ = classified(tmp_path, [read(2048), read(10240)], LAYOUT)
+    names = ("--role", "sda1=swap", "--role", "sda2=fs")
+    invoke("classify", folder.path, *names)
+    assert "given before" not in invoke("classify", folder.path, *names).stderr
+    said = invoke("classify", folder.path, *names[2:]).stderr
+    assert "do not count: sda1=swap; give them again" in " ".join(said.split())
+
+
 def test_what_a_given_layout_leaves_open_is_told(tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     doubts = ["where the log of sda1 (xfs) lies is not known: add `xfs_info /dev/sda1`"]

@@ -89,6 +89,7 @@ def classify(
     _write_sums(folder, counts, windows=windows, devices=devices)
     given = {"layout_from": str(options.layout_file)} if options.layout_file else {}
     warnings = classify_warnings(guess, roles, counts=counts, devices=devices, given=given)
+    warnings += _on_earlier_roles(folder, options)
     _name_logs(folder, options)
     changes = {
         "layout": guess.entries,
@@ -236,6 +237,19 @@ def _on_names(options: ClassifyOptions) -> list[TraceWarning]:
     is_old = file is not None and is_mounted(file)
     text = f"{file} is mounted: names and places that are not yet written are missing or old"
     return warnings_of([("mounted_names", is_old, text)], stage=regions.FOUND_BY)
+
+
+def _on_earlier_roles(folder: TraceFolder, options: ClassifyOptions) -> list[TraceWarning]:
+    """Say which roles an earlier run was given that this one was not."""
+    now = {override.name for override in options.overrides}
+    texts = [
+        entry.evidence.removeprefix(regions.BY_OPTION)
+        for entry in folder.info.layout
+        if entry.evidence and entry.evidence.startswith(regions.BY_OPTION)
+    ]
+    gone = ", ".join(dict.fromkeys(text for text in texts if text.partition("=")[0] not in now))
+    text = f"roles given before are given no more, so they do not count: {gone}"
+    return warnings_of([("earlier_roles", gone, text)], stage=regions.FOUND_BY)
 
 
 Note = TypeVar("Note", Inference, TraceWarning)

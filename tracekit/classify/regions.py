@@ -25,6 +25,8 @@ from tracekit.tables import ROLES, TEXT
 from tracekit.units import SECTOR_BYTES
 
 FOUND_BY = "classify"
+BY_OPTION = "option: --role "
+"""How the evidence of a region begins whose role an option gave."""
 CERTAIN = "certain"
 """The confidence of a role that an option gave; a layout's own roles have none."""
 Assignment = tuple[str, str]
@@ -119,7 +121,7 @@ class Override:
     @property
     def evidence(self) -> str:
         """What a region says whose role this option gave."""
-        return f"option: --role {self.name}={self.role}"
+        return f"{BY_OPTION}{self.name}={self.role}"
 
     def fits(self, entry: Region) -> bool:
         """Say whether the option names this layout entry."""
