@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 
 OBJECTS_A_COLLECTION = 50_000
 
@@ -12,6 +14,9 @@ def main() -> None:
 
     None of them becomes garbage while they are loaded, those of the command line included.
     """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Until the command line is there to end in order: nothing is begun that could be half done.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     gc.set_threshold(OBJECTS_A_COLLECTION)
     from tracekit.cli import program
 

@@ -156,6 +156,8 @@ def main() -> None:
         _escape_output()
         _stop_in_order()
         app()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
     except TracekitError as error:
         _fail(error)
     except Exception as error:
@@ -224,6 +226,8 @@ def _stop_in_order() -> None:
     def stop(number: int, _frame: object) -> NoReturn:
         sys.exit(128 + number)
 
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # What the caller ignores, as nohup does, stays ignored.
         if signal.getsignal(number) is signal.SIG_DFL:

@@ -27,6 +27,23 @@ def test_a_folder_in_the_place_of_a_table_is_one_line(tmp_path: Path) -> None:
     assert typed("analyze", str(tmp_path / "t")) == (1, message)
 
 
+def test_ctrl_c_while_the_program_is_loaded_is_silent() -> None:
+    # GIVEN a program that is interrupted when a module of its own is looked for
+    for module in ("tracekit.cli", "tracekit.commands.profiles"):
+        script = f"""if True:
+            import os, signal, sys
+            def find(name, *_):
+                if name == {module!r}:
+                    os.kill(os.getpid(), signal.SIGINT)
+            sys.meta_path.insert(0, type("Finder", (), dict(find_spec=staticmethod(find))))
+            sys.argv[1:] = ["profiles"]
+            from tracekit.__main__ import main
+            main()
+        """
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_a_full_disk_is_one_line() -> None:
     command = [sys.executable, "-m", "tracekit", "--help"]
     with Path("/dev/full").open("w") as full:
