@@ -26,7 +26,7 @@ def formats(
 
     With a name: an example, what the format cannot hold, and where to find such traces.
     """
-    found = tk.formats(name or ())
+    found = tk.formats(options.shown_names(name))
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)
     if broken := found.summary["broken"]:
         raise PartialError(

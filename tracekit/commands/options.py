@@ -254,6 +254,11 @@ def opened(path: Path) -> Trace_ | Set:
     return tk.open_set(path) if (path / SET_NAME).is_file() else tk.open(path)
 
 
+def shown_names(names: list[str] | None) -> list[str]:
+    """Return the names to show, none for a list; `show NAME` and `list` say the same in words."""
+    return (names or [])[bool(names) and names[0] in ("list", "show") :]
+
+
 def run_output(inputs: list[Path]) -> Path | None:
     """Return the same, None for a trace folder, in which its results stay."""
     is_trace = any((path / "trace.json").is_file() for path in inputs)

@@ -26,5 +26,5 @@ def personalities(
 
     A personality uses files in a directory; a work profile makes requests of a file or disk.
     """
-    found = tk.personalities(name or ())
+    found = tk.personalities(options.shown_names(name))
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)

@@ -28,5 +28,5 @@ def profiles(
 
     Figures of further profiles are also given as multiples of the first one's.
     """
-    found = tk.profiles(name or (), **chosen)
+    found = tk.profiles(options.shown_names(name), **chosen)
     typer.echo(json.dumps(found.summary, indent=2) if as_json else found.text)
