@@ -7,7 +7,7 @@
 -- column: issued_count: of these, issued to the driver themselves
 -- column: issued_bytes: bytes of the issued requests, those merged into them included
 -- column: issued_min_bytes, issued_avg_bytes, issued_max_bytes: bytes of one issued request
--- column: merge_ratio: requests that were issued, the merged ones included, to one issued request
+-- column: queued_per_issued: requests that were issued, the merged ones included, to one issued request
 with merged as (
     select
         requests.merged_into as target_id,
@@ -41,7 +41,7 @@ by_kind as (
         min(whole_bytes) filter (where is_issued) as issued_min_bytes,
         avg(whole_bytes) filter (where is_issued) as issued_avg_bytes,
         max(whole_bytes) filter (where is_issued) as issued_max_bytes,
-        avg(whole_count) filter (where is_issued) as merge_ratio
+        avg(whole_count) filter (where is_issued) as queued_per_issued
     from queued
     group by queued.role, queued.operation
 )

@@ -127,10 +127,18 @@ def footprint(evidence: Evidence) -> Parts:
     return {"figures": drawn}
 
 
+SOME_WINDOWS = 2
+
+
 def in_use(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each window touches, nothing where it touched nothing."""
+    """Return what each window touches, nothing where it touched nothing.
+
+    Without the last of several: the trace ends within it, which would look like a collapse.
+    """
     starts = sorted(set(table["window_ns"]))
     length_ns = min((after - before for before, after in pairwise(starts)), default=0)
+    if len(starts) > SOME_WINDOWS:
+        table = table[table["window_ns"] < starts[-1]]
     return every_window(table, float(length_ns), values=["touched_bytes"], missing=0.0)
 
 
@@ -143,8 +151,10 @@ def describe_windows(table: pd.DataFrame) -> list[str]:
         f"{fmt.data(most[role])} {fmt.role_title(str(role))}"
         for role in fmt.in_order(table["role"])
     ]
+    rest = ", the last not drawn as the trace ends in it" if len(starts) > SOME_WINDOWS else ""
     return [
-        f"{fmt.plural(len(starts), 'window')}, {lasting}. At most {fmt.listing(fullest)} in one."
+        f"{fmt.plural(len(starts), 'window')}, {lasting}{rest}."
+        f" At most {fmt.listing(fullest)} in one."
     ]
 
 
