@@ -7,7 +7,7 @@
 -- column: issued_count: of these, issued to the driver themselves
 -- column: issued_bytes: bytes of the issued requests, those merged into them included
 -- column: issued_min_bytes, issued_avg_bytes, issued_max_bytes: bytes of one issued request
--- column: queued_per_issued: requests that were issued, the merged ones included, to one issued request
+-- column: queued_per_issued: an issued request with those merged into it, on average
 with merged as (
     select
         requests.merged_into as target_id,
