@@ -6,6 +6,24 @@ const follow = () => { contents.open = wide.matches; };
 wide.addEventListener("change", follow);
 follow();
 
+// Evidence is folded, but for the part that the address names, and on paper.
+const parts = [...document.querySelectorAll("details.part")];
+const named = () => location.hash.length > 1 && document.getElementById(location.hash.slice(1).split(":")[0]);
+const unfold = () => {
+  const target = named();
+  const part = target && (target.closest("details.part") ?? target.querySelector("details.part"));
+  if (part) { part.open = true; target.scrollIntoView(); }
+};
+for (const part of parts) part.open = false;
+unfold();
+window.addEventListener("hashchange", unfold);
+let folded = [];
+window.addEventListener("beforeprint", () => {
+  folded = parts.filter((part) => !part.open);
+  for (const part of folded) part.open = true;
+});
+window.addEventListener("afterprint", () => { for (const part of folded) part.open = false; });
+
 // A query, a command: copied whole.
 for (const block of document.querySelectorAll("pre")) {
   const button = document.createElement("button");

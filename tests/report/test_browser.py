@@ -31,6 +31,9 @@ PHONE = (375, 812)
 PAPER = (718, 1047)
 
 
+UNFOLD = "document.querySelectorAll('details.part').forEach((e) => { e.open = true })"
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
@@ -61,6 +64,7 @@ def opened(browser: Any, hostile: Path) -> Open:
             page.on("pageerror", lambda error: said.append(str(error)))
             page.on("request", lambda request: asked.append(request.url))
             page.goto(path.as_uri())
+            page.evaluate(UNFOLD)
             yield page, said, asked
 
     return opened
@@ -246,6 +250,20 @@ def test_the_coverage_is_chosen_without_a_script(opened: Open) -> None:
         page.get_by_role("radio", name="from the start of the role").check()
         assert start.is_visible()
         assert not hottest.is_visible()
+
+
+def test_evidence_is_folded_below_its_finding(opened: Open, full: Path) -> None:
+    with opened() as (page, _, _):
+        page.goto(full.as_uri())
+        heads = page.locator("details.part > summary")
+        assert heads.count() > 15
+        assert not page.locator("details.part[open]").count()
+        assert "the file system saves 38" in heads.first.inner_text()
+        # WHEN the contents lead to a part, or the address to a figure, THEN it is open
+        page.click("nav a[href='#latency']")
+        assert page.locator("#latency > details").evaluate("(e) => e.open")
+        page.goto(f"{full.as_uri()}#figure-heat-map-0")
+        assert page.locator("#figure-heat-map-0").is_visible()
 
 
 def test_the_contents_are_folded_on_a_phone_only(opened: Open) -> None:

@@ -37,6 +37,11 @@ class Chart:
         return drawn(self.draw, self.table, name=self.name, label=label, legend=self.legend)
 
 
+EXPLAINING = ("confidence interval", "To the right")
+"""In sentences that say how to read a figure, not what it shows."""
+UNFOLDED = ("answer", "warnings", "capacity", "side_by_side")
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of the page; `name` is its anchor and template, `parts` what the template shows."""
@@ -45,6 +50,20 @@ class Section:
     title: str
     parts: Mapping[str, Any] = field(default_factory=dict)
     outdated: Sequence[Outdated] = ()
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it is opened by those who want the evidence."""
+        return self.name not in UNFOLDED
+
+    @property
+    def finding(self) -> str:
+        """What a simulation found, or else what the first figure shows, in a sentence."""
+        found = [part.get("headline") for part in self.parts.values() if isinstance(part, Mapping)]
+        charts = [*self.parts.get("figures", ()), self.parts.get("figure")]
+        lines = [*filter(None, found), *(one.sentences for one in charts if one and one.sentences)]
+        first = (one if isinstance(one, str) else one[0] for one in lines)
+        return next((text for text in first if not any(map(text.count, EXPLAINING))), "")
 
 
 @dataclass(frozen=True)
