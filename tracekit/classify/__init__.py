@@ -89,7 +89,6 @@ def classify(
     _write_sums(folder, counts, windows=windows, devices=devices)
     given = {"layout_from": str(options.layout_file)} if options.layout_file else {}
     warnings = classify_warnings(guess, roles, counts=counts, devices=devices, given=given)
-    warnings += _on_earlier_roles(folder, options)
     _name_logs(folder, options)
     changes = {
         "layout": guess.entries,
@@ -97,7 +96,7 @@ def classify(
         "classification": {**given, **_counts(roles), **of_roles(folder.path)},
         "hotness": _hotness(options, counts, windows, temperatures),
         "inferences": replace_notes(folder.info.inferences, [*guess.judged.values()]),
-        "warnings": replace_notes(folder.info.warnings, [*warnings, *_on_names(options)]),
+        "warnings": replace_notes(folder.info.warnings, [*warnings, *_on_options(folder, options)]),
     }
     folder.save_info(**changes)
     kept: dict[str, Any] = to_builtins(changes)
@@ -232,15 +231,11 @@ def classify_warnings(
     return warnings_of(found, stage=regions.FOUND_BY)
 
 
-def _on_names(options: ClassifyOptions) -> list[TraceWarning]:
+def _on_options(folder: TraceFolder, options: ClassifyOptions) -> list[TraceWarning]:
+    """Say what the options rest on, and which roles an earlier run was given that this was not."""
     file = options.names_file
     is_old = file is not None and is_mounted(file)
-    text = f"{file} is mounted: names and places that are not yet written are missing or old"
-    return warnings_of([("mounted_names", is_old, text)], stage=regions.FOUND_BY)
-
-
-def _on_earlier_roles(folder: TraceFolder, options: ClassifyOptions) -> list[TraceWarning]:
-    """Say which roles an earlier run was given that this one was not."""
+    mounted = f"{file} is mounted: names and places that are not yet written are missing or old"
     now = {override.name for override in options.overrides}
     texts = [
         entry.evidence.removeprefix(regions.BY_OPTION)
@@ -248,8 +243,9 @@ def _on_earlier_roles(folder: TraceFolder, options: ClassifyOptions) -> list[Tra
         if entry.evidence and entry.evidence.startswith(regions.BY_OPTION)
     ]
     gone = ", ".join(dict.fromkeys(text for text in texts if text.partition("=")[0] not in now))
-    text = f"roles given before are given no more, so they do not count: {gone}"
-    return warnings_of([("earlier_roles", gone, text)], stage=regions.FOUND_BY)
+    earlier = f"roles given before are given no more, so they do not count: {gone}"
+    found = [("mounted_names", is_old, mounted), ("earlier_roles", gone, earlier)]
+    return warnings_of(found, stage=regions.FOUND_BY)
 
 
 Note = TypeVar("Note", Inference, TraceWarning)

@@ -256,7 +256,8 @@ def opened(path: Path) -> Trace_ | Set:
 
 def shown_names(names: list[str] | None) -> list[str]:
     """Return the names to show, none for a list; `show NAME` and `list` say the same in words."""
-    return (names or [])[bool(names) and names[0] in ("list", "show") :]
+    found = names or []
+    return found[1:] if found[:1] in (["list"], ["show"]) else found
 
 
 def run_output(inputs: list[Path]) -> Path | None:
