@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from tests.command_line import succeed
 from tests.recipes.three_roles import loop_disk, run
 from tests.recommend.test_units import WORDS
@@ -192,7 +194,8 @@ def host(place: Path) -> Iterator[Host]:
         undo.callback(machine.unmount_all)
         machine.fstab.write_text("# of the test\n")
         while machine.inside("true").returncode != 0:
-            pass
+            if holder.poll() is not None:
+                pytest.skip("no mount namespace of its own can be had here")
         yield machine
 
 
