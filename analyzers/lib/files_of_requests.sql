@@ -1,7 +1,7 @@
 -- question: Which file is each request for?
 -- grain: a view; one row per request as queued
 -- reads: requests, file_extents
--- column: request_id, device, role, operation, sector, length_bytes: of the request
+-- column: request_id, device, role: of the request
 -- column: path: the file, null where it is not known or there are several
 -- column: file_sector: where in the file the request begins
 -- column: log: database whose log the file is
@@ -12,8 +12,6 @@ with placed as (
         requests.request_id,
         requests.device,
         requests.role,
-        requests.operation,
-        requests.length_bytes,
         requests.queue_ns,
         requests.sector as first_sector,
         requests.sector + (greatest(requests.length_bytes, 1) - 1) // sector_bytes() as last_sector,
@@ -56,9 +54,6 @@ select
     request_id,
     device,
     role,
-    operation,
-    first_sector as sector,
-    length_bytes,
     case when state = owner_state then owner_path end as path,
     case when state = owner_state then owner_sector end as file_sector,
     case when state = owner_state then owner_log end as log,

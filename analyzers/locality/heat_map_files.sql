@@ -26,15 +26,16 @@ ranges as (
 
 counts as (
     select
-        files_of_requests.device,
-        (files_of_requests.sector - ranges.low_sector) // ranges.part_sectors as part_number,
+        requests.device,
+        (requests.sector - ranges.low_sector) // ranges.part_sectors as part_number,
         files_of_requests.path,
         count(*) as request_count
     from files_of_requests
-    inner join ranges on files_of_requests.device = ranges.device
+    inner join requests on files_of_requests.request_id = requests.request_id
+    inner join ranges on requests.device = ranges.device
     where
-        files_of_requests.operation in ('read', 'write')
-        and files_of_requests.length_bytes > 0
+        requests.operation in ('read', 'write')
+        and requests.length_bytes > 0
         and files_of_requests.path is not null
     group by all
 ),
