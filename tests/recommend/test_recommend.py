@@ -32,7 +32,7 @@ from tracekit.model.changes import changed_devices, variants
 from tracekit.model.recommend import RecommendOptions, recommend
 from tracekit.store import TraceFolder
 from tracekit.tables import PLACEMENT
-from tracekit.units import format_duration
+from tracekit.units import format_duration, format_size
 
 
 def test_the_hot_part_of_the_file_system_and_then_the_journal(tmp_path: Path) -> None:
@@ -248,6 +248,35 @@ def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
     assert len(result["headline"]) == 5
     assert (result["coverage"], result["other_coverage"]["coverage"]) == ("start", "hottest")
     assert 1 << 20 in [answer["capacity_bytes"] for answer in result["answers"]]
+
+
+def test_the_rows_say_why_and_what_it_costs(tmp_path: Path) -> None:
+    write_trace(tmp_path, oltp())
+    priced = tmp_path / "priced.toml"
+    lines = 'price_usd_per_gb = 3.0\nprice_date = "2020-01"\ncapacity_gb = 500\n'
+    priced.write_text(DEVICES.read_text().replace("[plain]", f"{lines}[plain]"))
+    words = ["recommend", str(tmp_path), "--base", "disk", "--nvm", "nvm", "--capacity", "400K"]
+    free = json.loads(succeed(*words, "--profiles", str(DEVICES), "--json").stdout)
+    result = json.loads(succeed(*words, "--profiles", str(priced), "--json").stdout)
+
+    texts = [row["text"] for row in result["rows"] if row["what"] == "why"]
+    total = result["answer"]["base_elapsed_ns"]
+    names = {"fs": "the file system", "journal": "the journal"}
+    for role, one in result["roles"].items():
+        share = f"{one['base_elapsed_ns'] / total * 100:.1f} %"
+        assert f"{names[role]} {share} with {format_size(one['touched_bytes'])}" in texts[0]
+    for one in result["role_sets"]:
+        if one["placement"] in names:
+            alone = f"{one['gain_ratio'] * 100:.1f} % less"
+            assert f"{names[one['placement']]} {alone}" in texts[1]
+    costs = [
+        {row["what"]: row["text"] for row in found["rows"]}["cost"] for found in (free, result)
+    ]
+    # 400 KiB are 409,600 bytes, of 3 USD a GB of 10^9
+    assert costs == [
+        "not known: no source gives a price of nvm",
+        "0.00123 USD at 3 USD a GB, 2020-01; one of 500 GB 1,500 USD",
+    ]
 
 
 def test_the_command_names_a_bad_size(tmp_path: Path) -> None:

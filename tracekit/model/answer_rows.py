@@ -9,9 +9,9 @@ from typing import Any
 from tracekit.model.answer import AnswerRow, GainRange, Recommendation, placement_name
 from tracekit.model.best_choice import near
 from tracekit.model.cache_rivals import beating, quickest
-from tracekit.model.responses import Predictions
+from tracekit.model.responses import Predictions, Spread
 from tracekit.tables import ROLE_NAMES
-from tracekit.units import format_duration, format_size
+from tracekit.units import GB, format_duration, format_share, format_size
 
 WIDTH = 100
 """Of the table as text."""
@@ -43,6 +43,7 @@ def answer_rows(
     rows += [("caution", doubt) for doubt in doubts]
     if advice.predictions is not None and is_by_role:
         rows += _felt(advice.predictions)
+    rows += [*_reasons(advice), *_cost(advice)] if is_by_role else []
     rows += _others(advice)
     rows += [("other sizes", capacities)] if is_by_role else []
     return [AnswerRow(what, text) for what, text in rows]
@@ -60,6 +61,39 @@ def _gain(advice: Recommendation, parts: str) -> Iterator[tuple[str, str]]:
     )
 
 
+def _reasons(advice: Recommendation) -> Iterator[tuple[str, str]]:
+    """Say what each role takes on the base device, and what it would save with all of the NVM."""
+    total_ns = max(advice.answer.base_elapsed_ns, 1)
+    taken = {role: one.base_elapsed_ns / total_ns for role, one in advice.roles.items()}
+    alone = {one.placement: one.gain_ratio for one in advice.role_sets if one.placement in taken}
+    shares = [
+        f"{placement_name(role)} {format_share(taken[role])} with"
+        f" {format_size(advice.roles[role].touched_bytes)}"
+        for role in sorted(alone, key=lambda one: -taken[one])
+    ]
+    if shares:
+        yield "why", f"of the time on the base device: {', '.join(shares)}"
+    if len(alone) > 1:
+        saved = sorted(alone.items(), key=lambda one: -one[1])
+        each = [f"{placement_name(role)} {format_share(ratio)} less" for role, ratio in saved]
+        yield "why", f"all of the NVM for one role: {', '.join(each)}"
+
+
+def _cost(advice: Recommendation) -> Iterator[tuple[str, str]]:
+    """Say what the NVM costs at its profile's price, as much as is placed and a whole device."""
+    nvm = advice.profiles[1]
+    if nvm.price_usd_per_gb is None:
+        yield "cost", f"not known: no source gives a price of {nvm.name}"
+        return
+    price = nvm.price_usd_per_gb * advice.answer.capacity_bytes / GB
+    dated = "" if nvm.price_date is None else f", {nvm.price_date}"
+    whole = ""
+    if nvm.capacity_gb is not None:
+        whole = f"; one of {nvm.capacity_gb:,.0f} GB {nvm.price_usd_per_gb * nvm.capacity_gb:,.0f}"
+        whole += " USD"
+    yield "cost", f"{price:,.3g} USD at {nvm.price_usd_per_gb:g} USD a GB{dated}{whole}"
+
+
 def _range(found: GainRange | None) -> str:
     if found is None:
         return ""
@@ -70,15 +104,25 @@ def _range(found: GainRange | None) -> str:
 
 
 def _felt(found: Predictions) -> Iterator[tuple[str, str]]:
-    base, answer = found.closed.base.requests_per_s.value, found.closed.answer.requests_per_s.value
-    yield "throughput", f"{answer:,.0f} requests/s instead of {base:,.0f}, in a closed loop"
+    base, answer = found.closed.base.requests_per_s, found.closed.answer.requests_per_s
+    low, high = f"{answer.low:,.0f}", f"{answer.high:,.0f}"
+    yield (
+        "throughput",
+        f"{answer.value:,.0f} ({low} to {high}) requests/s instead of {base.value:,.0f}, in a"
+        " closed loop",
+    )
     tails = [
-        f"{ROLE_NAMES[placed.role]} {format_duration(placed.p99_ns.value)} instead of"
+        f"{ROLE_NAMES[placed.role]} {_time_range(placed.p99_ns)} instead of"
         f" {format_duration(alone.p99_ns.value)}"
         for alone, placed in zip(found.open.base.roles, found.open.answer.roles, strict=True)
     ]
     if tails:
         yield "p99 response", f"{', '.join(tails)}, with arrivals as traced"
+
+
+def _time_range(time: Spread) -> str:
+    low, high = format_duration(time.low), format_duration(time.high)
+    return f"{format_duration(time.value)} ({low} to {high})"
 
 
 def _others(advice: Recommendation) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,14 @@ def answer(inputs: Inputs) -> Parts:
     advice = inputs.recommendation
     if advice is None:
         return {"advice": None, "info": inputs.info}
-    return {"advice": advice, "rows": advice.get("rows", []), "info": inputs.info}
+    name = operand(inputs.folder.path.resolve().name)
+    script = ["tracekit", *_recommend(advice, name), "--script", "carry-out.sh"]
+    return {
+        "advice": advice,
+        "rows": advice.get("rows", []),
+        "carry_out": shell_line(script) if advice["answer"]["placement"] != "base" else "",
+        "info": inputs.info,
+    }
 
 
 def placement_title(placement: str) -> str:
@@ -164,8 +171,13 @@ def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
         yield ["classify", name, *(words_of(inputs.info.get("classification")) or [])]
         yield from (["analyze", name, *words] for words in inputs.analyses_run)
     if advice := inputs.recommendation:
-        base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
-        yield ["recommend", name, *(words_of(advice) or ["--base", base, "--nvm", nvm])]
+        yield _recommend(advice, name)
+
+
+def _recommend(advice: Mapping[str, Any], name: str) -> list[str]:
+    """Return the command that made the recommendation."""
+    base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
+    return ["recommend", name, *(words_of(advice) or ["--base", base, "--nvm", nvm])]
 
 
 def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
