@@ -302,13 +302,21 @@ UNITS = _stored("""
     is_placed bool: the answer places it
 """)
 
-BEST_PLACEMENT = _stored("""
-    simulations/best_placement of recommend: one row per run of neighbouring blocks on NVM
+_BLOCK_RUNS = """
     device text: traced device
     first_block int64: number of its first 4 KiB block
     blocks int64: how many follow one another, the first included
     role text: of all of them
-""")
+"""
+
+BEST_PLACEMENT = _stored(f"""
+    simulations/best_placement of recommend: one row per run of neighbouring blocks on NVM
+    {_BLOCK_RUNS}""")
+
+UNIT_BLOCKS = _stored(f"""
+    simulations/unit_blocks of recommend: one row per run of neighbouring touched blocks on NVM with
+        the placed units, and of what goes along with them; none without --unit
+    {_BLOCK_RUNS}""")
 
 VERIFICATION = _stored("""
     verification of verify-placement: one row per repeat and kind of replay

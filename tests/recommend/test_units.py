@@ -18,7 +18,9 @@ from tests.traces import partition, rows_of, written
 from tracekit.devices import load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.model.placement import to_ns
-from tracekit.tables import UNITS
+from tracekit.replay.placed import place_answer
+from tracekit.store import TraceFolder
+from tracekit.tables import ROLES, UNITS
 
 EXTENT = 4 * BLOCK
 GNUPLOT = Path(__file__).resolve().parents[2] / "sample-traces" / "gnuplot"
@@ -207,6 +209,13 @@ def votes_of(names: list[str], requests: list[Request]) -> dict[Block, list[str]
     return votes
 
 
+def replayed_on_nvm(folder: Path) -> set[Block]:
+    """Return the blocks that a replay of the placed units has on NVM, for any role."""
+    moved = place_answer(TraceFolder(folder), "units").moved
+    assert moved.keys() == {("sda", role) for role in ROLES}
+    return {("sda", block) for block in moved["sda", "fs"].blocks.tolist()}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_path: Path) -> None:
     # GIVEN two directories, metadata, a journal and files that no table has in one file system, and
@@ -244,6 +253,9 @@ def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_
     moved = {("sda", block) for name in placed for block in places[name]}
     assert result["units"]["along_bytes"] == len(along) * BLOCK > 0
     assert result["units"]["elapsed_ns"] == time_ns(requests, moved | along)
+    # AND a replay of these units moves the blocks that were touched of both, and no others
+    touched = {block for request in requests for block in request.blocks}
+    assert replayed_on_nvm(tmp_path / "t") == touched & (moved | along)
     assert "of metadata and journal go along" in result["headline"][0]
 
 

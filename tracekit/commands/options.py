@@ -84,7 +84,7 @@ PLACEMENT = option(
     autocompletion=completion.of("answer"),
 )
 PLACEMENT_OR_BEST = option(
-    "`answer` for the recommendation's headline, by roles or else by extents, `units` for extents"
+    "`answer` for the recommendation's headline, by roles or else by extents, `units` for those"
     " of --unit, `best` for the best placement of single blocks, or a capacity.",
     metavar="answer|units|best|SIZE",
     autocompletion=completion.of("answer", "units", "best"),

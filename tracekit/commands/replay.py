@@ -51,7 +51,7 @@ OF_FILES = (
     " drop the caches (cold).",
     placement=option(
         "Place blocks as recommend says: `answer` for its headline, by roles or else by extents,"
-        " `units` for extents of --unit, `best` for the best placement of single blocks, or a"
+        " `units` for those of --unit, `best` for the best placement of single blocks, or a"
         " capacity. What is on NVM goes to the target or device `nvm`.",
         metavar="answer|units|best|SIZE",
         autocompletion=completion.of("answer", "units", "best"),

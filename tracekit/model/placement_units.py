@@ -17,6 +17,7 @@ from tracekit._native.placement import PLACED_ROLES
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.metadata import Region
+from tracekit.model.best_placement import OnNvm
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.model.file_extents import (
     FILE_COLUMNS,
@@ -91,13 +92,21 @@ class Units:
             return self.unit_of
         return np.where(self.unit_of < 0, self.taken_with, self.unit_of)
 
+    def placed_blocks(self, chosen: Integers) -> OnNvm:
+        """Return which touched blocks move with these units: theirs, and what goes along."""
+        is_chosen = self._is_chosen(chosen)
+        on_nvm = is_chosen[self.unit_of]
+        return on_nvm if self.taken_with is None else on_nvm | is_chosen[self.taken_with]
+
     def along_blocks(self, chosen: Integers) -> int:
         """Return how many blocks move only because they go along with one of these units."""
-        if self.taken_with is None:
-            return 0
-        is_chosen = np.zeros(len(self) + 1, bool)  # the last is of no unit
-        is_chosen[chosen] = True
-        return int(np.count_nonzero(is_chosen[self.taken_with] & ~is_chosen[self.unit_of]))
+        is_own = self._is_chosen(chosen)[self.unit_of]
+        return int(np.count_nonzero(self.placed_blocks(chosen)) - np.count_nonzero(is_own))
+
+    def _is_chosen(self, chosen: Integers) -> OnNvm:
+        found = np.zeros(len(self) + 1, np.uint8)  # the last is of no unit
+        found[chosen] = 1
+        return found
 
 
 def choose_unit(

@@ -197,8 +197,8 @@ def _units(
         is_volume=any(is_volume(name) for name in trace.touched.device_names),
     )
     if unit is None:
-        return {UNIT_TABLE: no_units()} if folder.has(UNIT_TABLE) else {}
-    result.units, table = place_units(
+        return no_units() if folder.has(UNIT_TABLE) else {}
+    result.units, tables = place_units(
         trace, unit, regions=folder.info.layout, capacity_bytes=answer.capacity_bytes
     )
     result.headline = with_units(
@@ -208,7 +208,7 @@ def _units(
         is_open=trace.is_open,
         pays=result.best is not None and result.best.gain_ratio > 0,
     )
-    return {UNIT_TABLE: table}
+    return tables
 
 
 def _add_doubts(result: Recommendation, of_roles: list[str]) -> list[str]:

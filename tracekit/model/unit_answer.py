@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.arrow import Integers, ints, number_column, read_whole, word_array
+from tracekit.arrow import Integers, number_column, read_whole, word_array
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
 from tracekit.metadata import Region
 from tracekit.model.answer import WORTH_RATIO
-from tracekit.model.best_placement import OnNvm, checked_blocks
+from tracekit.model.best_placement import OnNvm, checked_blocks, extents
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.model.placement import ChargedTrace, distinct, to_ns
 from tracekit.model.placement_units import (
@@ -28,18 +28,18 @@ from tracekit.model.unit_charges import Charges, find_charges
 from tracekit.model.unit_records import PlacedUnit, UnitAnswer, UnitPoint
 from tracekit.model.unit_search import Chain, find_placement
 from tracekit.store import TraceFolder
-from tracekit.tables import ROLE_NAMES, UNITS
+from tracekit.tables import ROLE_NAMES, UNIT_BLOCKS, UNITS
 from tracekit.units import BLOCK_BYTES, PS_PER_NS, counted, format_duration, format_size
 
-TABLE = "simulations/units"
+TABLE, BLOCKS = "simulations/units", "simulations/unit_blocks"
 FINER_PARTS = 16
 SHOWN_POINTS, SHOWN_UNITS, NAMED_UNITS = 32, 16, 4
 
 
 def place_units(
     trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region], capacity_bytes: int
-) -> tuple[UnitAnswer, pa.Table]:
-    """Return the answer by whole units at a capacity, and the table of all units."""
+) -> tuple[UnitAnswer, dict[str, pa.Table]]:
+    """Return the answer by whole units at a capacity, the table of all, and the placed blocks."""
     units = find_units(trace, choice, regions=regions)
     charges = find_charges(units, regions)
     chain = find_placement(trace, units, charges=charges, capacity=capacity_bytes)
@@ -71,24 +71,20 @@ def place_units(
         linked_files=units.linked_files,
     )
     answer.finer_bytes, answer.finer_gain_ratio = _finer(trace, choice, answer, regions=regions)
-    return answer, _table(units, charges, savings_ns, chosen)
+    blocks = extents(trace.touched, units.placed_blocks(chosen))
+    return answer, {TABLE: _table(units, charges, savings_ns, chosen), BLOCKS: blocks}
 
 
 def read_units(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
-    """Return the touched blocks of the placed extents; UsageError where no extent is placed."""
-    file = folder.require(TABLE, made_by="recommend")
+    """Return the touched blocks of the placed units; UsageError where no unit is placed."""
+    file = folder.require(BLOCKS, made_by="recommend")
     table = read_whole(file)
-    of_unit = [row["unit"] for row in table.to_pylist() if row["is_placed"]]
-    if {*of_unit} != {EXTENT}:
-        what = " and ".join(f"by {one}" for one in sorted({*of_unit})) or "nothing"
+    if not len(table):
         raise UsageError(
-            f"--placement units: the answer places {what}, and only extents can be replayed",
-            hint="run recommend with --unit extent=SIZE, or choose --placement best",
+            "--placement units: the answer places no unit",
+            hint="run recommend with --unit, or choose --placement best",
         )
-    table = table.filter(table.column("is_placed"))
-    blocks = np.array(ints(table.column("bytes").combine_chunks())) // BLOCK_BYTES
-    at = table.column_names.index("blocks")
-    return checked_blocks(file, table.set_column(at, "blocks", pa.array(blocks)), touched=touched)
+    return checked_blocks(file, table, touched=touched)
 
 
 def _finer(
@@ -142,9 +138,10 @@ def _reason(units: Units, charges: Charges, capacity_bytes: int, base_ns: int) -
     )
 
 
-def no_units() -> pa.Table:
-    """Return the table of an answer without units."""
-    return pa.Table.from_batches([], UNITS)
+def no_units() -> dict[str, pa.Table]:
+    """Return the tables of an answer without units."""
+    schemas = {TABLE: UNITS, BLOCKS: UNIT_BLOCKS}
+    return {name: pa.Table.from_batches([], schema) for name, schema in schemas.items()}
 
 
 def _placed(units: Units, chosen: Integers, savings_ns: Integers) -> list[PlacedUnit]:

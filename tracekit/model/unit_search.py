@@ -219,12 +219,7 @@ class Sets:
 
     def time_ps(self, chosen: Sequence[int]) -> int:
         """Return the time with these units on NVM."""
-        is_chosen = np.zeros(len(self.units) + 1, np.uint8)  # the last is of no unit
-        is_chosen[[*chosen]] = 1
-        on_nvm = is_chosen[self.units.unit_of]
-        if self.units.taken_with is not None:
-            on_nvm |= is_chosen[self.units.taken_with]
-        return self.kernel.time_ps(on_nvm)
+        return self.kernel.time_ps(self.units.placed_blocks(np.array(chosen, np.int64)))
 
     def weights(self, owner: Integers) -> Floats:
         """Return the shares of the bound of single blocks, summed by the unit of each block."""

@@ -31,7 +31,7 @@ from tracekit.model.best_records import BestAt
 from tracekit.model.fitted_base import known_profiles
 from tracekit.model.placement import to_ns
 from tracekit.model.recommend import check_answer
-from tracekit.model.unit_answer import TABLE as UNITS_TABLE
+from tracekit.model.unit_answer import BLOCKS as UNITS_TABLE
 from tracekit.model.unit_answer import read_units
 from tracekit.model.unit_records import UnitAnswer
 from tracekit.replay.between import Between
@@ -131,7 +131,7 @@ def _chosen(
     best = advice.best_placement
     found = advice.units if wanted == BY_UNITS else best.answer if best is not None else None
     if found is None:
-        again = " with --unit extent=SIZE" if wanted == BY_UNITS else " again"
+        again = " with --unit" if wanted == BY_UNITS else " again"
         raise UsageError(
             f"--placement {wanted}: there is nothing to place", hint=f"run recommend{again}"
         )

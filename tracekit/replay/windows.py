@@ -21,7 +21,7 @@ LEAST_REQUESTS = 100
 MOST_WINDOWS = 8
 LEAST_IN_WINDOW = 50
 """Requests; fewer would be mostly what the start of a window costs a disk's head."""
-PLACED = ("simulations/best_placement", "simulations/units")
+PLACED = ("simulations/best_placement", "simulations/unit_blocks")
 NEEDED = ("trace.json", "blocks.parquet", "recommendation.json")
 
 
