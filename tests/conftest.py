@@ -149,6 +149,16 @@ def theirs() -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def own_root() -> None:
+    """Skip in a chroot: the kernel and other mount namespaces name files from another root."""
+    words = ["nsenter", "--mount=/proc/self/ns/mnt", "stat", "--format=%d:%i", "/"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    root = os.stat("/")
+    if done.returncode == 0 and done.stdout.strip() != f"{root.st_dev}:{root.st_ino}":
+        pytest.skip("needs a root that is its mount namespace's: this is a chroot")
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     """Return an empty folder in which a captured command runs."""

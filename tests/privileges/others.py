@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import subprocess
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -37,6 +38,14 @@ def other_folder() -> Iterator[Path]:
 def as_user(number: int) -> dict[str, Any]:
     """Return the options of a child of root's that is this user, without other groups."""
     return {"user": number, "group": number, "extra_groups": []}
+
+
+def must_reach(program: Path, number: int) -> None:
+    """Skip where this user may not run a program, as in the home of another one."""
+    try:
+        subprocess.run([program], capture_output=True, check=False, **as_user(number))
+    except PermissionError:
+        pytest.skip(f"needs a checkout that other users may read: {program}")
 
 
 def looking(file: Path) -> list[str]:

@@ -53,7 +53,9 @@ class Host:
 
     def inside(self, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the namespace."""
-        words = ["nsenter", f"--mount=/proc/{self.holder}/ns/mnt", *map(str, command)]
+        # Its root, too: that of the namespace is the machine's, where this is a chroot.
+        place = f"/proc/{self.holder}"
+        words = ["nsenter", f"--mount={place}/ns/mnt", f"--root={place}/root", *map(str, command)]
         given = {**os.environ, **environment}
         return subprocess.run(words, capture_output=True, text=True, check=False, env=given)
 

@@ -178,6 +178,7 @@ def found(machine: Host, place: Path) -> dict[str, str]:
 
 
 @pytest.mark.root
+@pytest.mark.usefixtures("own_root")
 def test_what_is_in_use_or_not_empty_is_refused(machine: Host) -> None:
     machine.fresh()
     journal = machine.journal_script()

@@ -94,6 +94,7 @@ def test_a_user_can_read_what_would_be_done(machine: Host) -> None:
     assert "is not a block device" in done.stderr or "root's rights" in done.stderr
 
 
+@pytest.mark.usefixtures("own_root")
 def test_a_file_system_that_cannot_be_unmounted_stays_mounted(machine: Host) -> None:
     # GIVEN a file system that is mounted twice, elsewhere, or used by a process
     file = machine.journal_script()

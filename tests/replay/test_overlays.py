@@ -84,7 +84,7 @@ KINDS = {
 }
 
 
-@pytest.mark.usefixtures("memory")
+@pytest.mark.usefixtures("own_root", "memory")
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_has_the_overlays_file_open_uses_the_one_below(
     place: Path, ends: ExitStack, kind: str
@@ -102,7 +102,7 @@ def test_who_has_the_overlays_file_open_uses_the_one_below(
     assert written(plan, device).counts["done"] == 3
 
 
-@pytest.mark.usefixtures("memory")
+@pytest.mark.usefixtures("own_root", "memory")
 @pytest.mark.parametrize("kind", ["seen", "bound", "container", "hidden"])
 def test_a_file_on_an_overlay_elsewhere_is_no_matter(
     place: Path, ends: ExitStack, kind: str

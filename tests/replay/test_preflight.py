@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from tests.command_line import invoke
-from tests.privileges.others import OTHER, as_user, other_folder
+from tests.privileges.others import OTHER, as_user, must_reach, other_folder
 from tests.replay.disk import image, loop, mounted, token_of
 from tests.replay.processes import limited
 from tests.replay.program import Ran, Record, Replay, command, play, record, write_plan
 from tests.replay.trace import trace
 from tests.replay_files import captured
+from tracekit._native import program_path
 from tracekit.plans.block_plan import DISCARD, READ, WRITE, WRITE_ZEROES
 
 BLOCK = 4096
@@ -268,6 +269,7 @@ def test_too_few_threads_for_the_user_are_said() -> None:
         {"preexec_fn": limited(resource.RLIMIT_NPROC, count), **as_user(OTHER)}
         for count in (30, 500)
     )
+    must_reach(program_path(), OTHER)
     with other_folder() as place:
         plan = write_plan(place / "a.plan", [record(READ, 0, 8)] * 3)
         words: dict[str, Any] = {"target": place / "t", "engine": "threads", "threads": 64}

@@ -15,26 +15,16 @@ from typing import Any
 import pytest
 
 from tests.replay.campaign import disk
-from tests.replay.disk import call, image, loop, token_of, unchanged
+from tests.replay.disk import image, loop, token_of, unchanged
 from tests.replay.processes import await_true
 from tests.replay.program import WRITES, Confirmed, Ran, command, play, record, write_plan
 from tracekit.plans.block_plan import WRITE
 
-pytestmark = [pytest.mark.root, pytest.mark.xdist_group("stand-ins")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _names_hold_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skip in a root that a mount namespace of its own leaves the files behind loop devices out of.
-
-    In a chroot the kernel names them there from the machine's root, so that they are not found.
-    """
-    with loop(image(tmp_path_factory.mktemp("names") / "t")) as device:
-        name = f"/sys/block/{device.name}/loop/backing_file"
-        if call("cat", name) != call("unshare", "--mount", "cat", name):
-            pytest.skip("needs a root in which a new mount namespace keeps the names of files")
-
-
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.xdist_group("stand-ins"),
+    pytest.mark.usefixtures("own_root"),
+]
 EXPORTS = {
     "target/core/iblock_0/disk/udev_path": "{}\n",
     "target/core/fileio_0/file/info": "Status: ON\n  File: {}  Size: 16777216  Mode: O_DSYNC",

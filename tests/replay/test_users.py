@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.privileges.others import NOBODY, as_user, other_folder
+from tests.privileges.others import NOBODY, as_user, must_reach, other_folder
 from tests.replay.campaign import MAPPER, REGISTERER, hold, loop
 from tests.replay.disk import call, image, token_of, unchanged
 from tests.replay.processes import await_true
 from tests.replay.program import WRITES, Confirmed, Replay, command, play, record, write_plan
+from tracekit._native import program_path
 from tracekit.plans.block_plan import WRITE
 
 pytestmark = pytest.mark.root
@@ -32,6 +33,7 @@ MAPPED = REGISTERER.replace("    os.close(ring)\n", "")
 def theirs(tmp_path: Path) -> Iterator[Path]:
     """Yield a folder that everybody may use, with a file that everybody may write."""
     del tmp_path
+    must_reach(program_path(), NOBODY)
     with other_folder() as folder:
         folder.chmod(0o777)
         image(folder / "t").chmod(0o666)
