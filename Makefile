@@ -19,7 +19,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
         --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab-test check setup setup-dev format docs site bench fuzz crash sanitize wheel lock clean $(CHECKS)
+.PHONY: help demo test lab-test bare-test check setup setup-dev format docs site bench fuzz crash sanitize wheel lock clean $(CHECKS)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: setup-dev ## Run all tests; ARGS="tests/decode -k flush" chooses
 
 lab-test: setup-dev ## Prove the VM lab: boot guests, DAX, a capture of three roles (needs QEMU)
 	TRACEKIT_LAB=1 pytest -n auto --dist loadgroup --no-loadscope-reorder $(LONGEST_FIRST) tests/lab $(ARGS)
+
+bare-test: ## The demo and all tests on a bare Debian system that is made for it (needs root, debootstrap)
+	.ci/bare
 
 check: setup-dev ## Run linters, types, warnings as errors on two compilers, and the house rules
 	@$(MAKE) --no-print-directory --jobs=4 --output-sync=target --keep-going $(CHECKS)
