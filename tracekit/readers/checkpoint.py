@@ -46,6 +46,7 @@ ALLOWED = {
     "tracekit.readers.restarts": {"Part", "Restarts", "Shifts"},
     "tracekit.readers.text": {"BadLines"},
     "tracekit.readers.unit_changes": {"UnitChanges"},
+    "tracekit.readers.unit_parts": {"Sampled", "UnitParts"},
     "tracekit.readers.units": {"Units"},
 }
 """What a state may be made of: whoever writes the file can make nothing else of it."""

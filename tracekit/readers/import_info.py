@@ -129,7 +129,14 @@ def contradictions(read: Reading, options: ImportOptions) -> list[str]:
     found = others or judgement.contradictions()
     if found and not options.columns and (others or not judgement.has_rival):
         found = [*found, *likely_columns(read.head)]
-    return found + same_waits(read.lines) + read.unit_changes.found
+    return found + same_waits(read.lines) + _changed_units(read)
+
+
+def _changed_units(read: Reading) -> list[str]:
+    """Return in words that the unit of a part is another one."""
+    if read.format.assumes:  # its places lie nowhere
+        return read.unit_changes.found
+    return read.unit_changes.found or read.unit_parts.found()
 
 
 def _many_devices(made: Assembler) -> list[str]:
@@ -239,6 +246,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
     made, bad, lone = read.assembler, read.lines.bad, read.outliers.doubts()
     far = read.outliers.far_places()
     doubts = [*contradictions(read, options), *judgement_of(read, options).doubts()]
+    doubts += [] if read.format.assumes else read.unit_parts.doubts()
     doubts = list(dict.fromkeys(doubts))
     rounded = f"{made.rounded:,} requests begin within a sector: its start is taken"
     is_coarse = read.units.time == "s" and not read.is_scaled and made.rows > made.pairs.ticks

@@ -32,6 +32,7 @@ from tracekit.readers.restarts import Restarts
 from tracekit.readers.stream import Feed, drain, opened, progress_of, skip
 from tracekit.readers.text import KEPT_EXAMPLES, LARGEST_SUM, BadLines, TextFormat
 from tracekit.readers.unit_changes import UnitChanges
+from tracekit.readers.unit_parts import UnitParts
 from tracekit.readers.units import (
     TIME_NS,
     Block,
@@ -96,7 +97,7 @@ CHECKPOINT_BYTES = 1 << 30
 """Of text: a killed import is gone on with from the last multiple, about."""
 KNOWN = (
     *("lines", "damages", "last_line", "outliers", "restarts", "disorder", "beyond", "pieces"),
-    "unit_changes",
+    *("unit_changes", "unit_parts"),
     *("of_files", "words", "_at", "_begin", "_times", "_before", "_bytes", "_records", "_rows"),
 )
 """What a reading knows of the text before a mark."""
@@ -146,6 +147,7 @@ class Reading:
         self.bounds, self.shifts, self._possible = again.bounds, again.shifts, _possible(self.units)
         self.restarts, self.disorder = Restarts(is_wall=self.units.is_wall), Disorder()
         self.unit_changes = UnitChanges(self.units.factor("length"))
+        self.unit_parts = UnitParts(self.units.factor("offset"), self.units.factor("length"))
         self.words = Counter() if options.operations else None
         self.beyond = self._records = self._rows = 0
         """Lines and records with a number beyond the bounds, records read, and rows of them."""
@@ -232,6 +234,7 @@ class Reading:
                 columns = self._of_one_clock(columns)
                 self.outliers.see(columns)
                 self.unit_changes.see(columns)
+                self.unit_parts.see(columns)
                 if columns.rows:
                     if len(self.feeds) > 1 and "time" in columns.numbers:
                         moments = self.assembler.times_of(columns)

@@ -113,6 +113,13 @@ class Block:
     source: str = ""
     """Of one of several files: its name, behind each line."""
 
+    def about(self, row: int) -> str:
+        """Return in words which line or record a row is, about: blank lines are not counted."""
+        place = row if self.kept is None else int(self.kept[row])
+        what = "record" if self.text is None else "line"
+        before = sum(line <= place for line in self.wrong)
+        return f"{what} {self.first + place + before + 1:,}{self.source}"
+
     def examples(self, rows: Sequence[int]) -> list[Example]:
         """Return what the rows are in the file."""
         places = rows if self.kept is None else [int(self.kept[row]) for row in rows]
