@@ -137,6 +137,7 @@ def test_a_format_file_says_how_a_text_is_read(where: str, place: Path) -> None:
         ("<32 get user:1\n>32 sending key user:1\n", "calls of memcached"),
         ("READ usertable user62847 [ <all fields>]\n", "YCSB's basic database"),
         ("     usecs               : count     distribution\n", "a histogram, as biolatency"),
+        ("TIME(ms)     DISK COMM   PID    LAT(ms)\n611  sda dd 9 10\n", "biosnoop.bt of bpftrace"),
         (f"@usecs:\n[1K, 2K)   426 |{'@' * 52}|\n", "a histogram, as biolatency"),
     ],
 )

@@ -13,9 +13,11 @@ import pytest
 from tests import parsed as traces
 from tests.import_.examples import oracle, vscsi
 from tests.import_.importer import Importer
+from tests.import_.test_tool_texts import XPERF
 from tracekit.errors import TracekitError
 from tracekit.readers import reading
 from tracekit.readers.outliers import SAMPLED, Sample
+from tracekit.readers.within import TECTONIC_HEADER, THESIOS_HEADER
 from tracekit.store import TraceFolder
 
 REGEX = r"^at (?P<time>[0-9.]+): +(?P<op>\w+) (?P<length>[0-9]+)@(?P<offset>[0-9]+)$"
@@ -298,12 +300,45 @@ def test_outliers_of_a_disordered_trace(read: Importer, monkeypatch: pytest.Monk
     assert made.content["counts"]["bad_lines"] == 1
 
 
-HEADS = ("fio version 3 iolog\n0 a add\n", "time_s,op,offset_bytes,length_bytes\n")
+XPERF_HEAD = XPERF[: XPERF.index("OS Version")]
+HEADS = {
+    "fio, version 3": "fio version 3 iolog\n0 a add\n0 a open\n",
+    "fio, version 2": "fio version 2 iolog\na add\na open\na wait 5 0\n",
+    "names and units": "time_s,op,offset_bytes,length_bytes\n",
+    "names": "time;op;offset;length\n",
+    "biosnoop": "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  LAT(ms)\n",
+    "biosnoop, stopped": "Tracing block device I/O... Hit Ctrl-C to end.\nTIME(s) COMM PID\n^C\n",
+    "iosnoop": "Tracing block I/O. Ctrl-C to end.\nCOMM PID TYPE DEV BLOCK BYTES LATms\n",
+    "systor": "Timestamp,Response,IOType,LUN,Offset,Size\n",
+    "systor, no newline": "Timestamp,Response,IOType,LUN,Offset,Size",
+    "systor, of Windows": "Timestamp,Response,IOType,LUN,Offset,Size\r\n\r\n",
+    "msr": "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n",
+    "tencent": "Timestamp,Offset,Size,IOType,VolumeID\n",
+    "alibaba": "device_id,opcode,offset,length,timestamp\n",
+    "blkreplay": "start ; sector ; length ; op ;  replay_delay ; replay_duration\n",
+    "a comment": "# start ; sector ; length ; op ; replay_delay ; replay_duration\n",
+    "the kernel's": "# tracer: blk\n#\n",
+    "vscsiStats": "VSCSI cmd trace\nserial number,IO data length,number of SG entries\n",
+    "thesios": f"{THESIOS_HEADER}\n",
+    "tectonic": f"{TECTONIC_HEADER}\n",
+    "xperf": XPERF_HEAD,
+    "DTrace": "  UID   PID D    BLOCK   SIZE       COMM PATHNAME\n",
+}
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_a_head_without_requests_is_no_wrong_line(read: Importer, head: str) -> None:
-    read.rejects(head, "there is no request in it")
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_without_requests_is_no_wrong_line(read: Importer, name: str) -> None:
+    read.rejects(HEADS[name], "x: there is no request in it")
+
+
+@pytest.mark.parametrize("name", ["biosnoop", "systor", "blkreplay", "fio3", "vscsi-text"])
+def test_a_head_of_a_given_format(read: Importer, name: str) -> None:
+    heads = {"fio3": "fio, version 3", "vscsi-text": "vscsiStats"}
+    read.rejects(HEADS[heads.get(name, name)], "x: there is no request in it", form=name)
+
+
+def test_a_text_of_words_is_no_head(read: Importer) -> None:
+    read.rejects("hello\nworld\n", "no known format")
 
 
 LAST = {

@@ -26,7 +26,7 @@ from tracekit.readers.hypotheses import (
     scored,
     seen_of,
 )
-from tracekit.readers.refused import reject_by_name
+from tracekit.readers.refused import reject_by_name, reject_lone_head
 from tracekit.readers.salvage import HEAD_BYTES, is_text
 from tracekit.readers.sniffer import likely_columns
 from tracekit.readers.text import (
@@ -90,6 +90,7 @@ VSCSI_TEXT = _text(
     r"_serial:[^,\n]* length _segments:[^,\n]* op offset time",
     "us sectors bytes",
     required="(?!)",  # without its header its lines may be SPC's
+    passed=r"(?i:[#\s]*(?:vscsi cmd trace|serial number,io data length))",
 )
 VSCSI_HEADERS = (b"vscsi cmd trace", b"serial number,io data length")
 """What vscsiStats writes before the lines, perhaps behind a #: a title, the columns."""
@@ -339,6 +340,8 @@ def _found_format(head: bytes, whole: bytes, *, name: str, options: ImportOption
         return described.with_words(words) if isinstance(described, TextFormat) else described
     if options.form is None:
         reject_by_name(head, name, given=words)
+        known = (BIOSNOOP.passed, IOSNOOP.passed)
+        reject_lone_head(head, name, known=known, names_columns=text.names_columns(head))
     try:
         found = _choose(whole, name, given=options.form, words=words)
     except InputError:

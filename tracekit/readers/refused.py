@@ -1,4 +1,4 @@
-"""Traces that are of no disk, known by the form of their lines: refused by name."""
+"""Traces without a request of a disk, known by the form of their lines: refused by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from tracekit.errors import InputError
+from tracekit.readers.salvage import HEAD_BYTES
 from tracekit.readers.units import SHOWN_CHARACTERS, listed, show_example
 
 KEYS = "requests are of keys, which have no place on a disk"
@@ -89,10 +90,32 @@ REFUSED = (
         "it has counts and no requests",
         "biosnoop of the same tools has each request",
     ),
+    (
+        r"TIME\(ms\)\s+DISK\s+COMM\s+PID\s+LAT\(ms\)",
+        "biosnoop.bt of bpftrace",
+        "it prints no place, no length and no operation",
+        "bcc's biosnoop prints them; or record with tracekit capture",
+    ),
 )
 """What a line near the start begins with, what that is, why it is no trace of a disk, and what to
 do. Columns of caches: github.com/cacheMon/cache_dataset, github.com/twitter/cache-trace."""
 REFUSED_LINES = 20
+
+
+def reject_lone_head(head: bytes, name: str, *, known: Iterable[str], names_columns: bool) -> None:
+    """Raise InputError for a text of comments, titles and a header, which no request follows.
+
+    `known` are expressions of lines that are no requests, and a header may be the first line.
+    """
+    lines = [line for line in head.decode("latin-1").splitlines() if line.strip()]
+    patterns = "|".join(f"(?:{pattern})" for pattern in (r"\s*(?:#|//)", *known))
+    is_head = re.compile(patterns).match
+    if len(head) < HEAD_BYTES and lines and all(map(is_head, lines[int(names_columns) :])):
+        shown = show_example((1, lines[0][:SHOWN_CHARACTERS]))
+        hint = "check the file: perhaps nothing was traced, or it is cut"
+        raise InputError(
+            f"{name}: there is no request in it, only a head", *listed([shown]), hint=hint
+        )
 
 
 def reject_by_name(head: bytes, name: str, *, given: Iterable[str]) -> None:

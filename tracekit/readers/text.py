@@ -639,6 +639,11 @@ def header_format(head: bytes, *, units: Iterable[str], name: str) -> TextFormat
     return replace(form, evidence=f"its header: {first}")
 
 
+def names_columns(head: bytes) -> bool:
+    """Say whether the first line is a header of the columns that a request needs."""
+    return set(NEEDED) <= set(_header(head)[2])
+
+
 def contradicts(head: bytes, form: TextFormat) -> bool:
     """Say whether the first line is a header and names other columns than the format has."""
     _, _, columns, units_named = _header(head)
