@@ -10,6 +10,7 @@ import pytest
 
 from tests.command_line import succeed, typed
 from tests.import_ import counts
+from tests.import_.importer import Importer
 from tests.traces import json_of, rows_of
 from tracekit.choices import ImportFormat, words
 from tracekit.readers.format_files import FormatFile, lacking, list_formats
@@ -269,3 +270,20 @@ def test_counts_of_another_counter() -> None:
     # THEN requests, reads, writes, bytes and span are those that plain Python counts
     assert len(found) > 10
     assert [name for name, _, counted, imported in found if counted != imported] == []
+
+
+def test_words_of_a_cache_in_a_trace_of_a_disk(read: Importer) -> None:
+    # GIVEN MSR's columns with the words of a cache
+    words = ("get", "put", "put")
+    lines = [
+        f"{128166372003061629 + n * 10_000_000},src1,0,{words[n % 3]},{n * 4096},4096,500\n"
+        for n in range(300)
+    ]
+    # THEN the hint of the refusal makes it a trace of a disk
+    message = "a trace of CacheLib's key-value caches"
+    read.rejects("".join(lines), message, hint="--op get=read --op put=write")
+    found = read("".join(lines), operations=("get=read", "put=write"))
+    assert found.content["counts"]["operations"] == {"read": 100, "write": 200}
+    # AND what begins with one of the words names it
+    hint = "--op put=OPERATION, such as put=write"
+    read.rejects("".join(lines[1::3]), "but for its words of operations: put", hint=hint)

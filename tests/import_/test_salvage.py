@@ -164,7 +164,8 @@ def test_a_wrong_checksum_takes_no_line(read: Importer, at: int, behind: int) ->
     assert found == SECTORS
     places = f"{len(first) - 8:,}, {len(first) + len(empty) - 8:,}"
     assert f"x: the checksum at byte {places} of the compressed file" in words
-    assert words.endswith("all that were unpacked are kept, and some may be wrong")
+    kept = "all that were unpacked are kept, and some may be wrong"
+    assert words.endswith(f"{kept}; doubtful: up to {len(LINES):,} requests")
 
 
 @pytest.mark.parametrize("is_zero", [False, True], ids=["header", "zeros"])
@@ -214,6 +215,8 @@ def test_what_damage_makes_of_lines_is_left_out(read: Importer) -> None:
     assert len(traces.rows(folder)) == pytest.approx(expected, abs=50)
     said = traces.warnings(folder)
     assert "lines before it may be wrong" in said["salvaged"]
+    # AND how many requests may be wrong is in the warning
+    assert f"doubtful: up to {len(traces.rows(folder)):,} requests" in said["salvaged"]
     assert "bad_lines" in said
 
 

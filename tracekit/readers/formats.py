@@ -604,6 +604,7 @@ def _choose(
 
 
 MOST_WORDS = 10
+STORES = ("put", "set", "store")
 
 
 def _reject_words(head: bytes, name: str, forms: Sequence[Format]) -> None:
@@ -627,4 +628,5 @@ def hint_of_words(words: Sequence[str]) -> str:
         guess = "--op 0=read --op 1=write, or the other way round: --op 0=write --op 1=read"
         return f"if 0 and 1 are its operations, say which: perhaps {guess}"
     says = " ".join(f"--op {word}=OPERATION" for word in words)
-    return f"if {', '.join(words)} is an operation, say which: {says}, such as {words[0]}=read"
+    guess = f"{words[0]}={'write' if words[0] in STORES else 'read'}"
+    return f"if {', '.join(words)} is an operation, say which: {says}, such as {guess}"

@@ -34,6 +34,7 @@ from tracekit.readers.stream import Feed
 from tracekit.readers.text import KEPT_EXAMPLES, RESPONSES, THOUSANDS, TextFormat
 from tracekit.readers.units import SIZE_BYTES, TIME_NS, ImportOptions, wrong_lines
 from tracekit.readers.unknown import TIMES
+from tracekit.units import counted
 
 UNTOLD = "not given, that of a text of one's own"
 
@@ -256,7 +257,7 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         where += f"; {other.in_words(read.format.name)}"
     absent = missing_numbers([feed.path for feed in read.feeds])
     missing = f"missing between the others: {', '.join(absent[:KEPT_EXAMPLES])}"
-    passed_over = [text for feed in read.feeds for text in feed.passed_over()]
+    passed_over = _passed_over(read)
     tick_ns = 1 if read.is_scaled else TIME_NS[read.units.time]
     unused, comma = unused_options(read, options), _comma_of(read)
     grouped = comma if THOUSANDS.fullmatch(comma) else ""
@@ -281,6 +282,13 @@ def _warnings(read: Reading, options: ImportOptions) -> list[metadata.TraceWarni
         ("unused_options", unused, "; ".join(unused)),
     ]
     return metadata.warnings_of(found)
+
+
+def _passed_over(read: Reading) -> list[str]:
+    """Return in words what --salvage passed over, and how many requests may be wrong by it."""
+    found = [text for feed in read.feeds for text in feed.passed_over()]
+    doubtful = read.of_damaged()[1]
+    return found + [f"doubtful: up to {counted(doubtful, 'request')}"] * bool(doubtful)
 
 
 def unused_options(read: Reading, options: ImportOptions) -> list[str]:

@@ -13,8 +13,8 @@ from tracekit.readers.units import SHOWN_CHARACTERS, listed, show_example
 KEYS = "requests are of keys, which have no place on a disk"
 PAGES = "requests are of pages and images, which have no place on a disk"
 CACHES = (
-    "libCacheSim simulates caches of keys; if they are requests of a disk, name the --columns, and"
-    " what words mean: --op get=read"
+    "libCacheSim simulates caches of keys; if they are requests of a disk, say what words mean:"
+    " --op get=read --op put=write; and name the --columns if the text is of no known format"
 )
 BLOCKS = (
     "trace the block layer, too: block:block_rq_issue, block:block_rq_complete; if later lines have"
