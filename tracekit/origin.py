@@ -125,7 +125,8 @@ def words_of(content: Any) -> list[str] | None:
 def outdated(folder: Path, info: Mapping[str, Any], *, only: str = "") -> dict[str, Outdated]:
     """Return the results in a trace folder, or one, of which an input has changed, by place."""
     found = {}
-    for place, content in _json_of(folder, only) if only else _results(folder, info):
+    of_one = _finding if only.startswith("findings/") else _json_of
+    for place, content in of_one(folder, only) if only else _results(folder, info):
         made_from = content.get(_MADE_FROM)
         if not isinstance(made_from, dict):
             continue  # of an earlier version: nothing is known

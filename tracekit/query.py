@@ -189,6 +189,12 @@ VIEWS_SQL = {
     "observed_files": ("lib/observed",),
     "file_completion_files": ("lib/file_completions",),
     "sweep_operation_files": ("lib/sweep_operations",),
+    "set_totals_files": ("lib/set_totals",),
+    "set_skew_files": ("lib/set_skew",),
+    "set_sequentiality_files": ("lib/set_sequentiality",),
+    "set_distribution_files": ("lib/set_distribution",),
+    "set_activity_files": ("lib/set_activity",),
+    "volume_measures": ("lib/volume_values",),
     "file_runs": ("lib/dax_steps",),
 }
 # Those that stand on several tables, made when the last of them is there.
@@ -372,6 +378,13 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
             ) from None
 
 
+def add_table(connection: DuckDBPyConnection, name: str, *, table: Any) -> None:
+    """Make an Arrow table visible as `name`, and the views of `analyzers/lib` that stand on it."""
+    connection.register(name, table)
+    for view in VIEWS_SQL.get(name, ()):
+        connection.execute(read(view).text)
+
+
 def _student_quantiles() -> list[float]:
     """Return the quantiles of 97.5 % of Student's t, by degrees of freedom from 1."""
     from scipy.special import stdtrit
@@ -383,7 +396,10 @@ def _student_quantiles() -> list[float]:
 def _show_files(connection: DuckDBPyConnection, name: str, files: Sequence[Path]) -> None:
     paths = [glob.escape(str(file)) for file in files]
     try:
-        relation = connection.read_parquet(paths, filename=name in FILES_OF_VIEWS)
+        is_of_many = name.endswith("_files")
+        relation = connection.read_parquet(
+            paths, filename=is_of_many, union_by_name=name.startswith("set_")
+        )
     except duckdb.Error as error:
         hint = f"remove it: rm -r {shell_word(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.traces import Row, filled, json_of
+from tracekit import query
 from tracekit import tables as schema
 from tracekit.query import read
 from tracekit.store import TraceFolder, write_json, write_table
@@ -86,7 +87,7 @@ def fixture_tables(name: str) -> dict[str, list[Row]]:
     first, *others = read(name).reads
     place = FIXTURES / name
     return {
-        "requests": [],  # which a folder with completions has
+        **({} if name.startswith("set/") else {"requests": []}),  # which completions need
         first: csv_rows(place / "input.csv"),
         **{other: csv_rows(place / f"{other}.csv") for other in others},
     }
@@ -95,3 +96,37 @@ def fixture_tables(name: str) -> dict[str, list[Row]]:
 def fixture_parameters(name: str) -> dict[str, int]:
     file = FIXTURES / name / "parameters.json"
     return dict(json_of(file)) if file.exists() else {}
+
+
+INTEGERS = ("_ns", "_bytes", "_count", "_number", "_id")
+TEXTS = ("volume", "device", "operation", "role", "step", "placement", "measure")
+
+
+def set_database(tables: dict[str, list[Row]]) -> Any:
+    """Return a database with tables of a trace set; a column's name says what it holds."""
+    connection = query.empty(near=FIXTURES)
+    for name, rows in tables.items():
+        fields = [(one, _kind(one)) for one in columns_of(name)]
+        typed = [{key: _value(kind, row.get(key, "")) for key, kind in fields} for row in rows]
+        table = pa.Table.from_pylist(typed, pa.schema(fields))
+        query.add_table(connection, name, table=table)
+    return connection
+
+
+def _kind(column: str) -> pa.DataType:
+    if column in TEXTS:
+        return pa.string()
+    return pa.int64() if column.endswith(INTEGERS) else pa.float64()
+
+
+def columns_of(name: str) -> list[str]:
+    """Return the columns of a table of a set that its fixtures have."""
+    if name == "volume_measures":
+        return [*read("set/volume_measures").columns]
+    (header, *_) = (
+        file.read_text().partition("\n")[0]
+        for place in sorted((FIXTURES / "set").iterdir())
+        for file in [place / f"{name}.csv", place / "input.csv"]
+        if file.is_file() and (file.stem == name or read(f"set/{place.name}").reads[0] == name)
+    )
+    return header.split(",")

@@ -28,6 +28,7 @@ TITLES = {
     "workload": "In which pattern",
     "locality": "To which blocks",
     "volume": "What studies of cloud volumes measure of each device",
+    "set": "What volumes of a trace set are like, and what each gets (run by `tracekit report`)",
     "replay": "What a replay did (run by `tracekit report`)",
     "files": "What was done with files: traced, replayed (run by `tracekit report`), and by"
     " personalities (run by `tracekit sweep`)",

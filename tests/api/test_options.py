@@ -53,7 +53,7 @@ CALLS: dict[str, tuple[Callable[..., Any], ...]] = {
     "lab uses": (lab.uses, lab.job),
     "counters": (tk.counters,),
     "sweep": (tk.sweep,),
-    "report": (tk.Trace.report, tk.report),
+    "report": (tk.Trace.report, tk.Set.report, tk.report),
     "run": (tk.run,),
 }
 OF_THE_COMMAND = {

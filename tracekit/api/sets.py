@@ -191,6 +191,21 @@ class Set(Mapping[str, Trace]):
         done = len(self) - len(left_out)
         return SetGroups(self, {**found, **kept, "done": done})
 
+    def report(self, output: PathLike | None = None) -> SetReport:
+        """Write one HTML file with the answer for all volumes; by default report.html in the set.
+
+        Volumes with a report of their own are links, relative to the file. What no stage has made
+        is named with its command.
+        """
+        from tracekit.report.page import report_set
+
+        found = report_set(self._opened, Path(output) if output else self.path / "report.html")
+        left_out = [
+            {"volume": name, "error": why, "hint": ""} for name, why in self._unusable.items()
+        ]
+        kept = {"set": str(self.path), "stage": "report", "up_to_date": 0, "left_out": left_out}
+        return SetReport(self, {**found.as_dict(), **kept, "done": len(self) - len(left_out)})
+
     def _run(self, stage: str, options: Mapping[str, Any]) -> SetRun:
         from tracekit.fleet.stages import is_up_to_date, process_count, run_each
 
@@ -346,6 +361,29 @@ class SetGroups(SetRun):
         apart = self.summary["silhouette"]
         how = "" if apart is None else f"; how well groups are apart, -1 to 1: {apart:.2f}"
         return joined([*lines, "", f"numbers are medians of a group{how}"])
+
+
+class SetReport(SetRun):
+    """Where the page of a set is, and what it does not have yet."""
+
+    @property
+    def path(self) -> Path:
+        """The HTML file."""
+        return Path(self.summary["report"])
+
+    @property
+    def text(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing, with the command that makes it, and volumes that are left out."""
+        missing = (
+            f"not in it yet: {', '.join(titles)}; run: {command}"
+            for command, titles in self.summary["missing"].items()
+        )
+        return (*missing, *super().notes)
 
 
 def open_set(path: PathLike) -> Set:

@@ -146,6 +146,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "tracekit report out/trace",
         "tracekit report out/trace -o trace.html",
         "tracekit report out/before out/after -o change.html",
+        "tracekit report out/set -o set.html",
     ),
     "sql": (
         "tracekit sql out/trace 'select role, count(*) from requests group by all'",

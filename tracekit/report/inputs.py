@@ -106,7 +106,7 @@ class Inputs:
                 f"{file} has no column {', '.join(missing)}",
                 hint=f"run: {command_line('analyze', self.folder.path)}",
             )
-        return _of_query(source, table, _parameters(file))
+        return of_query(source, table, parameters=_parameters(file))
 
     @functools.cached_property
     def _database(self) -> query.Database:
@@ -117,7 +117,7 @@ class Inputs:
         source = query.read(name)
         table = query.run(self._database.connection(), name)
         plain_table = plain(table.to_pandas(integer_object_nulls=True))
-        return _of_query(source, plain_table, source.values({}))
+        return of_query(source, plain_table, parameters=source.values({}))
 
     @functools.cached_property
     def failed_checks(self) -> Sequence[Mapping[str, Any]]:
@@ -193,7 +193,10 @@ class Inputs:
         return tuple(Replay(name, _read_json(places[name], *SUMMARY_KEYS)) for name in names)
 
 
-def _of_query(source: query.Query, table: pd.DataFrame, parameters: Mapping[str, int]) -> Evidence:
+def of_query(
+    source: query.Query, table: pd.DataFrame, *, parameters: Mapping[str, int]
+) -> Evidence:
+    """Return the result of a query, with the text that ran."""
     return Evidence(
         name=source.name,
         origin=f"analyzers/{source.name}.sql",

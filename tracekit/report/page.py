@@ -22,6 +22,7 @@ from matplotlib.lines import Line2D
 
 from tracekit.errors import InputError, UsageError, first_line
 from tracekit.escapes import escape_lines, operand, shell_line
+from tracekit.fleet.catalogue import TraceSet
 from tracekit.paths import data_folder
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
@@ -43,6 +44,7 @@ from tracekit.report.sections import (
     side_by_side,
     tiers,
     traffic,
+    volumes,
 )
 from tracekit.store import TraceFolder, beside, refuse_taken
 from tracekit.version import __version__
@@ -72,6 +74,7 @@ MEASURED: tuple[BuildSection, ...] = (
 THEMES = {
     **{build.__name__: build.__module__.rpartition(".")[2] for build in SECTIONS},
     **dict.fromkeys(("side_by_side", "overlaid"), "side_by_side"),
+    **{build.__name__: "volumes" for build in volumes.SET_SECTIONS},
 }
 """The module of each section, whose template has a macro of the section's name."""
 
@@ -125,6 +128,26 @@ def report_side_by_side(places: Sequence[Path], output: Path) -> Report:
         text = render(title=side_by_side.title(sections[0]), sections=sections, missing={})
     _write(output, text)
     return Report(output, {})
+
+
+def report_set(traces: TraceSet, output: Path) -> Report:
+    """Write the page of a trace set in the same way; links lead to the reports of its volumes.
+
+    InputError for a set without volumes.
+    """
+    refuse_taken(output, overwrite=_is_report(output), can_force=False)
+    if not traces.volumes:
+        hint = (
+            f"add some: {shell_line(['tracekit', 'set', 'add', operand(str(traces.path))])} TRACE"
+        )
+        raise InputError(f"{traces.path}: there is no volume to report of", hint=hint)
+    shown_path = traces.path.resolve().name
+    with _strange_content(traces.path):
+        sections, missing = volumes.sections_of(traces, output.resolve().parent)
+        commands = _by_command(missing, shown_path)
+        text = render(title=fmt.printable(shown_path), sections=sections, missing=commands)
+    _write(output, text)
+    return Report(output, commands)
 
 
 def _write(output: Path, text: str) -> None:

@@ -39,7 +39,8 @@ class Chart:
 
 EXPLAINING = ("confidence interval", "To the right")
 """In sentences that say how to read a figure, not what it shows."""
-UNFOLDED = ("answer", "warnings", "capacity", "side_by_side")
+ANSWERS = ("answer", "set_answer")
+UNFOLDED = (*ANSWERS, "warnings", "capacity", "side_by_side", "set_cautions", "set_leaders")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Section:
     title: str
     parts: Mapping[str, Any] = field(default_factory=dict)
     outdated: Sequence[Outdated] = ()
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it begins a page, whose other parts are its evidence."""
+        return self.name in ANSWERS
 
     @property
     def is_folded(self) -> bool:
