@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs, to_builtins
 
 from tracekit.errors import InputError
+from tracekit.fleet.by_time import ByTime, compare_by_time
 from tracekit.fleet.catalogue import TraceSet
 from tracekit.metadata import Record
 from tracekit.model.answer import HEADLINE_SHARE, PLACED_BYTES, Recommendation, read_recommendation
@@ -63,6 +64,8 @@ class FleetPlacement(Record, kw_only=True):
     """By what a GiB saves, the most first."""
     left_out: dict[str, str] = msgspec.field(default_factory=dict)
     """Volumes without a share, and why."""
+    by_time: ByTime | None = None
+    """None where a volume is not analysed."""
     headline: list[str] = msgspec.field(default_factory=list)
 
 
@@ -84,10 +87,11 @@ def place(
     By default it is a tenth of what all touched. A volume can use what `recommend` found, by roles
     or block by block; of what it saves, the time in an hour of its trace counts.
     """
-    volumes, left_out = [], {}
+    volumes, left_out, folders = [], {}, {}
     for name in names:
         try:
-            volumes.append(_volume(name, TraceFolder(traces.place(name))))
+            folders[name] = TraceFolder(traces.place(name))
+            volumes.append(_volume(name, folders[name]))
         except InputError as error:
             left_out[name] = str(error)
     if not volumes:
@@ -110,6 +114,7 @@ def place(
         is_exact=found.is_exact,
         shares=sorted(shares, key=lambda one: (-one.saved_s_an_hour_a_gib, one.trace)),
         left_out=left_out,
+        by_time=compare_by_time(folders, tenants, capacity_bytes=capacity_bytes),
     )
     result.headline = [*_headline(result)]
     write_json(traces.path / RESULT, to_builtins(result))
@@ -184,6 +189,12 @@ def _headline(found: FleetPlacement) -> Iterator[str]:
     yield (
         f"Twice as much, {format_size(two.capacity_bytes)}, would save {two.saved_ratio:.1%}"
         f" (at most {two.bound_ratio:.1%}): {counted(len(more), 'volume')} would get more."
+    )
+    yield (
+        f"By time, {found.by_time.headline}"
+        if found.by_time
+        else "Whether volumes should share by time, as their peaks fall apart, is seen after:"
+        " tracekit analyze SET"
     )
     bases = ", ".join(f"{name} {count:,}" for name, count in found.bases.items())
     yield f"Base devices: {bases}. A base that a trace does not say is a guess, see --base."

@@ -11,12 +11,13 @@ import pyarrow as pa
 from tracekit import query
 from tracekit.arrow import open_table, read_whole
 from tracekit.errors import InputError, TracekitError
+from tracekit.fleet.by_time import offsets_of
 from tracekit.fleet.catalogue import TraceSet
 from tracekit.fleet.groups import RESULT as GROUPS
 from tracekit.fleet.groups import Groups
 from tracekit.fleet.placement import RESULT as PLACEMENT
 from tracekit.fleet.placement import FleetPlacement
-from tracekit.metadata import TraceInfo, read_object, validate
+from tracekit.metadata import read_object, validate
 from tracekit.store import TraceFolder, command_line
 
 Kind = TypeVar("Kind", FleetPlacement, Groups)
@@ -162,23 +163,6 @@ class SetTables:
         yield "set_volumes", pa.Table.from_pylist(volumes, VOLUMES)
         yield "set_shares", pa.Table.from_pylist(shares, SHARES)
         yield "set_share_roles", pa.Table.from_pylist(roles, SHARE_ROLES)
-
-
-def offsets_of(infos: Mapping[str, TraceInfo]) -> dict[str, int] | None:
-    """Return when each trace begins after the first; None where their clocks are not of one time.
-
-    They are where all begin at the same time of one clock, as volumes of one import do, or where
-    the time of day of each is known.
-    """
-    bases = {info.clock.base_ns for info in infos.values()}
-    walls = {name: info.clock.wall_ns for name, info in infos.items()}
-    if len(bases) == 1 and bases != {0} and None not in bases:
-        return dict.fromkeys(infos, 0)
-    known = {name: wall for name, wall in walls.items() if wall is not None}
-    if not known or len(known) < len(infos):
-        return None
-    first = min(known.values())
-    return {name: wall - first for name, wall in known.items()}
 
 
 def _findings(folder: TraceFolder) -> dict[str, Path]:

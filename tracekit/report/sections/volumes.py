@@ -170,6 +170,8 @@ def _answer_rows(inputs: SetInputs, found: FleetPlacement) -> Iterator[Mapping[s
         f"{fmt.data(two.capacity_bytes)} would save {fmt.share(two.saved_ratio)};"
         f" {_bound(found, two)}",
     )
+    if found.by_time:
+        yield _row("by time", found.by_time.headline)
 
 
 def _row(what: str, text: str, *, volume: str = "", link: str = "") -> Mapping[str, str]:
