@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit._native.library import plain, struct
+from tracekit._native.library import struct
 from tracekit._native.placement import ROLE_COUNT, Prices, RequestKernel
 
 
@@ -116,13 +116,13 @@ class BestKernel(RequestKernel):
         on_nvm = np.zeros(self._block_count, np.uint8)
         result = struct("tk_best_result")
         self._check(self._call("choose", blocks, values, steps, on_nvm, result))
-        return int(plain(result)["elapsed_ps"]), on_nvm
+        return int(result.elapsed_ps), on_nvm
 
     def time_ps(self, on_nvm: NDArray[np.uint8]) -> int:
         """Return the time of a placement of whole groups."""
         result = struct("tk_best_result")
         self._call("time", on_nvm, result)
-        return int(plain(result)["elapsed_ps"])
+        return int(result.elapsed_ps)
 
 
 def _fields(prices: Prices) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -64,7 +65,7 @@ class Candidate:
     timings: Timings
     blocks: Mapping[str, Integers]  # by role
 
-    @property
+    @cached_property
     def elapsed_ps(self) -> Integers:
         """The time that placements are compared by."""
         return self.timings.compared_ps

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from msgspec import structs
@@ -60,7 +61,15 @@ class Charges:
 
     def of(self, chosen: Sequence[int] | Integers) -> int:
         """Return what some units take together."""
-        return int(self.cumulative(np.asarray(chosen, np.int64))[-1])
+        order = np.asarray(chosen, np.int64)
+        if self._is_plain:
+            return int(self.bytes[order].sum())
+        return int(self.cumulative(order)[-1])
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether units take their own bytes and nothing else."""
+        return not len(self.shared) and not self.parts.any() and not self.most_divided
 
     @property
     def alone(self) -> Integers:

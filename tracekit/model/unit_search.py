@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain as chained
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 import numpy as np
 
@@ -336,7 +336,7 @@ def _exchanged(
     is_better = True
     while is_better:
         is_better = False
-        for other in _near(best, charges, value, capacity=capacity)[:left]:
+        for other in islice(_near(best, charges, value, capacity=capacity), left):
             left -= 1
             elapsed_ps = sets.time_ps([*other])
             if elapsed_ps < least_ps:
@@ -345,8 +345,8 @@ def _exchanged(
     return np.array(sorted(best), np.int64)
 
 
-def _near(best: set[int], charges: Charges, value: Floats, *, capacity: int) -> list[set[int]]:
-    """Return sets that differ by few units and fit, what promises most first."""
+def _near(best: set[int], charges: Charges, value: Floats, *, capacity: int) -> Iterator[set[int]]:
+    """Yield sets that differ by few units and fit, what promises most first."""
     is_in = np.zeros(len(value), bool)
     is_in[[*best]] = True
     others, mine = np.flatnonzero(~is_in & (charges.alone <= capacity)), np.flatnonzero(is_in)
@@ -354,9 +354,12 @@ def _near(best: set[int], charges: Charges, value: Floats, *, capacity: int) -> 
     come = _some(_ends(others, -density[others], -value[others]))
     go = _some(_ends(mine, density[mine], -charges.bytes[mine].astype(float)))
     moves = [(new, out) for new in come for out in go if 0 < len(new) + len(out) < 4]
-    moves.sort(key=lambda move: float(value[[*move[1]]].sum() - value[[*move[0]]].sum()))
-    found = [best - {*out} | {*new} for new, out in moves]
-    return [one for one in found if charges.of(sorted(one)) <= capacity]
+    worth = value.tolist()
+    moves.sort(key=lambda move: sum(worth[n] for n in move[1]) - sum(worth[n] for n in move[0]))
+    for new, out in moves:
+        found = best - {*out} | {*new}
+        if charges.of(sorted(found)) <= capacity:
+            yield found
 
 
 def _some(units: Sequence[int]) -> list[Set]:
