@@ -18,10 +18,13 @@ from tracekit.errors import InputError
 from tracekit.escapes import operand, shell_line
 from tracekit.safe_open import check_inside, open_inside, read_regular
 from tracekit.tables import FILE_MAP
+from tracekit.version import __version__
 
 ROLES = "roles"
 """Stands for what `classify` wrote: roles, blocks and their temperatures, names of files."""
 _MADE_FROM, _ASKED, _STAMP = "made_from", "asked", "stamp"
+_TOOL = "tracekit"
+"""Stands for the version of this program."""
 _DIGITS = 16
 _OF_NO_TRACE = ("device/device.json", "counters/counters.json", "simulations/buffer.json")
 _OF_ANSWER = (
@@ -66,7 +69,8 @@ def of_result(
 ) -> dict[str, Any]:
     """Return what is kept with a result: what it was made from, and the options of its command."""
     words = _with_whole_paths(asked(command_of(place).rpartition(" ")[2].replace("-", "_")))
-    made_from = {} if place in _OF_NO_TRACE else {ROLES: _roles(info)}
+    made_from: dict[str, Any] = {} if place in _OF_NO_TRACE else {ROLES: _roles(info)}
+    made_from[_TOOL] = __version__
     for name in (*_inputs(folder, place, result), *_given(words)):
         made_from[name] = _stamp(folder / name)
     return {_MADE_FROM: made_from, **({_ASKED: words} if words and _ASKED not in result else {})}
@@ -81,7 +85,7 @@ def of_roles(folder: Path) -> dict[str, Any]:
                 found.update(hashlib.file_digest(file, "sha256").digest())
             found.update(name.encode())
     words = _with_whole_paths(asked("classify"))
-    made_from = {name: _stamp(folder / name) for name in _given(words)}
+    made_from = {_TOOL: __version__, **{name: _stamp(folder / name) for name in _given(words)}}
     return {_STAMP: found.hexdigest()[:_DIGITS], _MADE_FROM: made_from, _ASKED: words}
 
 
@@ -141,8 +145,8 @@ def outdated(folder: Path, info: Mapping[str, Any], *, only: str = "") -> dict[s
 def is_current(folder: Path, info: Mapping[str, Any], *, place: str, words: Sequence[str]) -> bool:
     """Say whether a result is there, was made with these options, and no input has changed since.
 
-    How much memory its command had changes no result. `place` is that of a finding, of a JSON file,
-    or ROLES.
+    That of another version of this program is not current. How much memory its command had changes
+    no result. `place` is that of a finding, of a JSON file, or ROLES.
     """
     if place == ROLES:
         found = iter([(place, info.get("classification"))])
@@ -162,7 +166,9 @@ def is_current(folder: Path, info: Mapping[str, Any], *, place: str, words: Sequ
         ]
         for one in (words_of(content) or (), _with_whole_paths(words))
     )
-    is_same = not any(_has_changed(folder, info, name, made_from[name]) for name in made_from)
+    is_same = made_from.get(_TOOL) == __version__ and not any(
+        _has_changed(folder, info, name, made_from[name]) for name in made_from
+    )
     return asks == asked_before and is_same
 
 
@@ -192,6 +198,8 @@ def _json_of(folder: Path, place: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _has_changed(folder: Path, info: Mapping[str, Any], name: str, stamp: Any) -> bool:
+    if name == _TOOL:
+        return False
     if name == ROLES:
         return bool(stamp != _roles(info))
     now = _stamp(folder / name)

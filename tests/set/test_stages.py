@@ -13,6 +13,7 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.shared import made_once
+from tracekit import origin
 from tracekit.errors import PartialError, TracekitError
 from tracekit.fleet import stages
 from tracekit.fleet.catalogue import TraceSet
@@ -68,6 +69,36 @@ def test_what_is_up_to_date_is_passed_over(made: tk.Set) -> None:
     assert of(made.classify()) == (1, 2)
     assert of(made.classify(memory="64MiB")) == (0, 3)
     assert of(made.classify(hot=0.7)) == (3, 0)
+
+
+def test_what_another_version_made_is_made_again(
+    made: tk.Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(found: tk.SetRun) -> tuple[int, int]:
+        return found.summary["done"], found.summary["up_to_date"]
+
+    def all_stages() -> list[tuple[int, int]]:
+        found = (made.classify(), made.analyze(only="totals"), made.recommend())
+        return [of(one) for one in found]
+
+    assert all_stages() == [(3, 0)] * 3
+    assert all_stages() == [(0, 3)] * 3
+    # WHEN the program has another version, THEN no result counts as up to date
+    monkeypatch.setattr(origin, "__version__", "999.0")
+    assert [of(one) for one in (made.classify(), made.analyze(only="totals"))] == [(3, 0)] * 2
+    monkeypatch.undo()
+    # AND a finding without a column that its query has now is made again
+    finding = made["paging"].folder.table("findings/totals")
+    table = pq.read_table(finding)
+    pq.write_table(table.drop_columns(["preflush_count"]), finding)
+    assert of(made.analyze(only="totals")) == (1, 2)
+    # AND results that say nothing of a version are of an earlier one
+    file = made.path / "paging" / "recommendation.json"
+    made.recommend()
+    content = json.loads(file.read_text())
+    del content["made_from"]["tracekit"]
+    file.write_text(json.dumps(content))
+    assert of(made.recommend()) == (1, 2)
 
 
 def test_a_damaged_volume_is_left_out_and_the_others_go_on(made: tk.Set) -> None:

@@ -13,8 +13,10 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+from tracekit import query
 from tracekit.analyze import possible
-from tracekit.errors import InputError, TracekitError, foreign_error
+from tracekit.arrow import open_table
+from tracekit.errors import InputError, TracekitError, UsageError, foreign_error
 from tracekit.fleet.catalogue import TraceSet, Volume
 from tracekit.origin import ROLES, is_current
 from tracekit.progress import quiet
@@ -147,9 +149,24 @@ def is_up_to_date(
 ) -> bool:
     """Say whether a volume has all results of a stage, with these options and of what is there."""
     try:
-        places = _places_of(stage, folder, only)
-    except InputError:
+        return _is_current(stage, folder, words, only)
+    except (InputError, UsageError):
         return False
+
+
+def _is_current(
+    stage: str, folder: TraceFolder, words: tuple[str, ...], only: tuple[str, ...]
+) -> bool:
+    places = _places_of(stage, folder, only)
     return all(
-        is_current(folder.path, folder.content, place=place, words=words) for place in places
+        is_current(folder.path, folder.content, place=place, words=words)
+        and (stage != "analyze" or _has_columns_of_now(folder.file(place)))
+        for place in places
     )
+
+
+def _has_columns_of_now(finding: Path) -> bool:
+    """Say whether a finding has the columns that its query has now."""
+    schema = open_table(finding).schema_arrow
+    source = query.read((schema.metadata or {}).get(b"query", b"").decode())
+    return {*schema.names} == {*source.columns}
