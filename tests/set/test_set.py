@@ -13,7 +13,7 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke, refused, succeed
 from tests.traces import write_folder
-from tracekit.errors import InputError, PartialError
+from tracekit.errors import InputError, PartialError, UsageError
 
 NAMES = ("vol-1", "a/b", "..", "x y")
 
@@ -152,5 +152,7 @@ def test_what_is_no_set_of_volumes_is_refused(tmp_path: Path, made: tk.Set) -> N
     csv = tmp_path / "volumes.csv"
     again = ("import", csv, "--split-by", "volume", "--format", "alibaba")
     refused(invoke(*again, "-o", made.path), "exists already")
-    refused(invoke(*again, "-o", tmp_path / "new", "--resume"), "--resume")
+    resumed = invoke(*again, "-o", tmp_path / "new", "--resume")
+    assert isinstance(resumed.exception, UsageError)
+    assert "without --split-by, which can be resumed" in resumed.exception.hint
     assert not [*itertools.chain(tmp_path.glob("new*"), tmp_path.glob(".new*"))]

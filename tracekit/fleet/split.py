@@ -49,7 +49,11 @@ def import_set(
     that one file is open however many there are. All volumes have the clock of the whole trace.
     """
     if options.resumes:
-        raise UsageError("--resume does not go with --split-by: nothing is kept of a killed one")
+        raise UsageError(
+            "--resume does not go with --split-by: a killed one leaves nothing to go on from",
+            hint="import it again without --resume; or without --split-by, which can be resumed:"
+            " that is one trace, whose commands tell its volumes apart",
+        )
     with new_folder(output, overwrite=options.overwrite, marker=SET_NAME) as part:
         with scratch_folder(part / "whole") as scratch:
             whole = import_trace(
@@ -67,7 +71,8 @@ def _split(whole: TraceFolder, part: Path) -> Iterator[Volume]:
     if has_values(requests, "merged_into"):
         raise InputError(
             "requests of this trace were merged: it is of events, not of volumes",
-            hint="import it without --split-by: the commands tell its disks apart",
+            hint="import it without --split-by: that is one trace, whose commands tell its disks"
+            " apart; or import the text of each disk by itself and join them: tracekit set add",
         )
     connection = query.connect(whole, memory_mib=MEMORY_MIB, threads=THREADS)
     with closing(connection):
