@@ -144,4 +144,7 @@ def test_a_set_of_day_and_night_shares_by_time(tmp_path: Path) -> None:
     assert by_time["at_once_bytes"] < by_time["peaks_bytes"]
     assert not by_time["is_aligned"]
     headline = json.loads(done.stdout)["placement"]["headline"]
-    assert any(line.startswith("By time, divided: ") and "moving" in line for line in headline)
+    assert any(
+        line.startswith("By time: over the time of the set, divided: ") and "moving" in line
+        for line in headline
+    )

@@ -49,8 +49,8 @@ class ByTime(Record, kw_only=True):
                 f" of {format_duration(self.window_ns)}, in {counted(self.moved_volumes, 'volume')}"
             )
         text = (
-            f"divided: {self.divided_ratio:.1%}; shared by time: {moved}; at most"
-            f" {self.bound_ratio:.1%}. Working sets at their peaks"
+            f"over the time of the set, divided: {self.divided_ratio:.1%}; shared by time:"
+            f" {moved}; at most {self.bound_ratio:.1%}. Working sets at their peaks"
             f" {format_size(self.peaks_bytes)}, at once {format_size(self.at_once_bytes)}."
         )
         return text if self.is_aligned else f"{text} Each volume's time is taken to begin at 0."

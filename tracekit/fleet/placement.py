@@ -191,7 +191,7 @@ def _headline(found: FleetPlacement) -> Iterator[str]:
         f" (at most {two.bound_ratio:.1%}): {counted(len(more), 'volume')} would get more."
     )
     yield (
-        f"By time, {found.by_time.headline}"
+        f"By time: {found.by_time.headline}"
         if found.by_time
         else "Whether volumes should share by time, as their peaks fall apart, is seen after:"
         " tracekit analyze SET"

@@ -90,6 +90,8 @@ class Listing:
     rows: Sequence[Mapping[str, Any]]
     title: str = ""
     more: int = 0
+    texts: int = 0
+    """How many columns after the first are of text."""
 
 
 def _factor_axis(axis: Any, *, size: Size, **_: Any) -> None:
@@ -200,16 +202,15 @@ def _role(role: str) -> str:
 def set_cautions(inputs: SetInputs) -> Section:
     """Name the volumes that are damaged, left out or outdated."""
     tables = inputs.tables
+    caution = partial(_caution, within=tables.traces.path)
     cautions = [
-        _caution("missing or damaged, so they are not in this report", tables.unusable),
-        _caution("without a share of the NVM", tables.placement.left_out, tables.unusable)
+        caution("missing or damaged, not in this report", tables.unusable),
+        caution("without a share of the NVM", tables.placement.left_out, tables.unusable)
         if tables.placement
         else None,
-        _caution("not analysed, so the figures are without them", tables.unanalyzed)
-        if tables.analyzed
-        else None,
-        _caution("outdated", _old(inputs)),
-        _caution("not in the recommendation, which is of before", _new(inputs)),
+        caution("not analysed, not in the figures", tables.unanalyzed) if tables.analyzed else None,
+        caution("outdated", _old(inputs)),
+        caution("not in the recommendation, which is of before", _new(inputs)),
     ]
     texts = [] if tables.is_aligned or len(tables.folders) < 2 else [UNALIGNED]
     parts = {"cautions": [one for one in cautions if one], "texts": texts}
@@ -247,9 +248,14 @@ def _new(inputs: SetInputs) -> dict[str, str]:
 
 
 def _caution(
-    what: str, volumes: Mapping[str, str], known: Iterable[str] = ()
+    what: str, volumes: Mapping[str, str], known: Iterable[str] = (), *, within: Path
 ) -> Mapping[str, Any] | None:
-    named = [(name, why) for name, why in sorted(volumes.items()) if name not in {*known}]
+    """Return the caution that volumes have in common; places in the set are named from there."""
+    named = [
+        (name, why.replace(f"{within}/", ""))
+        for name, why in sorted(volumes.items())
+        if name not in {*known}
+    ]
     if not named:
         return None
     count = fmt.plural(len(named), "volume")
@@ -362,8 +368,8 @@ def set_leaders(inputs: SetInputs) -> Built:
 
 
 GROUP_HEADS = (
-    *("typical volume", "volumes", "requests", "a second", "burstiness", "footprint", "writes"),
-    *("random", "what it is like"),
+    *("typical volume", "what it is like", "volumes", "requests", "a second", "burstiness"),
+    *("footprint", "writes", "random"),
 )
 
 
@@ -378,9 +384,9 @@ def set_groups(inputs: SetInputs) -> Built:
         texts = (text(write[name]) for name, text in GROUP_MEASURES.items())
         counts = (fmt.count(len(one.volumes)), fmt.count(one.requests))
         traits = ", ".join(one.traits) or "like the mean of all"
-        rows.append(_cells(inputs, one.typical, *counts, *texts, traits))
+        rows.append(_cells(inputs, one.typical, traits, *counts, *texts))
     known = {name for one in found.groups for name in one.volumes}
-    parts = {"table": Listing(GROUP_HEADS, rows), "apart": found.silhouette,
+    parts = {"table": Listing(GROUP_HEADS, rows, texts=1), "apart": found.silhouette,
              "absent": len({*inputs.tables.folders} - known)}  # fmt: skip
     return Section("set_groups", "Volumes that behave alike", parts)
 
