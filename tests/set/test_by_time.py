@@ -44,10 +44,11 @@ def every_schedule(loads: list[Load], capacity: int) -> tuple[float, float]:
     windows = len(loads[0].shares)
 
     def value(state: tuple[int, ...], window: int) -> float:
-        return sum(
-            load.shares[window] * curve[size]
+        saved = (
+            float(load.shares[window]) * curve[size]
             for load, curve, size in zip(loads, curves, state, strict=True)
         )
+        return sum(saved)
 
     def cost(one: tuple[int, ...], other: tuple[int, ...]) -> float:
         return sum(

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tracekit.arrow import Integers
 from tracekit.model.shared_nvm import Division, Tenant, divide
+from tracekit.units import HOUR_NS
 
 Floats = NDArray[np.float64]
-HOUR_NS = 3600 * 10**9
 
 
 @dataclass(frozen=True)
