@@ -41,6 +41,7 @@ ImportFormat = Literal[
 ]  # fmt: skip
 Join = Literal["refuse", "sequence", "overlay"]
 SplitBy = Literal["volume"]
+SetEngine = Literal["local", "spark"]
 ExportFormat = Literal["blkparse", "fio", "msr", "oracleGeneral"]
 GenerateFormat = Literal["trace", "plan", "fio"]
 ResultFormat = Literal["table", "csv", "json", "parquet"]

@@ -22,6 +22,7 @@ from tracekit.units import counted, format_duration, format_size, memory_mib
 
 if TYPE_CHECKING:
     from tracekit.fleet.catalogue import TraceSet
+    from tracekit.fleet.stages import Results
 
 
 MEMORY = {"classify": ("256MiB", 1), "analyze": ("512MiB", 256)}
@@ -34,7 +35,8 @@ class Set(Mapping[str, Trace]):
 
     Its stages take the options of those of a `Trace` and leave their results in the volumes. They
     pass over a volume that has the results already, of the same options and of what is there now.
-    Two processes work on two volumes at a time and share the memory.
+    Two processes work on two volumes at a time and share the memory; or, with `engine="spark"`,
+    tasks of a cluster, each with as much as one of them, or as `memory` says.
     """
 
     def __init__(self, opened: TraceSet) -> None:
@@ -139,15 +141,26 @@ class Set(Mapping[str, Trace]):
                 hint="put them back, or remove their folders and run: tracekit set add SET",
             )
 
-    def classify(self, **options: Any) -> SetRun:
+    def classify(
+        self, *, engine: choices.SetEngine = "local", master: str | None = None, **options: Any
+    ) -> SetRun:
         """Classify each volume; see `Trace.classify`."""
-        return self._run("classify", options)
+        return self._run("classify", options, _Where(engine, master))
 
-    def analyze(self, **options: Any) -> SetRun:
+    def analyze(
+        self, *, engine: choices.SetEngine = "local", master: str | None = None, **options: Any
+    ) -> SetRun:
         """Analyse each volume; see `Trace.analyze`."""
-        return self._run("analyze", options)
+        return self._run("analyze", options, _Where(engine, master))
 
-    def recommend(self, *, capacity: Sizes = "", **options: Any) -> SetRecommendation:
+    def recommend(
+        self,
+        *,
+        capacity: Sizes = "",
+        engine: choices.SetEngine = "local",
+        master: str | None = None,
+        **options: Any,
+    ) -> SetRecommendation:
         """Recommend for each volume, and divide one NVM of this capacity among all of them.
 
         By default it is a tenth of what they touched. The other options are those of
@@ -166,7 +179,7 @@ class Set(Mapping[str, Trace]):
         sizes = values.capacities(capacity)
         if len(sizes) > 1:
             raise UsageError(f"--capacity {capacity}: a trace set shares one capacity")
-        run = self._run("recommend", options)
+        run = self._run("recommend", options, _Where(engine, master))
         lost = {one["volume"] for one in run.summary["left_out"]}
         if lost == {*self}:
             return SetRecommendation(self, run.summary)
@@ -206,14 +219,17 @@ class Set(Mapping[str, Trace]):
         kept = {"set": str(self.path), "stage": "report", "up_to_date": 0, "left_out": left_out}
         return SetReport(self, {**found.as_dict(), **kept, "done": len(self) - len(left_out)})
 
-    def _run(self, stage: str, options: Mapping[str, Any]) -> SetRun:
+    def _run(self, stage: str, options: Mapping[str, Any], where: _Where) -> SetRun:
         from tracekit.fleet.stages import is_up_to_date, process_count, run_each
 
+        results = where.results(self.path)
         with asking(getattr(Trace, stage), options):
             words = asked()
         only = values.texts(options.get("only"))
         if stage in MEMORY:
             (default, least), count = MEMORY[stage], process_count(len(self))
+            if where.engine == "spark" and "memory" in options:
+                count = 1
             mib = memory_mib(options.get("memory", default), least=least * count)
             options = {**options, "memory": f"{mib // count}MiB"}
         with step_progress(stage) as on_volume:
@@ -222,6 +238,7 @@ class Set(Mapping[str, Trace]):
                 partial(_work, stage, options),
                 is_done=partial(is_up_to_date, stage, words=words, only=only),
                 on_volume=on_volume,
+                results=results,
             )
         left_out = [
             {"volume": name, "error": str(error), "hint": error.hint}
@@ -233,6 +250,25 @@ class Set(Mapping[str, Trace]):
 
     def __repr__(self) -> str:
         return f"Set {self.path}: {self.headline}"
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where the volumes of a set are worked on."""
+
+    engine: choices.SetEngine
+    master: str | None
+
+    def results(self, folder: Path) -> Results | None:
+        """Return how a stage gets its results there; UsageError for a master without Spark."""
+        choices.check_choice(self.engine, choices.SetEngine, option="--engine")
+        if self.engine == "spark":
+            from tracekit.fleet.spark import on_spark
+
+            return on_spark(self.master or "", log=folder / "spark.log")
+        if self.master:
+            raise UsageError(f"--master {self.master} goes with --engine spark")
+        return None
 
 
 def _work(stage: str, options: Mapping[str, Any], path: Path) -> None:

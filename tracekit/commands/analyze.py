@@ -17,6 +17,7 @@ from tracekit.units import MIB
 
 @options.of(
     tk.Trace.analyze,
+    tk.Set.analyze,
     only=option(
         "Run this analysis; may be repeated.", metavar="NAME", autocompletion=completion.analyses
     ),
@@ -25,6 +26,8 @@ from tracekit.units import MIB
         metavar="NAME=NUMBER",
     ),
     memory="Memory for the database, at least 256MiB; more lets more threads run.",
+    engine=options.SET_ENGINE,
+    master=options.MASTER,
 )
 def analyze(
     trace: Annotated[
@@ -43,7 +46,7 @@ def analyze(
         return
     if trace is None:
         raise UsageError("no trace folder was given", hint="tracekit analyze TRACE")
-    opened = options.opened(trace)
+    opened = options.opened(trace, chosen)
     if isinstance(opened, tk.Set):
         options.show(opened.analyze(**chosen), as_json=as_json)
         return

@@ -13,6 +13,7 @@ from tracekit.units import SECTOR_BYTES, format_size
 
 @options.of(
     tk.Trace.classify,
+    tk.Set.classify,
     layout="layout.json or an sfdisk dump to use instead of the trace's own layout.",
     role="Set a role: NAME=ROLE of a partition, a device or DEVICE:START+SECTORS; ROLE is fs,"
     " journal, swap, other or unknown. Can be repeated.",
@@ -26,6 +27,8 @@ from tracekit.units import SECTOR_BYTES, format_size
         metavar="FILE",
     ),
     logs=options.option("TOML file of further rules for database logs.", metavar="FILE"),
+    engine=options.SET_ENGINE,
+    master=options.MASTER,
 )
 def classify(
     trace: Annotated[Path, options.trace_folder("Trace folder, as parse made it, or a trace set.")],
@@ -34,7 +37,7 @@ def classify(
     **chosen: Any,
 ) -> None:
     """Give each request its role (fs, journal, swap, other) and each block its temperature."""
-    opened = options.opened(trace)
+    opened = options.opened(trace, chosen)
     if isinstance(opened, tk.Set):
         options.show(opened.classify(**chosen), as_json=as_json)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -63,6 +63,14 @@ def option(text: str, *names: str, **more: Any) -> Any:
     """Return the help of an option with what else it has, such as a metavar or a least value."""
     return typer.Option(*names, help=text, **more)
 
+
+# Of stages that take a trace set.
+SET_ENGINE = option("Where the volumes of a set are worked on: in two processes, or by Spark.")
+MASTER = option(
+    "Spark's master: local[N], spark://HOST:PORT, yarn or k8s://URL. [default: that of"
+    " spark-submit, or local[2]]",
+    metavar="URL",
+)
 
 # Of the models.
 CAPACITY = option(
@@ -246,12 +254,20 @@ def default_output(inputs: list[Path]) -> Path:
     return name_for(inputs)
 
 
-def opened(path: Path) -> Trace_ | Set:
-    """Open a trace folder, or a trace set, of which a command takes each volume."""
+def opened(path: Path, chosen: Mapping[str, Any]) -> Trace_ | Set:
+    """Open a trace folder, or a trace set, of which a command takes each volume.
+
+    UsageError for a trace where an option was given that is for sets.
+    """
     import tracekit as tk
     from tracekit.store import SET_NAME
 
-    return tk.open_set(path) if (path / SET_NAME).is_file() else tk.open(path)
+    if (path / SET_NAME).is_file():
+        return tk.open_set(path)
+    opened = tk.open(path)
+    if of_a_set := [name for name in ("engine", "master") if name in chosen]:
+        raise UsageError(f"--{of_a_set[0]} goes with a trace set, and {path} is one trace")
+    return opened
 
 
 def shown_names(names: list[str] | None) -> list[str]:

@@ -10,6 +10,7 @@ from tracekit.commands import completion, options
 
 @options.of(
     tk.Trace.recommend,
+    tk.Set.recommend,
     base=options.BASE,
     nvm=options.NVM,
     capacity=options.CAPACITY,
@@ -36,6 +37,8 @@ from tracekit.commands import completion, options
         metavar="FILE",
     ),
     force="Replace the script.",
+    engine=options.SET_ENGINE,
+    master=options.MASTER,
 )
 def recommend(trace: options.Classified, *, as_json: options.Json = False, **chosen: Any) -> None:
     """Say what to place on NVM: file system, journal, swap or parts of them, at each capacity.
@@ -43,4 +46,4 @@ def recommend(trace: options.Classified, *, as_json: options.Json = False, **cho
     Of a trace set: how much of one NVM goes to which volume and to which of its roles, by what it
     saves, beside a bound that no division exceeds, and what twice as much would change.
     """
-    options.show(options.opened(trace).recommend(**chosen), as_json=as_json)
+    options.show(options.opened(trace, chosen).recommend(**chosen), as_json=as_json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
@@ -24,7 +24,9 @@ from tracekit.store import TraceFolder
 
 PROCESSES = 2
 Work = Callable[[Path], None]
+Due = Sequence[tuple[Volume, Path]]
 Result = tuple[Volume, TracekitError | None]
+Results = Callable[[Work, Due], Generator[Result]]
 OnVolume = Callable[[str, int, int], None]
 
 
@@ -56,10 +58,12 @@ def run_each(
     *,
     is_done: Callable[[TraceFolder], bool],
     on_volume: OnVolume = lambda *_: None,
+    results: Results | None = None,
 ) -> Outcome:
     """Do the work with the folder of each volume, the largest first.
 
     A volume that is missing or damaged, or of which the work fails, is left out: the others go on.
+    `results` does it with those that are due, by processes of this machine by default.
     """
     outcome, due = Outcome(), []
     for volume in sorted(traces.volumes, key=lambda one: -one.requests):
@@ -72,8 +76,8 @@ def run_each(
         except InputError as error:
             outcome.errors[volume.name] = error
     before = len(traces.volumes) - len(due)
-    with closing(_results(work, due)) as results:
-        for number, (volume, failed) in enumerate(results, before + 1):
+    with closing((results or _results)(work, due)) as ended:
+        for number, (volume, failed) in enumerate(ended, before + 1):
             on_volume(volume.name, number, len(traces.volumes))
             if failed is None:
                 outcome.done.append(volume.name)
@@ -82,7 +86,7 @@ def run_each(
     return outcome
 
 
-def _results(work: Work, due: list[tuple[Volume, Path]]) -> Generator[Result]:
+def _results(work: Work, due: Due) -> Generator[Result]:
     """Yield volumes as they are done, each with what went wrong.
 
     Of a process that is killed, as for want of memory, nobody knows on which volume it worked:
@@ -90,7 +94,7 @@ def _results(work: Work, due: list[tuple[Volume, Path]]) -> Generator[Result]:
     """
     count, left = process_count(len(due)), deque(due)
     if count == 1:
-        yield from ((volume, _error_of(partial(_quietly, work, path))) for volume, path in due)
+        yield from ((volume, error_of(partial(quietly, work, path))) for volume, path in due)
         return
     while left:
         lost: list[tuple[Volume, Path]] = []
@@ -100,7 +104,7 @@ def _results(work: Work, due: list[tuple[Volume, Path]]) -> Generator[Result]:
                 while left and not lost and len(running) < count:
                     one = left.popleft()
                     try:
-                        running[pool.submit(_quietly, work, one[1])] = one
+                        running[pool.submit(quietly, work, one[1])] = one
                     except BrokenProcessPool:
                         lost.append(one)
                 for ended in wait(running, return_when=FIRST_COMPLETED).done:
@@ -108,10 +112,10 @@ def _results(work: Work, due: list[tuple[Volume, Path]]) -> Generator[Result]:
                     if isinstance(ended.exception(), BrokenProcessPool):
                         lost.append(one)
                     else:
-                        yield one[0], _error_of(ended.result)
+                        yield one[0], error_of(ended.result)
         for volume, path in lost:
             with _processes(1) as pool:
-                yield volume, _error_of(pool.submit(_quietly, work, path).result)
+                yield volume, error_of(pool.submit(quietly, work, path).result)
 
 
 @contextmanager
@@ -123,12 +127,13 @@ def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _quietly(work: Work, path: Path) -> None:
+def quietly(work: Work, path: Path) -> None:
+    """Do the work with a volume, of which nothing is shown."""
     with quiet():
         work(path)
 
 
-def _error_of(call: Callable[[], None]) -> TracekitError | None:
+def error_of(call: Callable[[], None]) -> TracekitError | None:
     """Return what a call fails with; what is a mistake of this program is raised."""
     try:
         call()

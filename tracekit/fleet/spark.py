@@ -1,0 +1,190 @@
+"""Stages of the volumes of a set on Spark: a task does what a process does on one machine.
+
+Spark schedules volumes and nothing else: a task opens the volume's folder, runs the same code, and
+leaves the results there; what goes over the network is names and errors. So results are equal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import traceback
+from collections.abc import Generator, Iterator
+from contextlib import chdir, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from tracekit.errors import TracekitError
+from tracekit.fleet.spark_session import session
+from tracekit.fleet.stages import Due, Result, Results, Work, error_of, quietly
+from tracekit.progress import hidden
+from tracekit.version import __version__
+
+POLL_S = 0.1
+WAIT_S = 15
+"""After so long without a worker a line says what is waited for."""
+INSTALL = (
+    "install tracekit for the Python of the workers, or name a Python that has it: PYSPARK_PYTHON"
+)
+FAILED_TASK = re.compile(r"Task (\d+) in stage [\d.]+ failed")
+KILLED = re.compile(r"ExecutorLostFailure|Python worker exited unexpectedly|EOFException")
+FAULTS = (
+    (r"No module named '(?:tracekit|pyarrow|numpy|duckdb|msgspec)", "a worker has no tracekit"),
+    (
+        r"Can't get attribute|cannot import name",
+        f"a worker has another tracekit than {__version__}",
+    ),
+    (r"PYTHON_VERSION_MISMATCH|has different version", "a worker has another Python than this one"),
+    (r'Cannot run program "([^"]+)"', "a worker has no program {}"),
+)
+"""What a worker fails with that has not what a task needs, and what is said of it."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a task needs beside the volume."""
+
+    work: Work
+    folder: str
+    """The working folder, in which options name files."""
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Why a task can do no volume at all, or a mistake of this program: the whole is given up."""
+
+    error: TracekitError | None
+    trace: str = ""
+
+
+Done = tuple[int, TracekitError | _Fault | None]
+
+
+class _Rows:
+    """An accumulator of what tasks did; Spark adds what each did once, however often it ran."""
+
+    def zero(self, _value: list[Done]) -> list[Done]:
+        """Return what a task begins with."""
+        return []
+
+    def addInPlace(self, one: list[Done], other: list[Done]) -> list[Done]:  # noqa: N802 - Spark's
+        """Return one list with the other behind it."""
+        one += other
+        return one
+
+
+def on_spark(master: str, *, log: Path) -> Results:
+    """Return how `run_each` gets its results from a cluster, whose messages go to the file `log`.
+
+    A volume is done again where its worker is lost, as often as Spark tries a task, and left out
+    after that. Raises TracekitError where Spark does not work: see `session`.
+    """
+    return partial(_results, master, log)
+
+
+def _results(master: str, log: Path, work: Work, due: Due) -> Generator[Result]:
+    if not due:
+        return
+    task = _Task(work, os.getcwd())
+    with session(master, log=log) as context:
+        while due:
+            due = yield from _job(context, task, due, log)
+
+
+def _job(context: Any, task: _Task, due: Due, log: Path) -> Generator[Result, None, Due]:
+    """Yield volumes as they are done; return those that are left where the job is given up."""
+    found = context.accumulator([], _Rows())
+    places = [(number, os.path.abspath(path)) for number, (_, path) in enumerate(due)]
+    rows = context.parallelize(places, len(places))
+    failure: list[Exception] = []
+
+    def run() -> None:
+        try:
+            rows.foreachPartition(partial(_work, task, found))
+        except Exception as error:
+            failure.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    done = set[int]()
+    for number, error in _ended(context, thread, found):
+        done.add(number)
+        yield due[number][0], error
+    if failure:
+        number, killed = _lost(failure[0], log)
+        done.add(number)
+        yield due[number][0], killed
+    return [one for number, one in enumerate(due) if number not in done]
+
+
+def _ended(context: Any, thread: Thread, found: Any) -> Iterator[tuple[int, TracekitError | None]]:
+    """Yield what tasks did, as they end, until the job has ended."""
+    seen, polls = 0, 0
+    is_over = False
+    while not is_over:
+        thread.join(POLL_S)
+        is_over, polls = not thread.is_alive(), polls + 1
+        for number, error in found.value[seen:]:
+            seen += 1
+            if isinstance(error, _Fault):
+                if error.error is None:
+                    raise RuntimeError(error.trace)
+                raise error.error
+            yield number, error
+        if polls == int(WAIT_S / POLL_S) and not seen and not _has_begun(context):
+            with hidden():
+                sys.stderr.write(f"tracekit: waiting for a free worker of {context.master}\n")
+                sys.stderr.flush()
+
+
+def _has_begun(context: Any) -> bool:
+    status = context.statusTracker()
+    stages = filter(None, map(status.getStageInfo, status.getActiveStageIds()))
+    return any(stage.numActiveTasks for stage in stages)
+
+
+def _lost(error: Exception, log: Path) -> tuple[int, TracekitError]:
+    """Return the number of the volume that Spark gives up, and why; raise for any other failure."""
+    if not hasattr(error, "java_exception"):
+        raise error  # a mistake of this program
+    reason = str(error.java_exception)
+    hint = f"all that Spark printed is in {log}"
+    for pattern, text in FAULTS:
+        if known := re.search(pattern, reason):
+            raise TracekitError(text.format(*known.groups()), hint=INSTALL)
+    found = FAILED_TASK.search(reason)
+    if found is None or not KILLED.search(reason):
+        raise TracekitError(f"Spark gave up: {reason.splitlines()[0]}", hint=hint)
+    killed = TracekitError("the worker that worked on it was killed, each time", hint=hint)
+    return int(found[1]), killed
+
+
+def _work(task: _Task, found: Any, places: Iterator[tuple[int, str]]) -> None:
+    """Do the volumes of a task, on a worker."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for number, place in places:
+        found.add([(number, _done(task, Path(place)))])
+
+
+def _done(task: _Task, path: Path) -> TracekitError | _Fault | None:
+    if task.version != __version__:
+        text = f"a worker has tracekit {__version__}, not {task.version}: {socket.gethostname()}"
+        return _Fault(TracekitError(text, hint=INSTALL))
+    if not path.parent.is_dir():
+        return _Fault(
+            TracekitError(
+                f"the worker {socket.gethostname()} does not see {path.parent}",
+                hint="put the set on a file system that all workers have at the same place",
+            )
+        )
+    try:
+        with chdir(task.folder) if os.path.isdir(task.folder) else nullcontext():
+            return error_of(partial(quietly, task.work, path))
+    except Exception:
+        return _Fault(None, traceback.format_exc())
