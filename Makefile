@@ -19,7 +19,7 @@ LOCK := build/uv/bin/python .ci/uv.py pip compile --quiet --universal --python-v
         --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab-test bare-test check setup setup-dev format docs site bench fuzz crash sanitize wheel lock clean $(CHECKS)
+.PHONY: help demo test spark-demo lab-test bare-test check setup setup-dev format docs site bench fuzz crash sanitize wheel lock clean $(CHECKS)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ demo: setup ## Run the whole pipeline on the sample trace and print the answer
 
 test: setup-dev ## Run all tests; ARGS="tests/decode -k flush" chooses
 	pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS) || .ci/again $$?
+
+spark-demo: setup ## Start a Spark cluster of two workers here, and answer for a generated set on it
+	@.ci/setup spark
+	@python -m tests.spark.demo $(ARGS)
 
 lab-test: setup-dev ## Prove the VM lab: boot guests, DAX, a capture of three roles (needs QEMU)
 	TRACEKIT_LAB=1 pytest -n auto --dist loadgroup --no-loadscope-reorder $(LONGEST_FIRST) tests/lab $(ARGS)
@@ -88,6 +92,7 @@ wheel: setup-dev ## Build the wheel into out/wheel
 lock: setup-dev ## Write the lock files anew; ARGS=--upgrade takes the newest releases
 	$(LOCK) $(ARGS) .ci/requirements.in -o .ci/requirements.lock
 	$(LOCK) $(ARGS) docs/site/requirements.in -o docs/site/requirements.lock
+	$(LOCK) $(ARGS) tests/spark/requirements.in -o tests/spark/requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml -o requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra dev -c requirements.lock -o tests/requirements.lock
 
