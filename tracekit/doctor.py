@@ -41,6 +41,7 @@ from tracekit.errors import TracekitError
 from tracekit.helper_programs import find_helper, run_helper, why_missing
 from tracekit.lab.image import find_image, reason_not_to_run
 from tracekit.paths import data_folder
+from tracekit.spark_parts import java_version, pyspark_version
 from tracekit.store import write_table
 from tracekit.units import PAGE_BYTES
 
@@ -502,6 +503,21 @@ SOURCES = Group(
 )
 
 
+def _part_of_spark(name: str, version: Callable[[], str]) -> Check:
+    def probe() -> Finding:
+        try:
+            return Finding("ok", version())
+        except TracekitError as error:
+            return Finding("missing", str(error), error.hint)
+
+    return Check(name, "stages of a trace set with --engine spark", probe)
+
+
+SPARK = Group(
+    "Spark", (_part_of_spark("Java", java_version), _part_of_spark("PySpark", pyspark_version))
+)
+
+
 VERSION = re.compile(r"\d+(\.\d+)+")
 
 
@@ -547,7 +563,7 @@ PACKAGES = {
 """The Debian package of each program."""
 
 
-GROUPS: tuple[Group, ...] = (CORE, ENGINES, SOURCES, MACHINE, TOOLS)
+GROUPS: tuple[Group, ...] = (CORE, ENGINES, SOURCES, MACHINE, SPARK, TOOLS)
 Result = tuple[Group, Check, Finding]
 
 
