@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import sys
 import traceback
@@ -166,7 +167,8 @@ def _lost(error: Exception, log: Path) -> tuple[int, TracekitError]:
 
 
 def _work(task: _Task, found: Any, places: Iterator[tuple[int, str]]) -> None:
-    """Do the volumes of a task, on a worker."""
+    """Do the volumes of a task, on a worker; one whose cluster goes removes what is half done."""
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(128 + signal.SIGHUP))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for number, place in places:
         found.add([(number, _done(task, Path(place)))])

@@ -157,6 +157,9 @@ def _context(gateway: Any) -> Any:
 
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
     context = SparkContext(conf=SparkConf(), gateway=gateway)
+    # At the end it can meet a Java that is gone already, and would print its stack.
+    if (server := getattr(context, "_accumulatorServer", None)) is not None:
+        server.handle_error = lambda *_: None
     if "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
     return context
