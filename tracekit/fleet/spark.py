@@ -168,7 +168,7 @@ def _lost(error: Exception, log: Path) -> tuple[int, TracekitError]:
 
 def _work(task: _Task, found: Any, places: Iterator[tuple[int, str]]) -> None:
     """Do the volumes of a task, on a worker; one whose cluster goes removes what is half done."""
-    signal.signal(signal.SIGHUP, lambda *_: sys.exit(128 + signal.SIGHUP))
+    signal.signal(signal.SIGHUP, signal.default_int_handler)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for number, place in places:
         found.add([(number, _done(task, Path(place)))])
