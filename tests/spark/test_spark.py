@@ -284,3 +284,23 @@ def test_ctrl_c_ends_it_in_seconds(tmp_path: Path, when: str) -> None:
     shutil.rmtree(made / "paging")
     done = on_spark("classify", made)
     assert done.stdout == "classify: 2 volumes done, 1 left out\n", done.stderr
+
+
+def test_a_java_that_is_killed_is_one_line(tmp_path: Path) -> None:
+    made = make_set(tmp_path, 100_000)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "tracekit", "classify", str(made), "--engine", "spark"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: left_by(made), running)
+    (java,) = java_of(running.pid)
+    os.kill(java, signal.SIGKILL)
+    talk, errors = running.communicate(timeout=60)
+    assert (running.returncode, talk) == (1, "")
+    assert errors.splitlines() == [
+        "tracekit: Spark's Java, where this runs, has ended",
+        f"  all that Spark printed is in {made / 'spark.log'}",
+    ]

@@ -27,8 +27,8 @@ from tracekit.progress import hidden
 from tracekit.version import __version__
 
 POLL_S = 0.1
-WAIT_S = 15
-"""After so long without a worker a line says what is waited for."""
+WAIT_POLLS = 150
+"""So often it is looked whether any worker works; a line says when none does."""
 INSTALL = (
     "install tracekit for the Python of the workers, or name a Python that has it: PYSPARK_PYTHON"
 )
@@ -126,36 +126,44 @@ def _job(context: Any, task: _Task, due: Due, log: Path) -> Generator[Result, No
 
 def _ended(context: Any, thread: Thread, found: Any) -> Iterator[tuple[int, TracekitError | None]]:
     """Yield what tasks did, as they end, until the job has ended."""
-    seen, polls = 0, 0
-    is_over = False
+    seen = polls = 0
+    is_over = is_said = False
     while not is_over:
         thread.join(POLL_S)
         is_over, polls = not thread.is_alive(), polls + 1
         for number, error in found.value[seen:]:
             seen += 1
             if isinstance(error, _Fault):
-                if error.error is None:
-                    raise RuntimeError(error.trace)
-                raise error.error
+                raise error.error or RuntimeError(error.trace)
             yield number, error
-        if polls == int(WAIT_S / POLL_S) and not seen and not _has_begun(context):
+        if polls % WAIT_POLLS == 0 and not (is_over or is_said or _works(context)):
+            is_said = True
             with hidden():
                 sys.stderr.write(f"tracekit: waiting for a free worker of {context.master}\n")
                 sys.stderr.flush()
 
 
-def _has_begun(context: Any) -> bool:
-    status = context.statusTracker()
-    stages = filter(None, map(status.getStageInfo, status.getActiveStageIds()))
-    return any(stage.numActiveTasks for stage in stages)
+def _works(context: Any) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        status = context.statusTracker()
+        stages = filter(None, map(status.getStageInfo, status.getActiveStageIds()))
+        return any(stage.numActiveTasks for stage in stages)
+    except (Py4JError, OSError):
+        return True  # it is over: who waits for the job sees why
 
 
 def _lost(error: Exception, log: Path) -> tuple[int, TracekitError]:
     """Return the number of the volume that Spark gives up, and why; raise for any other failure."""
-    if not hasattr(error, "java_exception"):
-        raise error  # a mistake of this program
-    reason = str(error.java_exception)
+    from py4j.protocol import Py4JError, Py4JJavaError
+
     hint = f"all that Spark printed is in {log}"
+    if not isinstance(error, Py4JError | OSError):
+        raise error  # a mistake of this program
+    if not isinstance(error, Py4JJavaError):
+        raise TracekitError("Spark's Java, where this runs, has ended", hint=hint)
+    reason = str(error.java_exception)
     for pattern, text in FAULTS:
         if known := re.search(pattern, reason):
             raise TracekitError(text.format(*known.groups()), hint=INSTALL)
