@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tracekit.durable import make_folder
-from tracekit.errors import InputError, UsageError
+from tracekit.errors import InputError, MissingError, UsageError
 from tracekit.invoking_user import User
 from tracekit.locks import folder_lock
 from tracekit.metadata import Record, read_object, validate
@@ -233,6 +233,8 @@ def _last_match(pattern: str, text: str) -> str | None:
 def _of_summary(file: Path, key: str) -> float:
     try:
         content = json.loads(read_given(file))
+    except MissingError:
+        raise InputError(f"--summary {file}: the run has not written it") from None
     except OSError as error:
         raise InputError(f"--summary {file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -451,6 +453,10 @@ class CountersOptions:
             raise UsageError(
                 "give either a command after `--`, or recorded files with --from",
                 hint="tracekit counters -o FOLDER -- COMMAND",
+            )
+        if self.rule.summary is not None and self.recorded:
+            raise UsageError(
+                "--summary is of a command's runs", hint="write --from FILE=THROUGHPUT instead"
             )
         if self.is_timed and self.recorded:
             raise UsageError("--timed counts a command, and --from is none")

@@ -139,11 +139,28 @@ def sync_tree(folder: Path) -> None:
         sync(Path(place))
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, where they are missing; they are the invoking user's."""
+def make_folder(path: Path) -> list[Path]:
+    """Make a folder, and those above it, where they are missing; return those from the top.
+
+    They are the invoking user's.
+    """
     if path.is_dir():
-        return
-    make_folder(path.parent)
+        return []
+    made = make_folder(path.parent)
     path.mkdir(exist_ok=True)
     hand_over(path)
     sync(path.parent)
+    return [*made, path]
+
+
+@contextmanager
+def folder_for(path: Path) -> Iterator[None]:
+    """Make the folder of a result as `make_folder`; if the block fails, empty ones go again."""
+    made = make_folder(path.parent)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for folder in reversed(made):
+                folder.rmdir()
+        raise

@@ -46,6 +46,15 @@ class InputError(TracekitError):
     """The input is not what it should be; the message names the file, the place and the value."""
 
 
+class MissingError(InputError):
+    """A path that the user gave does not exist: the command line is wrong, not an input."""
+
+    exit_code = 2
+
+    def __init__(self, path: Path, *, hint: str = "check the path") -> None:
+        super().__init__(f"{path}: there is no such file or folder", hint=hint)
+
+
 class UnorderedError(InputError):
     """Requests are further from their order than can be mended while they are read."""
 

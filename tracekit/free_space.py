@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, MissingError
 from tracekit.units import format_size
 
 
@@ -55,6 +55,15 @@ def check_rooms(needs: Sequence[Need], *, spare_bytes: int = 0) -> None:
                 f"{need.path}: {need} are needed, beside {others} on the same disk, {free}",
                 hint=need.hint,
             )
+
+
+def check_target_folder(path: Path) -> None:
+    """Raise MissingError for a target that could not be made: the folder for it is not there.
+
+    Folders above a result are made; above a target they may be of a disk that is not mounted.
+    """
+    if not os.path.lexists(path) and not path.parent.is_dir():
+        raise MissingError(path.parent, hint="mount the disk, or make the folder: mkdir -p")
 
 
 def check_writable(folder: Path, path: Path) -> None:

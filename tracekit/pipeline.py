@@ -17,7 +17,7 @@ from tracekit.asked import with_words
 from tracekit.choices import BenchPace, RunReplay, check_choice
 from tracekit.classify import ClassifyOptions, classify
 from tracekit.errors import TracekitError, UsageError, foreign_error
-from tracekit.free_space import Need, check_rooms
+from tracekit.free_space import Need, check_rooms, check_target_folder
 from tracekit.locks import folder_lock
 from tracekit.metadata import Record
 from tracekit.model.answer import AnswerRow
@@ -343,6 +343,8 @@ def bench(
 
 def _check_room(profile: Profile, output: Path, *, extent: Extent, options: BenchOptions) -> None:
     """Raise when a target that is there is too small, or a disk for what is to be made on it."""
+    if options.target is not None and options.moves_data:
+        check_target_folder(options.target)
     needs = [_folder_need(profile, output, extent=extent, repeats=options.repeat)]
     if options.moves_data and not (path := _path(output, options)).exists():
         needs = [target_need(path, profile.target_bytes), *needs]

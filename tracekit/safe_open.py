@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, MissingError
 
 TEXT_BYTES = 64 << 20
 """The most of a JSON, TOML or SQL file; a layout of a hundred thousand regions is smaller."""
@@ -124,8 +124,12 @@ def read_given(path: Path, *, most_bytes: int = TEXT_BYTES) -> bytes:
     """Return the content of a file that the user named, a link or the pipe of `<(command)` too.
 
     A pipe with a name is rejected: somebody must write to it, or it is waited for without end.
+    Raise MissingError where nothing is, OSError for what else the system refuses.
     """
-    file = os.open(path, _GIVEN)
+    try:
+        file = os.open(path, _GIVEN)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingError(path) from None
     kind = stat.S_IFMT(os.fstat(file).st_mode)
     is_named = kind == stat.S_IFIFO and not os.readlink(f"/proc/self/fd/{file}").startswith("pipe:")
     if is_named or kind in (stat.S_IFBLK, stat.S_IFDIR):

@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tracekit.asked import asked
 from tracekit.durable import (
     Identity,
     exchange,
+    folder_for,
     identity,
     make_folder,
     rename_aside,
@@ -33,7 +35,7 @@ from tracekit.durable import (
     sync_tree,
     unsynced,
 )
-from tracekit.errors import InputError, TracekitError, UsageError, named_for
+from tracekit.errors import InputError, MissingError, TracekitError, UsageError, named_for
 from tracekit.escapes import operand, shell_line
 from tracekit.invoking_user import hand_over
 from tracekit.locks import folder_lock
@@ -216,6 +218,8 @@ def _read_info(path: Path) -> tuple[dict[str, Any], TraceInfo]:
     file = check_inside(path, INFO_NAME) if path.is_dir() else path / INFO_NAME
     if not file.exists():
         hint = "make one with: tracekit parse CAPTURE -o FOLDER"
+        if not path.exists():
+            raise MissingError(path, hint=f"check the path, or {hint}")
         if (path / SET_NAME).is_file():
             hint = "it is a trace set: name one of its volumes, see tracekit set list"
         raise InputError(f"{path} is not a trace folder: it has no {INFO_NAME}", hint=hint)
@@ -273,13 +277,16 @@ def _new_folder(
     if earlier is not None and not (overwrite and _is_ours(place, marker)):
         hint = "choose another --output" if overwrite else "choose another --output or pass --force"
         raise UsageError(f"{path} exists already", hint=hint)
-    make_folder(place.parent)
 
     def make(part: Path) -> None:
         left = _left_with(place, goes_on) if goes_on else []
         left[-1].rename(part) if left else part.mkdir()
 
-    with named_for(place), _claimed(place, make, earlier, spared=goes_on) as part:
+    with (
+        folder_for(place),
+        named_for(place),
+        _claimed(place, make, earlier, spared=goes_on) as part,
+    ):
         with unsynced(part):
             yield part, known
             hand_over(part)
@@ -396,8 +403,8 @@ def beside(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
                 shutil.copyfileobj(whole, out)
         return
     place = _resolved(path)
-    make_folder(place.parent)
-    with named_for(place), _claimed(place, lambda path: path.touch(exist_ok=False)) as part:
+    touch = partial(Path.touch, exist_ok=False)
+    with folder_for(place), named_for(place), _claimed(place, touch) as part:
         yield part
         hand_over(part)
         sync(part)

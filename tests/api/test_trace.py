@@ -117,7 +117,7 @@ def test_sizes_are_texts_or_numbers(kept: Path) -> None:
         (lambda t: t.table("nothing"), "there is no table 'nothing'"),
         (lambda t: t.findings["nothing"], "there is no finding 'nothing'"),
         (lambda t: t.plot("nothing"), "has no figure 'nothing'"),
-        (lambda _: tk.open("no/such"), "no/such is not a trace folder"),
+        (lambda _: tk.open("no/such"), "no/such: there is no such file or folder"),
     ],
 )
 def test_what_cannot_be_raises_and_prints_nothing(

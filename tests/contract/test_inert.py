@@ -85,7 +85,7 @@ def test_errors_of_the_program_and_of_its_parser_are_inert(
 
 def test_a_surrogate_of_a_name_is_no_error_of_its_own(tmp_path: Path) -> None:
     ended = run("sql", tmp_path / "a\udc9bb", "select 1")
-    assert ended.stderr.decode().startswith(f"tracekit: {tmp_path}/a\\udc9bb is not a trace folder")
+    assert ended.stderr.decode().startswith(f"tracekit: {tmp_path}/a\\udc9bb: there is no such")
 
 
 def test_a_failure_that_nobody_expected_is_inert() -> None:

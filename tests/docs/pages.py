@@ -26,12 +26,15 @@ Results go to stdout, messages and progress to stderr; every reporting command h
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | failed: one line says what, where, and what to do |
-| 2 | usage error: an option or a path that cannot be |
+| 1 | failed, such as by a file with wrong content: one line says what, where, and what to do |
+| 2 | usage error: an option that cannot be, or a path that does not exist |
 | 3 | done in part: what is there is good, the message says what is missing |
 | 4 | done, but not within limits: of a replay's times, a prediction, a gate, a fitted profile |
 | 5 | done, but nobody can tell whether it was within these limits |
 | any | `capture` with a command: the command's own, if that failed; 128 and its signal |
+
+Folders above a result are made; the folder for a target has to be there, as it may be of a disk
+that is not mounted.
 """
 
 

@@ -60,7 +60,7 @@ def test_each_command_has_a_page_with_all_its_options(pages: dict[str, Path]) ->
 
 def test_the_program_has_its_exit_codes_and_commands(pages: dict[str, Path]) -> None:
     shown = rendered(pages["tracekit"])
-    assert "EXITCODES0done1failed:oneline" in shown
+    assert "EXITCODES0done1failed,suchasbyafile" in shown
     assert "tracekit-replayReplaythetraceonfiles" in shown
 
 

@@ -462,7 +462,7 @@ def test_what_is_wrong_is_named(
         ("", "has no profile"),
         ("[mine\n", "is not valid TOML"),
         ("read_mib_s = 5\n", "'read_mib_s = 5' is outside of any profile"),
-        (None, r"own\.toml: cannot be read: No such file"),
+        (None, r"own\.toml: there is no such file"),
     ],
 )
 def test_files_without_profiles(text: str | None, words: str, tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_results_are_finite_and_the_same_each_time(tmp_path: Path) -> None:
     ("changes", "kind", "words"),
     [
         ({"base": "dsik"}, UsageError, "there is no device profile 'dsik'"),
-        ({"profiles": Path("none.toml")}, InputError, "none.toml: cannot be read"),
+        ({"profiles": Path("none.toml")}, InputError, "none.toml: there is no such file"),
     ],
 )
 def test_a_failure_leaves_no_result(

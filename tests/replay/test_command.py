@@ -98,7 +98,7 @@ def test_a_named_replay_is_not_replaced_unless_forced(folder: TraceFolder) -> No
         ("--target jurnal=/x", 2, "there is no role 'jurnal'"),
         ("--target swap=/x", 2, "no requests of role 'swap'"),
         ("--engine null --target /x", 2, "the null engine takes no --target"),
-        ("--target {tmp}/no/x", 1, "No such file or directory"),
+        ("--target {tmp}/no/x", 2, "/no: there is no such file or folder"),
         ("--target {tmp}", 1, "neither a regular file nor a block device"),
     ],
 )

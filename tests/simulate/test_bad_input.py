@@ -322,7 +322,7 @@ def test_a_misspelt_key_gets_a_suggestion(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TracekitError, match=r"gone\.toml: cannot be read: No such file"):
+    with pytest.raises(TracekitError, match=r"gone\.toml: there is no such file"):
         read_what_if(tmp_path / "gone.toml", {})
 
 

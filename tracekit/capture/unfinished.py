@@ -24,6 +24,7 @@ from tracekit.capture.recording import (
     NothingRecordedError,
     closed_to_others,
 )
+from tracekit.durable import folder_for
 from tracekit.errors import PartialError, TracekitError, UsageError, foreign_error, named_for
 from tracekit.layout import CaptureSummary
 from tracekit.machine_state import boot_id
@@ -200,23 +201,23 @@ def name_for(output: Path) -> Path:
 def new_unfinished(output: Path) -> Iterator[Unfinished]:
     """Make the folder for a capture; without a manifest it is removed when the block ends."""
     path = name_for(output)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        path.mkdir(mode=stat.S_IRWXU)
-    except FileExistsError:
-        raise UsageError(
-            f"{path} exists already: a capture that runs, or that was killed",
-            hint=f"tracekit capture --recover {path}, or choose another --output",
-        ) from None
-    with suppress(OSError):  # a machine without such a folder knows them by their names alone
-        add_to_index(path)
-    found = _locked(path)
-    try:
-        yield found
-    finally:
-        if manifest_in(path) is None:
-            found.remove()
-        found.close()
+    with folder_for(path):
+        try:
+            path.mkdir(mode=stat.S_IRWXU)
+        except FileExistsError:
+            raise UsageError(
+                f"{path} exists already: a capture that runs, or that was killed",
+                hint=f"tracekit capture --recover {path}, or choose another --output",
+            ) from None
+        with suppress(OSError):  # a machine without such a folder knows them by their names alone
+            add_to_index(path)
+        found = _locked(path)
+        try:
+            yield found
+        finally:
+            if manifest_in(path) is None:
+                found.remove()
+            found.close()
 
 
 def remove_blank(path: Path) -> bool:

@@ -13,7 +13,7 @@ from tracekit.device.steps import FILL_BYTES, Step, write_plan
 from tracekit.devices import Profile, choose_profile, load_profiles
 from tracekit.errors import InputError, UsageError
 from tracekit.escapes import shell_word
-from tracekit.free_space import check_writable
+from tracekit.free_space import check_target_folder, check_writable
 from tracekit.replay.player import EMULATED, PlayerOptions, device_spec
 from tracekit.units import PAGE_BYTES, SECTOR_BYTES, format_size
 
@@ -94,6 +94,7 @@ def open_target(options: TargetOptions, scratch: Path, *, made: Path | None) -> 
     if options.path is None:
         size = _size(DEFAULT_BYTES if asked is None else asked, None, "emulated device")
         return Target(player, size, True, None, False, {"kind": "none"})
+    check_target_folder(options.path)
     is_ours = made is not None or not os.path.lexists(options.path)
     player = replace(player, target=(str(options.path),), keep=is_ours)
     if made is not None:

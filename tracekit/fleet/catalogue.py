@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import to_builtins
 
-from tracekit.errors import InputError, PartialError, UsageError
+from tracekit.errors import InputError, MissingError, PartialError, UsageError
 from tracekit.escapes import operand, shell_line
 from tracekit.locks import folder_lock
 from tracekit.metadata import Count, Record, TraceInfo, read_object, validate
@@ -89,6 +89,8 @@ def _read(path: Path) -> Catalogue:
         hint = "make one with: tracekit set add SET TRACE..., or tracekit import --split-by volume"
         if any(_trace_folders(path)):
             hint = f"make it anew of its volumes: {again}"
+        if not path.exists():
+            raise MissingError(path, hint=f"check the path, or {hint}")
         raise InputError(f"{path} is not a trace set: it has no {SET_NAME}", hint=hint)
     file = check_inside(path, SET_NAME)
     hint = f"remove it, and make it anew of its volumes: {again}"
@@ -146,6 +148,9 @@ def add(path: Path, traces: Sequence[Path]) -> TraceSet:
         raise UsageError(f"{path} has no trace folders", hint="name the traces to put into it")
     if (path / INFO_NAME).is_file():
         raise UsageError(f"{path} is a trace folder, not a set", hint="name a new folder")
+    for trace in traces:
+        if not trace.exists():
+            raise MissingError(trace)
     with folder_lock(path):
         known = {one.name: one for one in _read(path).volumes} if is_set(path) else {}
         errors: list[InputError | UsageError] = [*_copied(path, traces)]

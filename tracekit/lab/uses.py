@@ -115,6 +115,7 @@ def run_uses(
     output: Path, options: UsesOptions, *, job: Job, on_step: Callable[[str], None]
 ) -> Uses:
     """Run what is not done, write uses.json after each run, and return its content."""
+    job.check()
     done = _opened(output, options, job)
     names = (BASE, *options.roles())
     orders = enumerate(in_turn(len(names), options.repeats), 1)

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, MissingError
 from tracekit.layout import Layout, read_layout
 from tracekit.readers.joined_layouts import joined
 from tracekit.safe_open import check_inside
@@ -38,7 +38,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in inputs:
         if path != STANDARD_INPUT and not path.exists():
-            raise InputError(f"{path}: there is no such file or folder", hint="check the path")
+            raise MissingError(path)
         found += _folder_files(path) if path.is_dir() else [path]
     _reject_same(found)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, MissingError
 from tracekit.metadata import read_object, validate
 from tracekit.plans import block_plan
 from tracekit.replay.certificate import (
@@ -46,9 +46,12 @@ class CertificateCheck:
 def verify_certificate(path: Path) -> CertificateCheck:
     """Compute a certificate again from the plan, the completions and the summary beside it.
 
-    `path` is the file or its folder. InputError for what cannot be read.
+    `path` is the file or its folder. MissingError for what is not there,
+    InputError for what cannot be read.
     """
     file = path / CERTIFICATE if path.is_dir() else path
+    if not path.exists():
+        raise MissingError(path, hint=HINT)
     content = read_object(file, hint=HINT)
     given = validate(content, Certificate, file=file, hint=HINT)
     limits = _limits(given, file)

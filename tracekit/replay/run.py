@@ -28,7 +28,7 @@ from tracekit.choices import CacheState, Level, Pace, check_choice
 from tracekit.devices import Profile, load_profiles
 from tracekit.errors import PartialError, UsageError
 from tracekit.escapes import shell_word
-from tracekit.free_space import check_room
+from tracekit.free_space import check_room, check_target_folder
 from tracekit.machine_state import Reading
 from tracekit.model.fitted_base import known_profiles
 from tracekit.model.service_times import TRACED
@@ -185,7 +185,12 @@ def check_targets(targets: tuple[str, ...], *, has_placement: bool = False) -> N
 
 
 def check_places(folder: TraceFolder, targets: tuple[str, ...]) -> None:
-    """Raise UsageError for targets in one place, or that are files of the trace."""
+    """Raise UsageError for targets in one place, or that are files of the trace.
+
+    MissingError for one whose folder is not there.
+    """
+    for target in targets:
+        check_target_folder(target_path(target))
     _refuse_shared(targets)
     _refuse_own_files(folder, targets)
 

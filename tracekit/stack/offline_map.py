@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from tracekit.errors import InputError
+from tracekit.errors import InputError, MissingError
 from tracekit.helper_programs import find_helper, run_helper
 from tracekit.metadata import Region
 from tracekit.stack.mounts import read_mounts
@@ -57,6 +57,8 @@ def read_image(image: Path, regions: Sequence[Region]) -> list[tuple[str, int, i
     """
     try:
         found = read_signature(image)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingError(image, hint=HINT) from None
     except OSError as error:
         raise InputError(f"{image}: cannot be read: {error.strerror}", hint=HINT) from None
     if found is None or found.kind not in ("ext4", "xfs"):
