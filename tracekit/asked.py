@@ -20,6 +20,8 @@ REPEATED = frozenset(
     )
 )
 """Options of which each value stands behind its own word; others have commas between values."""
+UNITS = {"Size": "B", "Duration": "s"}
+"""Of numbers, by the kinds of a call's parameters: the command line wants texts with units."""
 OPTIONS = {"settings": "--set", "recorded": "--from"}
 MAKERS = ("parse", "read", "generate")
 HOW_AND_WHERE = ("output", "force", "resume")
@@ -58,8 +60,22 @@ def asking(call: Callable[..., Any], given: Mapping[str, Any]) -> Iterator[None]
     defaults = {one.name: one.default for one in signature(call).parameters.values()}
     left_out = HOW_AND_WHERE if call.__name__ in MAKERS else ()
     kept = {name: value for name, value in given.items() if name not in left_out}
-    with with_words(call.__name__, kept, defaults=defaults):
+    units = {name: _unit(one.annotation) for name, one in signature(call).parameters.items()}
+    texts = {name: _with_unit(value, units.get(name, "")) for name, value in kept.items()}
+    with with_words(call.__name__, texts, defaults=defaults):
         yield
+
+
+def _unit(annotation: object) -> str:
+    """Return the unit of the numbers that a call takes beside texts, which the words need."""
+    return next((unit for kind, unit in UNITS.items() if kind in str(annotation)), "")
+
+
+def _with_unit(value: Any, unit: str) -> Any:
+    if isinstance(value, list | tuple):
+        return [_with_unit(one, unit) for one in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value}{unit}" if unit and is_number else value
 
 
 @contextmanager

@@ -55,21 +55,32 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def parse_size(text: str, *, option: str) -> int:
-    """Return the bytes that `text` means: 64MiB, 64M (both 2^20), 64MB (10^6), 1.5g, 4096.
+def parse_size(text: str, *, option: str, needs_unit: bool = True) -> int:
+    """Return the bytes that `text` means: 64MiB, 64M (both 2^20), 64MB (10^6), 1.5g, 4096B.
 
-    Raise UsageError, naming `option`, when it is no size or above 4 EiB.
+    0 needs no unit. Raise UsageError, naming `option`, when it has none else but `needs_unit`, is
+    no size or is above 4 EiB.
     """
-    number, unit = _parts(text, UNITS, f"{option}: '{text}' is not a size", "64MiB, 1.5GiB or 4096")
+    number, unit = _parts(
+        text, UNITS, f"{option}: '{text}' is not a size", "64MiB, 1.5GiB or 4096B"
+    )
+    if needs_unit and number == text.strip() and float(number):
+        hint = f"write {number}B, {number}KiB, {number}MiB or {number}GiB"
+        raise UsageError(f"{option} {text}: a size needs a unit", hint=hint)
     size = float(number) * unit if "." in number else int(number) * unit
     if size > _LARGEST:
         raise UsageError(f"{option}: '{text}' is above 4 EiB")
     return round(size)
 
 
+def size_text(size: int | str) -> str:
+    """Return a size as text with a unit; a number is bytes."""
+    return f"{size}B" if isinstance(size, int) else size
+
+
 def memory_mib(value: int | str, *, least: int, option: str = "--memory") -> int:
     """Return a memory in whole MiB; raise UsageError below `least`."""
-    mib = parse_size(str(value), option=option) >> 20
+    mib = parse_size(size_text(value), option=option) >> 20
     if mib < least:
         raise UsageError(f"{option} {value}: less than {least}MiB", hint="write for example 512MiB")
     return mib

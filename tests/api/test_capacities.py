@@ -1,4 +1,4 @@
-"""Capacities without a unit: bytes, and refused where they hold no block."""
+"""Sizes without a unit are refused, in every option; a number of the API is bytes."""
 
 from pathlib import Path
 
@@ -36,18 +36,26 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_capacity_without_its_unit_is_refused(
     command: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # GIVEN a trace folder, THEN 16 is not taken for no capacity at all
+    # GIVEN a trace folder, THEN bytes are not taken for what may be meant in GiB
     monkeypatch.chdir(place)
-    status, talk = typed(*command, "16")
+    status, talk = typed(*command, "16384")
     assert status == 2
-    assert f"{command[-1]} 16: less than a block of 4096 bytes" in talk
+    assert f"{command[-1]} 16384: a size needs a unit" in talk
+    assert "write 16384B, 16384KiB, 16384MiB or 16384GiB" in talk
+    # AND no capacity that holds no block is none
+    status, talk = typed(*command, "16B")
+    assert status == 2
+    assert f"{command[-1]} 16B: less than a block of 4096 bytes" in talk
     assert "write for example 16MiB" in talk
 
 
 def test_a_block_and_a_number_of_bytes_are_taken() -> None:
-    assert values.capacities("4096,1MiB, 8192") == (4096, 1 << 20, 8192)
+    assert values.capacities("4096B,1MiB, 8192B") == (4096, 1 << 20, 8192)
     assert values.capacities((4096, "4KiB")) == (4096, 4096)
+    assert values.capacities("0") == (0,)
     assert values.maybe_capacity("") is None
     assert values.maybe_capacity(1 << 20) == 1 << 20
-    with pytest.raises(UsageError, match="--capacity 4095"):
-        values.capacities("1MiB,4095")
+    assert values.size_bytes(512, option="--page") == 512
+    for wrong in ("1MiB,4095B", "1MiB,1048576", (4095,)):
+        with pytest.raises(UsageError, match=r"--capacity (4095B|1048576): "):
+            values.capacities(wrong)

@@ -95,7 +95,7 @@ def test_sizes_are_texts_or_numbers(kept: Path) -> None:
     t = tk.open(kept)
     texts, mixed = t.recommend(capacity="1MiB,4MiB"), t.recommend(capacity=[1 << 20, "4MiB"])
     # THEN the answers are the same, as they were asked
-    assert mixed.summary["asked"] == ["--capacity", f"{1 << 20},4MiB"]
+    assert mixed.summary["asked"] == ["--capacity", f"{1 << 20}B,4MiB"]
     assert {**texts.summary} == {**mixed.summary, "asked": ["--capacity", "1MiB,4MiB"]}
     assert t.recommend(capacity=1 << 20).answer == texts.answer
 

@@ -1,5 +1,9 @@
-"""Every path that a command takes: what is not there is a wrong use, what is to be made is made."""
+"""Every path and size that a command takes.
 
+A path that is not there is a wrong use, what is to be made is made, and a size needs its unit.
+"""
+
+import inspect
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +14,7 @@ from typing import Any
 import pytest
 import typer
 
+from tests.api.test_options import CALLS
 from tests.command_line import typed
 from tests.house.tree import ROOT
 from tests.report.folder import make_folder
@@ -36,7 +41,7 @@ LINES = {
     "prove": "{trace} --base hdd-7200 --nvm dram",
     "compare": "{trace} latest latest",
     "verify-certificate": "{replay}",
-    "characterize-device": "{target} -o out --device dram --quick --scale 0.001 --size 4MiB",
+    "characterize-device": "{target} -o out --device dram --quick --scale 0.001",
     "bench": "{definition} -o out --engine null --requests 10 --no-report",
     "sweep": "{personality} --target . -o out --duration 100ms --files 10 --repeat 1 --no-report",
     "counters": "-o out --from counts --workload a",
@@ -197,3 +202,47 @@ def test_folders_above_a_result_that_fails_go_again(place: Path) -> None:
     for words in (["parse", "counts", "-o", "new/out"], ["sql", "trace", "no", "-o", "new/a.csv"]):
         assert typed(*words)[0] != 0
         assert sorted(os.listdir(place)) == before
+
+
+SIZES = [
+    f"{name} --{option.replace('_', '-')}"
+    for name, calls in CALLS.items()
+    for option in dict.fromkeys(
+        one.name
+        for call in calls
+        for one in inspect.signature(call).parameters.values()
+        if "Size" in str(one.annotation)
+    )
+    if any(option == parameter.name for parameter in COMMANDS[name].params)
+]
+AMONG_WORDS = (
+    "recommend trace --unit extent=16384",
+    "simulate buffer accesses --caches 32768/8",
+    "lab run --disk fs=16384 -- true",
+    "sweep varmail -o out --target lab:dax=16384",
+)
+"""Sizes that stand beside something else."""
+
+
+def line_with(where: str, value: str) -> list[str]:
+    name, _, option = where.rpartition(" ")
+    line = LINES.get(name, "{trace}").format(**GOOD | {"device": "nosuch"})
+    return [*name.split(), option, value, *line.split()]
+
+
+@pytest.mark.parametrize("where", SIZES)
+def test_a_size_needs_its_unit(place: Path, where: str) -> None:
+    before = sorted(os.listdir(place))
+    code, printed = typed(*line_with(where, "16384"))
+    assert code == 2, printed
+    assert f"{where.rsplit(maxsplit=1)[-1]} 16384: a size needs a unit" in printed
+    assert "write 16384B, 16384KiB, 16384MiB or 16384GiB" in printed
+    assert sorted(os.listdir(place)) == before
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("line", AMONG_WORDS)
+def test_a_size_among_other_words_needs_its_unit(line: str) -> None:
+    code, printed = typed(*line.split())
+    assert code == 2, printed
+    assert "a size needs a unit" in printed

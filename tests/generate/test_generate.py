@@ -109,7 +109,7 @@ request = [{ share = 1, operation = "read", access = "random", size = "4KiB" }]
         (("paging", "--seed", "-1"), "--seed -1: not a number"),
         (("paging", "--duration", "1"), "'1' is not a time"),
         (("paging", "--duration", "1ns"), "no request comes in that time"),
-        (("paging", "--target-size", "1000"), "no multiple of the sector"),
+        (("paging", "--target-size", "1000B"), "no multiple of the sector"),
         (("paging", "--target-size", "4KiB"), "are for requests of up to 64 KiB"),
     ],
 )
@@ -301,7 +301,7 @@ def test_a_profile_is_run_on_a_file_made_for_it(tmp_path: Path) -> None:
     assert "has both its issue and its completion event" in page
     names = ("service", "throughput-over-time", "service-over-time", "histogram")
     assert [n for n in names if f'id="figure-replay-latest-{n}"' not in page] == []
-    assert "tracekit generate profile.toml --requests 300 --target-size 8388608 -o out" in page
+    assert "tracekit generate profile.toml --requests 300 --target-size 8388608B -o out" in page
 
 
 def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_requests_are_submitted_when_the_profile_says(tmp_path: Path) -> None:
 
 
 def test_a_made_target_is_filled_and_kept_if_asked(tmp_path: Path) -> None:
-    target = tmp_path / "disk" / "target"
+    target = tmp_path / "target"
     words = ("--target", target, *SMALL, "--keep", "--no-report", "--repeat", "2")
     succeed("bench", "paging", "-o", tmp_path / "out", *words)
     assert target.stat().st_size == 8 << 20
@@ -378,7 +378,7 @@ def test_a_target_that_is_too_small_is_named_with_what_fits(tmp_path: Path) -> N
     target.write_bytes(bytes(1 << 20))
     result = bench("paging", "-o", tmp_path / "out", "--target", target)
     assert "it has 1 MiB, the profile paging needs 1 GiB" in str(result.exception)
-    assert getattr(result.exception, "hint", "") == "pass --target-size 1048576"
+    assert getattr(result.exception, "hint", "") == "pass --target-size 1048576B"
 
 
 def test_a_full_disk_is_reported_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +400,7 @@ def test_a_full_disk_is_reported_at_first(tmp_path: Path, monkeypatch: pytest.Mo
     alone = bench("paging", "-o", tmp_path / "out", "--engine", "null", "--requests", "99999")
     assert f"out: an estimated 9.82 MiB are needed, {free}" in str(alone.exception)
     assert list(tmp_path.iterdir()) == []
-    target = tmp_path / "disk/target"
+    target = tmp_path / "target"
     again = bench("paging", "-o", tmp_path / "out", "--target", target, *SMALL)
     assert told in str(again.exception)
     assert list(tmp_path.iterdir()) == []

@@ -180,7 +180,7 @@ def test_a_name_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no profile 'web-sever'") as caught:
         find_definition("web-sever")
     assert "did you mean web-server?" in (caught.value.hint or "")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no such file"):
         read_profile(tmp_path / "none.toml")
 
 

@@ -119,7 +119,7 @@ def test_block_events_go_first(read: Importer, name: str) -> None:
 
 def test_the_size_of_a_block_is_asked_for_where_512_bytes_are_unlikely(read: Importer) -> None:
     text = lines_of(recorded("nvme1n1.ftrace"), block=False)
-    read.rejects(text, "259 of 263 commands are no whole 4 KiB", hint="--page 4096")
+    read.rejects(text, "259 of 263 commands are no whole 4 KiB", hint="--page 4096B")
     small = read(text, page_bytes=512)
     large = read(text, page_bytes=4096)
     bytes_of = [sum(requests(one)["length_bytes"].to_pylist()) for one in (small, large)]

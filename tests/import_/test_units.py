@@ -276,7 +276,7 @@ def test_places_in_blocks(read: Importer, form: str, length: int, share: float) 
         said = read.rejects(lines, "begin where the one before ends if there are blocks")
     else:
         said = traces.warnings(read(lines))["doubtful_units"]
-    assert "--unit offset=pages --page 4096" in said
+    assert "--unit offset=pages --page 4096B" in said
     # AND what is advised makes it right
     made = traces.requests(read(lines, units=("offset=pages",), page_bytes=4096)).to_pydict()
     right = read(of_blocks(form, share=share, places=512, lengths=length))
@@ -290,7 +290,7 @@ def test_lengths_in_blocks(read: Importer, places: int) -> None:
     lines = of_blocks(FIU, share=0.0, places=places, lengths=4096)
     said = traces.warnings(read(lines))["doubtful_units"]
     assert "0 of 999 lengths are whole blocks of 4 KiB" in said
-    units = "--unit length=pages --page 4096"
+    units = "--unit length=pages --page 4096B"
     assert (f"--unit offset=pages {units}" if places == 4096 else f": {units}") in said
 
 

@@ -14,7 +14,7 @@ from tracekit.errors import InputError, UsageError
 from tracekit.store import TraceFolder
 
 ARC = "".join(f"{n * 7 % 1000} {n % 8 + 1} 0 {n}\n" for n in range(300))
-GIVEN = ("--rate", "500", "--op", "write", "--page", "512")
+GIVEN = ("--rate", "500", "--op", "write", "--page", "512B")
 COLUMNS = "time,op,offset,length"
 UNKNOWN = ["times", "operations", "page size"]
 NEEDING: list[tuple[tuple[str, ...], list[str]]] = [

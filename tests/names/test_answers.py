@@ -210,7 +210,7 @@ def test_logs_alone_take_what_the_model_says(tmp_path: Path) -> None:
     folder = write_trace(tmp_path / "trace", requests)
     write_table(folder / "file_extents.parquet", with_logs(given_table(pieces), load_rules()))
     # WHEN only one of the logs fits
-    words = ("--unit", "log", "--capacity", str((8 << 20) + 6 * BLOCK), "--json")
+    words = ("--unit", "log", "--capacity", f"{(8 << 20) + 6 * BLOCK}B", "--json")
     found = json.loads(succeed("recommend", folder, *WORDS, *words).stdout)["units"]
     # THEN the best one is placed, as an independent model has it, with its own commits
     times = {
@@ -235,7 +235,7 @@ def test_each_database_has_a_log_of_its_own(trace: Path) -> None:
     write_table(trace / "file_extents.parquet", with_logs(given_table(pieces), load_rules()))
     # WHEN there is space for two blocks with a file system of their own
     script = trace.parent / "carry.sh"
-    words = ("--capacity", str((8 << 20) + 2 * BLOCK), "--script", str(script), "--force")
+    words = ("--capacity", f"{(8 << 20) + 2 * BLOCK}B", "--script", str(script), "--force")
     found = units(trace, "log", *words)
     # THEN each is a unit, and only the directory of the one that is placed is moved
     logs = {"postgresql in /srv/a/pg_wal": 1, "postgresql in /srv/b/pg_wal": 1, "kafka in /k": 2}

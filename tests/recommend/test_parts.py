@@ -184,7 +184,7 @@ def test_the_ends_of_a_grid() -> None:
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("4096", 4096),
+        ("4096B", 4096),
         ("0", 0),
         ("64MiB", 64 << 20),
         ("64m", 64 << 20),
@@ -197,7 +197,9 @@ def test_sizes_are_read(text: str, size: int) -> None:
     assert parse_size(text, option="--capacity") == size
 
 
-@pytest.mark.parametrize("text", ["", "-1", "MiB", "1.5.2G", "12 parsec", "1e3", "99999999PiB"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "-1B", "MiB", "1.5.2G", "12 parsec", "1e3", "99999999PiB"]
+)
 def test_other_text_is_rejected_with_the_option(text: str) -> None:
     with pytest.raises(UsageError, match="--capacity: "):
         parse_size(text, option="--capacity")

@@ -65,7 +65,7 @@ def test_a_set_of_extents_costs_what_the_model_says_and_few_are_better(
 ) -> None:
     requests = mixed(seed)
     capacity = extents * EXTENT + BLOCK
-    result = recommended(tmp_path, requests, unit=f"extent={EXTENT}", capacities_bytes=(capacity,))
+    result = recommended(tmp_path, requests, unit=f"extent={EXTENT}B", capacities_bytes=(capacity,))
     found, rows = result["units"], rows_of(tmp_path / "simulations/units.parquet")
     placed = [row for row in rows if row["is_placed"]]
     # THEN the time is that of the placed extents, whole, by an independent model
@@ -317,7 +317,7 @@ def test_wrong_tables_of_files_are_refused(text: str, words: list[str], tmp_path
     [
         (["--unit", "page"], "--unit page"),
         (["--unit", "file"], "--files"),
-        (["--unit", "extent=5000"], "not a multiple of 4 KiB"),
+        (["--unit", "extent=5000B"], "not a multiple of 4 KiB"),
         (["--unit", "extent=0"], "not a multiple of 4 KiB"),
         (["--unit", "role=3"], "--unit role=3"),
         (["--files", "x"], "--files is for"),

@@ -137,7 +137,7 @@ def test_there_must_be_a_recommendation(tmp_path: Path, name: str) -> None:
     ("name", "words"),
     [
         ("tiers", ["--step", "50", "--dynamic", "--window", "1s", "--vary", "window_s=2"]),
-        ("buffer", ["--sizes", "64,128"]),
+        ("buffer", ["--sizes", "64B,128B"]),
     ],
 )
 def test_the_options_are_kept_with_the_answer(tmp_path: Path, name: str, words: list[str]) -> None:

@@ -137,7 +137,7 @@ def test_a_small_trace_by_hand(tmp_path: Path) -> None:
     # GIVEN a cache of one line, of which a store is written back when the next line comes
     accesses = [("load", 0, 8), ("load", 8, 8), ("store", 64, 8), ("load", 4096, 8)]
     folder = memory_folder(tmp_path / "t", [*accesses, ("fetch", 64, 4)], instructions=1000)
-    options = BufferOptions((32, 1024), (1, 2), caches="64/1", instruction_ns=0.5)
+    options = BufferOptions((32, 1024), (1, 2), caches="64B/1", instruction_ns=0.5)
     result = simulate_buffer(folder, options)
     assert (result.memory_reads, result.memory_writes, result.dirty_lines) == (4, 1, 0)
     assert result.caches[0].loads == 2

@@ -105,10 +105,10 @@ def test_recommend_and_endurance_say_so_too(
 def test_an_offer_is_what_recommend_places(folder: TraceFolder, usable: int) -> None:
     # GIVEN a part of the device, or all of it, which takes all blocks
     file = profile_file(folder.path.parent / "bought.toml", DISK, BOUGHT)
-    (offer,) = bought(folder, BOUGHT, capacity=usable)["offers"]
+    (offer,) = bought(folder, BOUGHT, capacity=f"{usable}B")["offers"]
     succeed(
         "recommend", folder.path, "--base", "disk", "--nvm", "nvm", "--profiles", file,
-        "--capacity", str(usable),
+        "--capacity", f"{usable}B",
     )  # fmt: skip
     # THEN gain and wear are those of the best placement of `recommend`, and not of whole roles
     best = json_of(folder.path / "recommendation.json")["best_placement"]["answer"]
@@ -316,7 +316,7 @@ def test_what_is_bought_is_divided_by_what_it_saves_and_not_another_device(
         f"{name}_latency_us": 9000.0 for name in ("read", "write") if name != quick
     }
     device = replace(BOUGHT, name="bought", tbw=1e6, sequential_setup_us=None, **slow)
-    found = bought(folders[0], device, share=folders[1].path, capacity=40 * 4096)
+    found = bought(folders[0], device, share=folders[1].path, capacity="160KiB")
     # THEN the trace that it is quick for has it
     sizes = {one["trace"]: one["capacity_bytes"] for one in found["shares"]}
     assert sizes[quick] == 40 * 4096
@@ -333,7 +333,7 @@ def test_traces_on_other_disks_share_too_and_that_is_said(tmp_path: Path) -> Non
     for name, base in (("other", slower), ("like", DISK)):
         found = bought(
             one, replace(BOUGHT, tbw=1e6), share=shared_of(tmp_path, name, "read", base).path,
-            capacity=40 * 4096,
+            capacity="160KiB",
         )  # fmt: skip
         sizes = {share["trace"]: share["capacity_bytes"] for share in found["shares"]}
         # THEN what waits for the slower disk has it, and that the bases differ is said
@@ -349,7 +349,7 @@ def test_what_cannot_be_bought_is_refused(folder: TraceFolder) -> None:
         for option in ("--budget", "--growth"):
             refused(invoke(*command, option, value), f"{option} {value}: not a", error=UsageError)
     refused(
-        invoke(*command, "--capacity", "1"), "--capacity 1: less than a block", error=UsageError
+        invoke(*command, "--capacity", "1B"), "--capacity 1B: less than a block", error=UsageError
     )
     refused(invoke(*command, "--share", folder.path), "--share: a trace cannot", error=UsageError)
     refused(invoke(*command, "--nvm", "ssd-emlc"), "has no price_usd_per_gb", error=InputError)
@@ -381,6 +381,6 @@ def test_an_offer_to_several_traces_is_all_of_them_together(
         1 / sum(1 / one["lifetime_years"] for one in alone)
     )
     # AND of what is too small for all each gets its share
-    (scarce,) = bought(folder, device, share=other.path, capacity=20 * 4096)["offers"]
+    (scarce,) = bought(folder, device, share=other.path, capacity="80KiB")["offers"]
     assert scarce["placed_bytes"] <= 20 * 4096 < together["placed_bytes"]
     assert scarce["gain_ratio"] < together["gain_ratio"]

@@ -77,7 +77,7 @@ def test_the_bytes_of_an_operation_that_the_end_cuts_are_in_its_step(
     out: Path, target: Path
 ) -> None:
     # GIVEN files of 65,536 calls, and runs that end within the first of them
-    long = ("--files", "4", "--threads", "2", "--vary", "mean_size=4MiB", "--io-size", "64")
+    long = ("--files", "4", "--threads", "2", "--vary", "mean_size=4MiB", "--io-size", "64B")
     tracekit(
         "sweep", "webserver", "--target", target, "-o", out, *long, *QUICK, "--duration", "5ms"
     )
@@ -90,7 +90,7 @@ def test_the_bytes_of_an_operation_that_the_end_cuts_are_in_its_step(
 
 def test_one_size_of_calls_is_of_reads_and_writes(out: Path, target: Path) -> None:
     command = ("sweep", "varmail", "--target", target, "-o", out, *SMALL, *QUICK)
-    tracekit(*command, "--io-size", "64,4KiB")
+    tracekit(*command, "--io-size", "64B,4KiB")
     told = {row["io_bytes"]: json.loads(row["settings"]) for row in rows(out)}
     assert {size: values["append_size"] for size, values in told.items()} == {64: 64, 4096: 4096}
 

@@ -23,6 +23,7 @@ from tracekit.asked import asked, keeps_words
 from tracekit.errors import UsageError
 from tracekit.locks import folder_lock
 from tracekit.progress import row_progress, step_progress
+from tracekit.units import size_text
 
 if TYPE_CHECKING:
     from tracekit.device.characterize import CharacterizeOptions
@@ -105,7 +106,7 @@ def bench(
     from tracekit.workload.generate import asked_extent, asked_profile
 
     extent = asked_extent(requests, values.time_text(duration), seed=seed, default="60s")
-    chosen = asked_profile(profile, None if target_size is None else str(target_size))
+    chosen = asked_profile(profile, None if target_size is None else size_text(target_size))
     options = values.chosen(BenchOptions, locals(), overwrite=force, with_report=report)
     with row_progress("generate") as on_rows:
         found = run_bench(chosen, Path(output), extent=extent, options=options, on_rows=on_rows)
@@ -204,7 +205,8 @@ def sweep(
     from tracekit.sweep.run import SweepOptions
 
     rule = asked_until(until, repeat)
-    named = {"files": files, "io_size": io_size, "threads": threads}
+    sizes = values.sizes_bytes(io_size, option="--io-size")
+    named = {"files": files, "io_size": sizes, "threads": threads}
     planned = plan_runs(
         list(values.texts(personality)),
         split_targets(list(values.texts(target)), is_exact=exact),

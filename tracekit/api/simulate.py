@@ -14,6 +14,7 @@ from tracekit.api.values import Duration, Numbers, PathLike, Size, Sizes, Texts
 from tracekit.asked import keeps_words
 from tracekit.errors import UsageError
 from tracekit.progress import row_progress, step_progress
+from tracekit.units import size_text
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,10 @@ class Simulate:
     def buffer(
         self,
         *,
-        sizes: Sizes = "32,64,128,256,512,1KiB,2KiB,4KiB",
+        sizes: Sizes = "32B,64B,128B,256B,512B,1KiB,2KiB,4KiB",
         buffers: Numbers = "1,2,4,8,16",
         caches: str = "",
-        access: Size = "64",
+        access: Size = "64B",
         instruction_ns: float = 0.42,
         hit_ns: float = 12.5,
         read_ns: float = 55.0,
@@ -144,10 +145,9 @@ class Simulate:
         from tracekit.model.buffer import BufferOptions, simulate_buffer
         from tracekit.model.what_if import Times
 
-        counts = ",".join(values.parts(buffers))
         options = BufferOptions(
             tuple(sorted(set(values.sizes_bytes(sizes, option="--sizes")))),
-            tuple(sorted(set(values.sizes_bytes(counts, option="--buffers")))),
+            tuple(sorted(set(values.numbers(buffers, option="--buffers")))),
             values.size_bytes(access, option="--access"),
             caches,
             instruction_ns,
@@ -171,7 +171,7 @@ class Simulate:
         from tracekit.model.sensitivity import SensitivityOptions, simulate_sensitivity
 
         options = SensitivityOptions(
-            placement=str(placement),
+            placement=size_text(placement),
             factors=tuple(sorted({_factor(text) for text in values.parts(factors)})),
             windows=None if windows is None else str(windows),
         )
@@ -194,7 +194,7 @@ class Simulate:
         from tracekit.model.endurance import EnduranceOptions, simulate_endurance
 
         options = EnduranceOptions(
-            str(placement),
+            size_text(placement),
             device,
             values.maybe_path(profiles),
             values.maybe_path(what_if),
@@ -241,7 +241,7 @@ class Simulate:
         from tracekit.model.cache_rivals import simulate_rivals
 
         with row_progress("read requests") as on_rows:
-            simulate_rivals(self.trace.folder, placement=str(placement), on_rows=on_rows)
+            simulate_rivals(self.trace.folder, placement=size_text(placement), on_rows=on_rows)
         return results.Rivals(self.trace, self.trace.kept("simulations/rivals.json"))
 
 

@@ -25,7 +25,7 @@ from tracekit.asked import keeps_words
 from tracekit.errors import PartialError, TracekitError, UsageError
 from tracekit.progress import byte_progress, row_progress, stage_progress
 from tracekit.safe_open import read_given
-from tracekit.units import memory_mib, parse_duration
+from tracekit.units import memory_mib, parse_duration, size_text
 
 if TYPE_CHECKING:
     from tracekit.capture.pieces import Keeping
@@ -243,7 +243,7 @@ def write_requests(
 
     choices.check_choice(format, choices.GenerateFormat, option="--format")
     extent = asked_extent(requests, values.time_text(duration), seed=seed)
-    chosen = asked_profile(profile, None if target_size is None else str(target_size))
+    chosen = asked_profile(profile, None if target_size is None else size_text(target_size))
     with row_progress("generate") as on_rows:
         return make(
             chosen, Path(output), form=format, extent=extent, overwrite=force, on_rows=on_rows

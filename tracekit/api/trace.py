@@ -511,7 +511,7 @@ def _placement_answer(folder: TraceFolder, capacity_bytes: int) -> PlacementAnsw
         trace = Trace(copy)
         if not trace.folder.has("blocks"):
             trace.classify()
-        advice = trace.recommend(base="hdd-7200", capacity=str(capacity_bytes or ""))
+        advice = trace.recommend(base="hdd-7200", capacity=capacity_bytes or "")
         answer, best = advice.answer, advice.summary["best_placement"]
         return PlacementAnswer(
             placement=answer["placement"],

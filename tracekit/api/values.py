@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from tracekit.asked import asked
 from tracekit.errors import UsageError
-from tracekit.units import BLOCK_BYTES, parse_duration, parse_size
+from tracekit.units import BLOCK_BYTES, parse_duration, parse_size, size_text
 
 PathLike = str | os.PathLike[str]
 Size = int | str
@@ -49,8 +49,8 @@ def joined(value: Any) -> str:
 
 
 def size_bytes(value: Size, *, option: str) -> int:
-    """Return the bytes of a size; raise UsageError, naming the option."""
-    return parse_size(str(value), option=option)
+    """Return the bytes of a size; a number is bytes, text has a unit, else UsageError."""
+    return parse_size(size_text(value), option=option)
 
 
 def maybe_bytes(value: Size, *, option: str) -> int | None:
@@ -59,25 +59,30 @@ def maybe_bytes(value: Size, *, option: str) -> int | None:
 
 
 def sizes_bytes(value: Sizes, *, option: str) -> tuple[int, ...]:
-    """Return the bytes of sizes."""
-    return tuple(parse_size(text, option=option) for text in parts(value))
+    """Return the bytes of sizes; numbers are bytes, texts have units, else UsageError."""
+    return tuple(parse_size(text, option=option) for text in _size_texts(value))
+
+
+def _size_texts(value: Sizes) -> list[str]:
+    several = (value,) if isinstance(value, int) else value
+    return parts(several if isinstance(several, str) else [*map(size_text, several)])
 
 
 def capacities(value: Sizes, *, option: str = "--capacity") -> tuple[int, ...]:
     """Return the bytes of capacities; raise UsageError for one that holds no block."""
     found = sizes_bytes(value, option=option)
-    for text, size in zip(parts(value), found, strict=True):
+    for text, size in zip(_size_texts(value), found, strict=True):
         if 0 < size < BLOCK_BYTES:
             raise UsageError(
                 f"{option} {text}: less than a block of {BLOCK_BYTES} bytes",
-                hint="a number without a unit is bytes: write for example 16MiB or 16GiB",
+                hint="write for example 16MiB or 16GiB",
             )
     return found
 
 
 def maybe_capacity(value: Size, *, option: str = "--capacity") -> int | None:
     """Return the bytes of a capacity, None for an empty text."""
-    return capacities(str(value), option=option)[0] if value else None
+    return capacities(size_text(value), option=option)[0] if value else None
 
 
 def duration_ns(value: Duration, *, option: str) -> int:
@@ -112,6 +117,8 @@ def chosen(kind: type[Kind], given: Mapping[str, Any], **named: Any) -> Kind:
     """
     hints = get_type_hints(kind)
     given = {**given, "asked": asked()}
+    if isinstance(size := given.get("placement"), int):
+        given["placement"] = size_text(size)
     same = {name: _as(hints[name], given[name]) for name in hints.keys() & given.keys()}
     return kind(**{**same, **named})
 

@@ -83,7 +83,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "simulate buffer": (
         "tracekit simulate buffer out/memory",
-        "tracekit simulate buffer out/memory --sizes 512,4KiB --buffers 4,16",
+        "tracekit simulate buffer out/memory --sizes 512B,4KiB --buffers 4,16",
     ),
     "simulate sensitivity": (
         "tracekit simulate sensitivity out/trace",

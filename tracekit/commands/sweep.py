@@ -25,7 +25,7 @@ from tracekit.commands.options import option
     output="Folder for results; runs that it holds are not repeated.",
     files=option("Numbers of files, such as 10000,100000.", metavar="LIST"),
     io_size=option(
-        "Sizes of a call, such as 64,1KiB,16KiB: io_size and append_size.", metavar="LIST"
+        "Sizes of a call, such as 64B,1KiB,16KiB: io_size and append_size.", metavar="LIST"
     ),
     threads=option("Numbers of threads, such as 1,2,4,8.", metavar="LIST"),
     vary=option("Values of any other parameter of the personality.", metavar="KEY=VALUE,..."),

@@ -316,5 +316,5 @@ def dax_start_mib(dax_mib: int, memory_mib: int) -> int:
         return 4096
     raise UsageError(
         f"--pmem of {dax_mib} MiB does not fit beside --memory of {memory_mib} MiB",
-        hint="give --memory 768 for up to 1 GiB of persistent memory, 2304 for more",
+        hint="give --memory 768MiB for up to 1 GiB of persistent memory, 2304MiB for more",
     )

@@ -299,6 +299,12 @@ def resolved(advice: Recommendation, wanted: str) -> str:
     return BY_UNITS if wanted == ANSWER and is_first else wanted
 
 
+def check_wanted(wanted: str) -> None:
+    """Raise UsageError, before anything is read or measured, for what names no placement."""
+    if wanted not in (ANSWER, BEST, RUNNER_UP, BY_UNITS):
+        parse_size(wanted, option="--placement")
+
+
 def choose_answer(advice: Recommendation, wanted: str) -> Answer:
     """Return the answer of the headline (`answer`) or at the capacity that is named."""
     if wanted == ANSWER:

@@ -68,7 +68,7 @@ def reject_block(stats: DecodeStats, block: Block, *, kind: Text, file: str) -> 
         raise InputError(
             f"{file}: {stats.fine_commands:,} of {stats.commands:,} commands are no whole 4 KiB, if"
             " a logical block is 512 bytes, which the text does not say",
-            hint="give the size of a logical block: --page 4096, or --page 512 if it is so",
+            hint="give the size of a logical block: --page 4096B, or --page 512B if it is so",
         )
 
 

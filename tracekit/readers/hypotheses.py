@@ -233,7 +233,7 @@ class Hypothesis:
         if self.is_exchanged:
             return "are the two columns exchanged? name them with --columns"
         names = [n for n in ("time", "offset", "length") if getattr(taken, n) != self._of(n)]
-        page = f" --page {BLOCK_BYTES}" if self.units.has_pages else ""
+        page = f" --page {BLOCK_BYTES}B" if self.units.has_pages else ""
         return " ".join(f"--unit {name}={self._of(name)}" for name in names) + page
 
     def _of(self, name: str) -> str:

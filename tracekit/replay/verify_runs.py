@@ -13,7 +13,7 @@ import msgspec
 
 from tracekit import query
 from tracekit.errors import PartialError, UsageError
-from tracekit.model.answer import ANSWER, RUNNER_UP, Recommendation, charged_trace
+from tracekit.model.answer import ANSWER, RUNNER_UP, Recommendation, charged_trace, check_wanted
 from tracekit.repeats import in_turn
 from tracekit.replay.between import Between, Round, Speeds, halfway, slope_of
 from tracekit.replay.compiler import PlanOptions, compile_plan
@@ -49,7 +49,8 @@ class VerifyOptions:
     """Whether the windows are of the half of the trace on which no device was measured."""
 
     def __post_init__(self) -> None:
-        """Check the numbers, and that real engines have somewhere to go."""
+        """Check placement and numbers, and that real engines have somewhere to go."""
+        check_wanted(self.placement)
         if not 0 < self.seconds < 1e6:
             raise UsageError(f"--duration {self.seconds:g}: not a length of time")
         if not 1 <= self.repeats <= 1000:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -171,7 +172,7 @@ class Keys:
         """Return the bytes that one value of the key means, above 0."""
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise self.wrong(key, "is no size", hint='write for example "4KiB"')
-        size = self._unit(key, str(value), parse_size)
+        size = self._unit(key, str(value), partial(parse_size, needs_unit=False))
         if size == 0:
             raise self.wrong(key, "is nothing", hint='write for example "4KiB"')
         return size

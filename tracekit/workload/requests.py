@@ -338,7 +338,7 @@ def check_size(profile: Profile, path: Path) -> None:
         raise UsageError(
             f"--target {path}: it has {format_size(found)}, the profile {profile.name} needs"
             f" {format_size(profile.target_bytes)}",
-            hint=f"pass --target-size {found // profile.sector_bytes * profile.sector_bytes}",
+            hint=f"pass --target-size {found // profile.sector_bytes * profile.sector_bytes}B",
         )
 
 

@@ -201,7 +201,7 @@ def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
 
 def _extent(profile: Mapping[str, Any]) -> Iterator[str]:
     """Yield the options that made a folder of a profile, as generate noted them."""
-    units = {"requests": "", "duration_ns": "ns", "seed": "", "target_bytes": ""}
+    units = {"requests": "", "duration_ns": "ns", "seed": "", "target_bytes": "B"}
     for key, unit in units.items():
         if profile.get(key):
             option = "target-size" if key == "target_bytes" else key.removesuffix("_ns")
