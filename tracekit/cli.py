@@ -21,6 +21,9 @@ from tracekit.errors import TracekitError, foreign_error
 from tracekit.escapes import EscapedStream, escape
 from tracekit.version import __version__
 
+ADVISED_BY_PLAYER = frozenset(("--expand", "--out-of-range", "--overwrite-signature"))
+"""Options in messages of the native program, which not every command that runs it has."""
+
 
 class _Group(TyperGroup):
     """A group that knows its commands by name and imports one when it is used."""
@@ -55,6 +58,15 @@ class _Headed(TyperCommand):
     """A command whose options stand below headings."""
 
     headings: ClassVar[Mapping[str, str]] = {}
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what its error advises are options that it has."""
+        try:
+            return super().invoke(ctx)
+        except TracekitError as error:
+            own = {name for parameter in self.params for name in parameter.opts}
+            error.leave_out(ADVISED_BY_PLAYER - own)
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options heading by heading, then those that have none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,6 +40,18 @@ class TracekitError(Exception):
     def __init__(self, message: str, *more: str, hint: str = "") -> None:
         super().__init__(joined([message, *more]))
         self.hint = escape(hint)
+
+    def leave_out(self, options: Collection[str]) -> None:
+        """Take advice to use one of these options, after a semicolon, out of the message."""
+        what, *advice = str(self).split("; ")
+        kept = []
+        for clause in advice:
+            other, joint, _ = clause.partition(" or --")
+            if not any(option in clause for option in options):
+                kept.append(clause)
+            elif joint:
+                kept.append(other)
+        self.args = ("; ".join([what, *kept]),)
 
 
 class InputError(TracekitError):
