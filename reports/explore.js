@@ -27,16 +27,24 @@ const steps = (units, parts) => units.flatMap((unit) => parts.map((part) => part
 const TENS = [1, 2, 2.5, 5, 10, 20, 25, 50, 100, 200, 250, 500];
 const INCREMENTS = {
   time: [...steps([1, 1e3, 1e6], TENS), ...steps([1e9], [1, 2, 5, 10, 20, 30]), ...steps([6e10], [1, 2, 5, 10, 20, 30]), ...steps([3.6e12], [1, 2, 6, 12, 24, 48, 120, 240])],
-  data: steps(SIZES.map(([, factor]) => factor), TENS),
+  data: Array.from({ length: 60 }, (_, one) => 2 ** one),
 };
 const decades = (plot, at, low, high) => {
   const first = Math.floor(Math.log10(low));
   const powers = Array.from({ length: Math.ceil(Math.log10(high)) - first + 1 }, (_, one) => 10 ** (first + one));
   return steps(powers, high / low < 100 ? [1, 2, 5] : [1]).filter((value) => value >= low && value <= high);
 };
+// Of bytes: powers of two, or, where few are seen, steps of one.
+const doublings = (plot, at, low, high) => {
+  const steps = high / low < 16 ? 2 ** Math.ceil(Math.log2((high - low) / 8)) : 0;
+  const [first, last] = [low, high].map((value) => (steps ? value / steps : Math.log2(value)));
+  const apart = steps ? 1 : Math.ceil((last - first) / 8);
+  const count = Math.floor((Math.floor(last) - Math.ceil(first)) / apart) + 1;
+  return Array.from({ length: count }, (_, one) => Math.ceil(first) + one * apart).map((one) => (steps ? one * steps : 2 ** one));
+};
 const axisOf = (axis, side) => ({
   ...(INCREMENTS[axis.kind] && !axis.log ? { incrs: INCREMENTS[axis.kind] } : {}),
-  ...(axis.log === 10 ? { splits: decades } : {}),
+  ...(axis.log && axis.kind === "data" ? { splits: doublings, filter: (plot, splits) => splits } : axis.log === 10 ? { splits: decades } : {}),
   stroke: colour("quiet"),
   grid: { stroke: colour("grid"), width: 1 },
   ticks: { show: false },
@@ -90,7 +98,33 @@ const showPart = (figure, low, high) => {
     plot.setScale("x", has ? { min: Math.max(low, first), max: Math.min(high, last) } : { min: first, max: last });
   }
   queueMicrotask(() => { moving = false; }); // after the plots have done it
-  history.replaceState(null, "", all ? `#${figure.id}` : `#${figure.id}:t=${Math.round(low)}-${Math.round(high)}`);
+  keepPart(figure, low, high);
+};
+// In the page's address: the part of time, and of a heat map that of the rows.
+const keepPart = (figure, low, high) => {
+  const plot = figures.get(figure);
+  const [bottom, top] = plot.rows ?? plot.content.y.ends;
+  const [first, last] = plot.content.y.ends;
+  const rows = plot.content.rows && (bottom > first || top < last) ? `,y=${Math.round(bottom)}-${Math.round(top)}` : "";
+  const time = rows || !isWhole(plot, low, high) ? `:t=${Math.round(low)}-${Math.round(high)}` : "";
+  history.replaceState(null, "", `#${figure.id}${time}${rows}`);
+};
+// Upright lines with a word beside them, such as the answer's capacity.
+const mark = (plot) => {
+  const { ctx, bbox, content } = plot;
+  ctx.save();
+  Object.assign(ctx, { strokeStyle: colour("quiet"), fillStyle: colour("quiet"), lineWidth: devicePixelRatio, font: `${12 * devicePixelRatio}px system-ui`, textBaseline: "top" });
+  for (const { x, text } of content.marks) {
+    if (x < plot.scales.x.min || x > plot.scales.x.max) continue;
+    const left = plot.valToPos(x, "x", true);
+    ctx.beginPath();
+    ctx.moveTo(left, bbox.top);
+    ctx.lineTo(left, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.textAlign = left > bbox.left + bbox.width / 2 ? "right" : "left";
+    ctx.fillText(text, left + (ctx.textAlign === "left" ? 4 : -4) * devicePixelRatio, bbox.top + 2);
+  }
+  ctx.restore();
 };
 
 // Heat maps: a row of cells has its ends, the windows of its cells and a list of each of their numbers.
@@ -227,6 +261,7 @@ const partsOf = (content) => {
       data: uPlot.join(content.curves.map((curve) => [curve.x, curve.y])),
       series: content.curves.map((curve) => seriesOf(curve, content)),
       range: rangeOf(content.y),
+      hooks: content.marks ? { drawAxes: [mark] } : {},
     };
   }
   const xs = Array.from({ length: Math.round(content.x.ends[1] / content.step) + 1 }, (_, at) => at * content.step);
@@ -248,6 +283,7 @@ const explore = (figure) => {
   const scaled = (shown, key) => {
     if (key === "y") shown.rows = [shown.scales.y.min, shown.scales.y.max];
     if (key === "y" && content.files) listFiles(shown);
+    if (key === "y" && content.rows && shown.isReady) keepPart(figure, shown.scales.x.min, shown.scales.x.max);
     if (key === "x" && over && shown.isReady) showPart(figure, shown.scales.x.min, shown.scales.x.max);
   };
   const begin = (made) => {
@@ -317,11 +353,14 @@ const again = () => {
 window.addEventListener("resize", again);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
-const kept = /^#(figure-[\w-]+):t=(\d+)-(\d+)$/.exec(location.hash);
+const kept = /^#(figure-[\w-]+):t=(\d+)-(\d+)(?:,y=(\d+)-(\d+))?$/.exec(location.hash);
 const seen = kept && document.getElementById(kept[1]);
 if (seen && seen.dataset.content) {
   seen.querySelector(".explore").click();
-  showPart(seen, Number(kept[2]), Number(kept[3]));
+  const plot = figures.get(seen);
+  const [from, to, ...rows] = kept.slice(2).filter(Boolean).map(Number);
+  if (plot.content.rows && rows.length) Object.assign(plot, { rows }).setScale("y", { min: rows[0], max: rows[1] });
+  showPart(seen, from, to);
   seen.scrollIntoView();
 }
 

@@ -1,6 +1,9 @@
 """The report as a reader sees it: quiet, self-contained, readable in every size and scheme."""
 
+import itertools
 import json
+import math
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -362,6 +365,60 @@ def test_the_address_keeps_the_part_of_time_and_a_key_shows_all(opened: Open) ->
         page.keyboard.press("0")
         page.wait_for_timeout(50)
         assert all((one["low"], one["high"]) == tuple(one["whole"]) for one in shown(page).values())
+        assert said == []
+
+
+def test_the_address_keeps_the_rows_of_a_heat_map_too(opened: Open) -> None:
+    name = "figure-heat-map-0"
+    part = f"(() => figures.get(document.getElementById('{name}')).scales.y)()"
+    with opened() as (page, said, _):
+        page.locator(f"#{name}").get_by_role("button", name="Explore").click()
+        page.locator(f"#{name} .uplot").focus()
+        for key in ("i", "i", "+"):
+            page.keyboard.press(key)
+        page.wait_for_timeout(50)
+        assert re.search(rf"#{name}:t=\d+-\d+,y=\d+-\d+$", page.url)
+        wanted, low, address = page.evaluate(part), shown(page)[name]["low"], page.url
+        page.goto("about:blank")
+        page.goto(address)
+        page.wait_for_timeout(50)
+        found = page.evaluate(part)
+        assert [found[end] for end in ("min", "max")] == pytest.approx(
+            [wanted[end] for end in ("min", "max")], abs=1
+        )
+        assert shown(page)[name]["low"] == pytest.approx(low, abs=1)
+        # AND all of it needs no part in the address
+        page.locator(f"#{name} .uplot").focus()
+        page.keyboard.press("0")
+        page.wait_for_timeout(50)
+        assert page.url.endswith(f"#{name}")
+        assert said == []
+
+
+def test_sizes_have_ticks_of_powers_of_two_and_the_answer_stays_marked(opened: Open) -> None:
+    with opened() as (page, said, _):
+        # GIVEN each figure over sizes, explored
+        found = 0
+        for figure in page.locator("figure[data-content]:visible").all():
+            content = json.loads(figure.get_attribute("data-content") or "")
+            if content["x"]["kind"] != "data":
+                continue
+            figure.locator(".explore").click()
+            name = figure.get_attribute("id")
+            ticks = page.evaluate(f"figures.get(document.getElementById('{name}')).axes[0]._splits")
+            # THEN its ticks are multiples of a power of two, few for their distance
+            step = min(high - low for low, high in itertools.pairwise(ticks))
+            assert math.log2(step).is_integer(), ticks
+            assert all(tick % step == 0 for tick in ticks), ticks
+            assert 2 <= len(ticks) <= 12, ticks
+            if str(name).startswith("figure-capacity"):
+                found += 1
+                (mark,) = content["marks"]
+                assert mark["text"].startswith("the answer, ")
+                (low, *_, high) = content["x"]["ends"]
+                assert low <= mark["x"] <= high
+            figure.locator(".explore").click()
+        assert found
         assert said == []
 
 

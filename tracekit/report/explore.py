@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.colors import to_hex
+from matplotlib.text import Annotation
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -51,7 +53,20 @@ def curves_of(figure: Figure, legend: Sequence[Entry], *, colour_name: Callable[
             for line, look in zip(lines, looks, strict=True)
         ],
     }
+    if marks := [*_marks(axes)]:
+        content["marks"] = marks
     return as_json(content)
+
+
+def _marks(axes: Axes) -> Iterator[dict[str, Any]]:
+    """Yield the upright lines with what is written beside them, such as the answer's capacity."""
+    texts = {
+        float(text.xy[0]): text.get_text() for text in axes.texts if isinstance(text, Annotation)
+    }
+    for line in axes.lines:
+        low, *high = _floats(line.get_xdata())
+        if line.get_transform() != axes.transData and high == [low]:
+            yield {"x": _numbers([low])[0], "text": texts.get(low, "")}
 
 
 def as_json(content: Mapping[str, Any]) -> str:
