@@ -336,7 +336,7 @@ def test_replay_facts_are_flat_and_have_units() -> None:
 def test_the_commands_to_reproduce_are_quoted(whole: TraceFolder) -> None:
     section = section_of(front.reproduce, whole)
     assert section.parts["commands"] == [
-        "sha256sum sda.blktrace.0",
+        "sha256sum sda.blktrace.0 layout.json",
         "tracekit parse sda.blktrace.0 -o trace",
         "tracekit classify trace",
         "tracekit analyze trace",

@@ -163,7 +163,7 @@ def _of_trace(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
     if isinstance(profile, dict):
         yield ["generate", "profile.toml", *_extent(profile), "-o", name]
     elif files:
-        yield ["sha256sum", *files]
+        yield ["sha256sum", *files, *(["layout.json"] if _takes_layout_beside(inputs.info) else [])]
         is_of_memory = inputs.folder.has("memory_accesses") and not inputs.has_trace
         how = inputs.info.get("made_by", "import" if is_of_memory else "parse")
         yield [how, *files, *(words_of(inputs.info) or []), "-o", name]
@@ -178,6 +178,12 @@ def _recommend(advice: Mapping[str, Any], name: str) -> list[str]:
     """Return the command that made the recommendation."""
     base, nvm = (str(advice[f"{which}_profile"]) for which in ("base", "nvm"))
     return ["recommend", name, *(words_of(advice) or ["--base", base, "--nvm", nvm])]
+
+
+def _takes_layout_beside(info: Mapping[str, Any]) -> bool:
+    """Say whether the regions are those of the layout.json that lay beside the files."""
+    words = (*(words_of(info) or ()), *(words_of(info.get("classification")) or ()))
+    return bool(info.get("layout")) and not {"--layout", "--role"} & {*words}
 
 
 def _after_replays(inputs: Inputs, name: str) -> Iterator[Sequence[str]]:
