@@ -328,10 +328,11 @@ static int check_range(const struct block_session *session) {
     const struct target *target = &session->targets[i];
     if (session->beyond[i] == 0 || session->options->out_of_range != FIT_REFUSE)
       continue;
-    diag("target %s=%s is too small: %" PRIu64 " requests lie beyond its %" PRIu64
+    diag("target %s=%s is too small: %" PRIu64 " %s beyond its %" PRIu64
          " bytes, the plan needs %" PRIu64
          "; choose a larger one or --out-of-range wrap, fold, scale, clip or skip",
          target->label, target->path, session->beyond[i],
+         session->beyond[i] == 1 ? "request lies" : "requests lie",
          block_targets_fit(session, i).size_sectors * SECTOR_BYTES,
          session->plan.targets[i].needed_bytes);
     return -ERANGE;

@@ -386,7 +386,9 @@ def test_the_command_takes_a_disk_with_a_head_and_queues(tmp_path: Path) -> None
 
 def test_a_disk_smaller_than_the_trace_is_reported(tmp_path: Path) -> None:
     result = recommended(tmp_path, [Request("fs", 1_953_125_000)], base="hdd-7200-seek")
-    assert "1 requests lie beyond the disk's capacity" in " ".join(result["assumptions"])
+    assert "requests beyond the disk's capacity, whose seeks count as full strokes: 1" in " ".join(
+        result["assumptions"]
+    )
 
 
 def test_the_rounds_of_the_journal(tmp_path: Path) -> None:

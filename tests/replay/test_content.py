@@ -110,7 +110,7 @@ def test_reads_past_the_end_of_a_file_that_shrank_are_errors(replay: Replay, tar
     target.write_bytes(bytes(4096))
     ran = replay([record(READ, 0, 8), record(READ, 8, 8)], target=target)
     # THEN it is refused before the first request
-    ran.refused("1 requests lie beyond its 4096 bytes")
+    ran.refused("1 request lies beyond its 4096 bytes")
 
 
 def test_wrap_and_skip_are_counted(replay: Replay, target: Path) -> None:

@@ -22,8 +22,8 @@ COVERED = {
     "start": "a role that does not fit is covered from its start (lowest touched block first)",
 }
 ORDER_COUNTS = {
-    "undated": "requests without a time, or before the one before, come with that one",
-    "beyond": "requests lie beyond the disk's capacity: their seeks count as full strokes",
+    "undated": "requests without a time, or before the one before, which come with that one",
+    "beyond": "requests beyond the disk's capacity, whose seeks count as full strokes",
 }
 LEFT_OUT = {
     "uncharged": "discards and others without data transfer cost nothing",
@@ -141,7 +141,7 @@ def _times(curves: Curves, devices: DevicePair) -> list[str]:
             " is chosen by the sum of its roles' savings, and its time is then worked out as it is"
         )
     counts = curves.order_counts
-    found = [f"{counts[key]:,} {text}" for key, text in ORDER_COUNTS.items() if counts.get(key)]
+    found = [f"{text}: {counts[key]:,}" for key, text in ORDER_COUNTS.items() if counts.get(key)]
     return [*notes, *_backlog(curves, base.name), *found]
 
 
