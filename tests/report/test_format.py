@@ -324,6 +324,27 @@ def test_titles_lose_their_unit_and_keep_name_and_meaning_for_the_tool_tip() -> 
 def test_a_long_table_is_cut_and_an_empty_one_has_its_columns() -> None:
     shown = fmt.shown(pd.DataFrame({"block_count": range(5000)}), limit=10)
     assert (len(shown.rows), shown.row_count) == (10, 5000)
+
+
+def test_rows_that_are_the_same_at_all_capacities_are_two() -> None:
+    # GIVEN a curve that never changes, and one that does in the middle
+    times = [9.0, 9.0, 9.0, 9.0, 8.0, 8.0, 8.0, 7.0]
+    table = pd.DataFrame(
+        {
+            "placement": ["base"] * 4 + ["fs"] * 4,
+            "capacity_bytes": [0, 4096, 8192, 12288] * 2,
+            "elapsed_ns": times,
+            "fs_bytes": [None] * 8,
+        }
+    )
+    found = fmt.shown(table)
+    # THEN of what is the same the ends are shown, and the rest is counted
+    assert [" ".join(row[:2]).replace("\N{NO-BREAK SPACE}", " ") for row in found.rows] == [
+        *("base 0 B", "base 12 KiB", "fs 0 B", "fs 8 KiB", "fs 12 KiB")
+    ]
+    assert (found.row_count, found.repeat_count) == (8, 3)
+    # AND other tables are as they are
+    assert fmt.shown(table.drop(columns="capacity_bytes")).repeat_count == 0
     shown = fmt.shown(TABLE.head(0))
     assert (len(shown.columns), list(shown.rows)) == (7, [])
 

@@ -198,6 +198,8 @@ class Shown:
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
     row_count: int
+    repeat_count: int = 0
+    """Of them not shown, as they only repeat their neighbours at another capacity."""
 
 
 def rows(table: pd.DataFrame) -> Iterator[Any]:
@@ -236,6 +238,8 @@ def shown(
     """Format the first rows of a table; the meanings of columns become their tool tips."""
     meanings = meanings or {}
     columns = []
+    row_count = len(table)
+    table = without_repeats(table)
     cells = []
     for name in table.columns:
         values = table[name].head(limit)
@@ -246,7 +250,19 @@ def shown(
         )
         cells.append([_cell(value, write) for value in values])
     rows = list(zip(*cells, strict=True))
-    return Shown(columns, rows, len(table))
+    return Shown(columns, rows, row_count, row_count - len(table))
+
+
+def without_repeats(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table without rows that differ from both neighbours by the capacity alone.
+
+    What is the same at all capacities, such as the base device's time, has its two ends.
+    """
+    if "capacity_bytes" not in table.columns:
+        return table
+    values = table.drop(columns="capacity_bytes").map(repr)
+    repeats = (values == values.shift()).all(axis=1)
+    return table[~(repeats & repeats.shift(-1, fill_value=False))]
 
 
 def _cell(value: Any, write: Callable[[Any], str]) -> str:
