@@ -263,11 +263,11 @@ def test_the_rows_say_why_and_what_it_costs(tmp_path: Path) -> None:
     total = result["answer"]["base_elapsed_ns"]
     names = {"fs": "the file system", "journal": "the journal"}
     for role, one in result["roles"].items():
-        share = f"{one['base_elapsed_ns'] / total * 100:.1f} %"
+        share = f"{one['base_elapsed_ns'] / total * 100:.1f}%"
         assert f"{names[role]} {share} with {format_size(one['touched_bytes'])}" in texts[0]
     for one in result["role_sets"]:
         if one["placement"] in names:
-            alone = f"{one['gain_ratio'] * 100:.1f} % less"
+            alone = f"{one['gain_ratio'] * 100:.1f}% less"
             assert f"{names[one['placement']]} {alone}" in texts[1]
     costs = [
         {row["what"]: row["text"] for row in found["rows"]}["cost"] for found in (free, result)

@@ -34,6 +34,6 @@ def report(
 ) -> None:
     """Write one self-contained HTML file: the answer, or what differs, then the evidence."""
     if len(trace) == 1:
-        options.show(options.opened(trace[0]).report(output), as_json=as_json)
+        options.show(options.opened(trace[0], {}).report(output), as_json=as_json)
     else:
         options.show(tk.report(*trace, output=output), as_json=as_json)

@@ -11,7 +11,7 @@ from tracekit.model.best_choice import near
 from tracekit.model.cache_rivals import beating, quickest
 from tracekit.model.responses import Predictions, Spread
 from tracekit.tables import ROLE_NAMES
-from tracekit.units import GB, format_duration, format_share, format_size
+from tracekit.units import GB, format_duration, format_size
 
 WIDTH = 100
 """Of the table as text."""
@@ -67,7 +67,7 @@ def _reasons(advice: Recommendation) -> Iterator[tuple[str, str]]:
     taken = {role: one.base_elapsed_ns / total_ns for role, one in advice.roles.items()}
     alone = {one.placement: one.gain_ratio for one in advice.role_sets if one.placement in taken}
     shares = [
-        f"{placement_name(role)} {format_share(taken[role])} with"
+        f"{placement_name(role)} {taken[role]:.1%} with"
         f" {format_size(advice.roles[role].touched_bytes)}"
         for role in sorted(alone, key=lambda one: -taken[one])
     ]
@@ -75,7 +75,7 @@ def _reasons(advice: Recommendation) -> Iterator[tuple[str, str]]:
         yield "why", f"of the time on the base device: {', '.join(shares)}"
     if len(alone) > 1:
         saved = sorted(alone.items(), key=lambda one: -one[1])
-        each = [f"{placement_name(role)} {format_share(ratio)} less" for role, ratio in saved]
+        each = [f"{placement_name(role)} {ratio:.1%} less" for role, ratio in saved]
         yield "why", f"all of the NVM for one role: {', '.join(each)}"
 
 
