@@ -363,3 +363,11 @@ def test_the_csv_holds_the_values_as_they_are() -> None:
 def test_largest_passes_over_missing_values() -> None:
     table = pd.DataFrame({"name": ["a", "b", "c"], "depth_max": [2, None, 7]})
     assert fmt.largest(table, "depth_max")["name"] == "c"
+
+
+def test_points_of_too_few_requests_are_counted() -> None:
+    # By nearest rank the 99th of 100 is the second largest, of 99 the largest
+    table = pd.DataFrame({"request_count": [99, 100, 5]})
+    said = "2 of 3 points are of fewer than 100 requests: there it is the time of the slowest."
+    assert fmt.too_few(table) == [said]
+    assert fmt.too_few(table[table["request_count"] > 99]) == []

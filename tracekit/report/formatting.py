@@ -19,7 +19,7 @@ import pandas as pd
 from tracekit.escapes import cell
 from tracekit.escapes import escape as escaped
 from tracekit.tables import ROLE_NAMES
-from tracekit.units import format_duration, format_share, format_size
+from tracekit.units import counted, format_duration, format_share, format_size
 
 MISSING = "–"  # noqa: RUF001 - an en dash is what a table shows for "no value"
 
@@ -225,6 +225,21 @@ def every_window(
     kept = table.assign(number=number).set_index(names)[list(values)].astype(float)
     full = kept.reindex(index, fill_value=missing).reset_index()
     return full.assign(window_ns=full["number"] * length_ns).drop(columns="number")
+
+
+LEAST_FOR_P99 = 100
+"""Of fewer requests the 99th percentile by nearest rank is the largest."""
+
+
+def too_few(table: pd.DataFrame) -> list[str]:
+    """Say how many rows, points of a curve of 99th percentiles, are of too few requests for one."""
+    few = int((table["request_count"] < LEAST_FOR_P99).sum())
+    if not few:
+        return []
+    return [
+        f"{few:,} of {counted(len(table), 'point')} are of fewer than {LEAST_FOR_P99} requests:"
+        " there it is the time of the slowest."
+    ]
 
 
 def largest(table: pd.DataFrame, column: str) -> Any:

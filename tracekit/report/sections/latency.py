@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size
-from tracekit.report.formatting import every_window, largest, rows, sentence, sentences
+from tracekit.report.formatting import every_window, largest, rows, sentence, sentences, too_few
 from tracekit.report.heat_map import cells_of_times, describe_cells, requests_by_time
 from tracekit.report.inputs import Evidence
 from tracekit.report.section import Chart, Parts, analyzed, chart, charts_by_device
@@ -70,7 +70,10 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
         ),
         evidence.showing(curves),
         title="Response times over time",
-        sentences=[sentence(text, largest(evidence.table, "latency_p99_ns"))],
+        sentences=[
+            sentence(text, largest(evidence.table, "latency_p99_ns")),
+            *too_few(evidence.table),
+        ],
     )
 
 

@@ -19,7 +19,7 @@ from tracekit.replay.words import describe_verdict
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
 from tracekit.report.charts import Key, Size, Variable
-from tracekit.report.formatting import every_window, largest, sentence, sentences
+from tracekit.report.formatting import every_window, largest, sentence, sentences, too_few
 from tracekit.report.heat_map import cells_of_times, describe_cells, requests_by_time
 from tracekit.report.inputs import Evidence, Inputs, Replay
 from tracekit.report.overlay import distribution, gathered, overlays, parts_of, rates
@@ -129,7 +129,7 @@ def _service(evidence: Evidence, name: str) -> Chart:
         draw_service,
         evidence.showing(_by_colour(table, values, "max", missing=math.nan)),
         title="Service times over time: half and 99 % of the requests within",
-        sentences=[sentence(text, largest(table, "service_p99_ns"))],
+        sentences=[sentence(text, largest(table, "service_p99_ns")), *too_few(table)],
         legend=[*_keys(table), Key("slate", "half within", "dashed")],
         name=f"replay-{fmt.anchor(name)}-service-over-time",
     )
