@@ -98,7 +98,7 @@ def test_the_table_of_volumes_is_what_their_requests_say(whole_set: tk.Set) -> N
         shown = dict(zip(heads, row, strict=True))
         (share,) = (one for one in shares if one["trace"] == row[0])
         assert shown["NVM"] == fmt.data(share["capacity_bytes"])
-        assert shown["of twice"] == fmt.data(share["doubled_bytes"])
+        assert shown["twice as much"] == fmt.data(share["doubled_bytes"])
         assert shown["s an hour a GiB"] == fmt.number(share["saved_s_an_hour_a_gib"])
         expected = measured(whole_set[row[0]])
         assert {name: shown[name] for name in expected} == expected
@@ -122,6 +122,10 @@ def test_the_answer_is_the_division(whole_set: tk.Set) -> None:
     ]
     most = max(content["shares"], key=lambda one: one["saved_s_an_hour"])
     assert rows[2][1].startswith(f"{most['trace']}: {fmt.data(most['capacity_bytes'])} (")
+    # AND it is a caution where it is beside another disk than the traced one
+    for name, amount in content["bases"].items():
+        caution = f"{fmt.plural(amount, 'volume')} is beside {name}, not the disk that was traced"
+        assert (caution in page.text["set_cautions"]) == (name != "trace")
 
 
 def test_activity_and_spread_are_sums_over_volumes(whole_set: tk.Set) -> None:

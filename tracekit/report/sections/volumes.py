@@ -18,6 +18,7 @@ from tracekit.escapes import operand, shell_line
 from tracekit.fleet.catalogue import TraceSet
 from tracekit.fleet.placement import Budget, FleetPlacement, VolumeShare
 from tracekit.fleet.set_tables import SetTables
+from tracekit.model.service_times import TRACED
 from tracekit.origin import outdated
 from tracekit.report import charts
 from tracekit.report import formatting as fmt
@@ -168,7 +169,7 @@ def _answer_rows(inputs: SetInputs, found: FleetPlacement) -> Iterator[Mapping[s
         saved = sum(share.saved_s_an_hour for share in rest)
         yield _row("volumes", f"{len(rest):,} others: {fmt.data(size)}, {_saved(saved)}")
     yield _row(
-        "of twice",
+        "twice as much",
         f"{fmt.data(two.capacity_bytes)} would save {fmt.share(two.saved_ratio)};"
         f" {_bound(found, two)}",
     )
@@ -213,6 +214,13 @@ def set_cautions(inputs: SetInputs) -> Section:
         caution("not in the recommendation, which is of before", _new(inputs)),
     ]
     texts = [] if tables.is_aligned or len(tables.folders) < 2 else [UNALIGNED]
+    bases = tables.placement.bases if tables.placement else {}
+    texts += [
+        f"What is saved of {fmt.plural(amount, 'volume')} is beside {name}, not the disk that was"
+        " traced, as no times of it are known or another one was given: see --base."
+        for name, amount in bases.items()
+        if name != TRACED
+    ]
     parts = {"cautions": [one for one in cautions if one], "texts": texts}
     return Section("set_cautions", "Cautions", parts)
 
@@ -285,7 +293,9 @@ def set_doubled(inputs: SetInputs) -> Built:
         f" instead of {fmt.share(one.saved_ratio)}."
     )
     say = f"{fmt.plural(len(more), 'volume')} would get more, {fmt.data(two.used_bytes)} in all."
-    table = Listing(["volume", "NVM", "of twice"], rows, more=max(0, len(more) - MORE_OF_TWICE))
+    table = Listing(
+        ["volume", "NVM", "twice as much"], rows, more=max(0, len(more) - MORE_OF_TWICE)
+    )
     parts = {"answer": {"headline": headline}, "say": say, "table": table}
     return Section("set_doubled", "Twice the budget", parts)
 
@@ -457,7 +467,7 @@ COLUMNS: Sequence[tuple[str, str, Callable[[Any], str]]] = (
     ("capacity_bytes", "NVM", fmt.data),
     ("placement", "of what", fmt.printable),
     ("saved_ratio", "less time", fmt.share),
-    ("doubled_bytes", "of twice", fmt.data),
+    ("doubled_bytes", "twice as much", fmt.data),
     ("request_count", "requests", fmt.count),
     ("footprint_bytes", "footprint", fmt.data),
     ("write_ratio", "writes", fmt.share),
