@@ -125,6 +125,10 @@ class Kind(IntEnum):
     NAME = constant("COLUMN_TEXT_NAME")
     DATE = constant("COLUMN_TEXT_DATE")
 
+    def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
+        """Pickle it by its number: Python 3.11.0 to 3.11.3 do it by a call of getattr."""
+        return Kind, (int(self),)
+
 
 @dataclass
 class Block:
