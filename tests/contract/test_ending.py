@@ -154,7 +154,7 @@ def test_what_a_killed_parse_left_is_removed_by_the_next(tmp_path: Path) -> None
         [own] = _await(tmp_path, ".out.tracekit-*")
         # WHEN another one with the same output runs
         assert (
-            typed("parse", f"{tmp_path}/alive-not-there", str(tmp_path), "-o", str(output))[0] == 1
+            typed("parse", f"{tmp_path}/alive-not-there", str(tmp_path), "-o", str(output))[0] == 2
         )
         (tmp_path / "empty").write_bytes(b"")
         assert typed("parse", str(tmp_path / "empty"), "-o", str(output))[0] == 1
@@ -191,6 +191,6 @@ def _await(folder: Path, pattern: str) -> list[Path]:
 @pytest.mark.parametrize("command", ["analyze", "sql"])
 def test_memory_beyond_any_machine_is_rejected(tmp_path: Path, command: str) -> None:
     write_trace(tmp_path / "t", [Request("fs", 0)])
-    status, talk = typed(command, str(tmp_path / "t"), "--memory", str(10**20))
+    status, talk = typed(command, str(tmp_path / "t"), "--memory", f"{10**20}B")
     assert status == 2
-    assert "--memory: '100000000000000000000' is above 4 EiB" in talk
+    assert "--memory: '100000000000000000000B' is above 4 EiB" in talk

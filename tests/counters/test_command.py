@@ -272,7 +272,7 @@ def test_the_report_has_the_heat_map(out: Path) -> None:
         (["--from", "x.json", "--", "true"], "give either a command"),
         (["--repeat", "0", "--", "true"], "--repeat 0"),
         (["--", "no-such-command"], "there is no command 'no-such-command'"),
-        (["--from", "none.json"], "none.json: cannot be read"),
+        (["--from", "none.json"], "none.json: there is no such file"),
         (["--from", f"{RECORDED}/hardware-1.json=fast"], "'fast' is not a throughput"),
         (["--from", f"{RECORDED}/hardware-1.json=-1"], "'-1' is not a throughput"),
         (["--workload", "a\x1bb", "--", "true"], "--workload"),

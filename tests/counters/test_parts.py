@@ -154,7 +154,7 @@ def test_throughput_of_a_summary(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             Rule(summary=file).of_run("", 1)
     file.unlink()
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="the run has not written it"):
         Rule(summary=file).of_run("", 1)
 
 

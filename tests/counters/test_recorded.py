@@ -257,5 +257,5 @@ def test_what_is_no_run_is_named(text: str, message: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
+    with pytest.raises(InputError, match=r"none\.json: there is no such file"):
         read_counts(tmp_path / "none.json")

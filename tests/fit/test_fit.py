@@ -580,7 +580,7 @@ def test_the_real_question_is_asked(fitted: tuple[Path, dict[str, Any]]) -> None
     gains = [advice.answer["gain_ratio"]]
     made = tk.generate(str(folder / "found.toml"), requests=told["requests"])
     made.classify()
-    size = str(advice.answer["capacity_bytes"])
+    size = advice.answer["capacity_bytes"]
     gains.append(made.recommend(base="hdd-7200", capacity=size).answer["gain_ratio"])
     assert question["difference"] == pytest.approx(abs(gains[0] - gains[1]))
     # AND nothing of it is left in the trace

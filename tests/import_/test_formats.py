@@ -250,7 +250,7 @@ def test_what_is_wrong_in_a_file_is_named(
     ("words_", "message"),
     [
         (("--format", "nothing"), "--format nothing: there is no such format"),
-        (("--format", "gone.toml"), "gone.toml: cannot be read"),
+        (("--format", "gone.toml"), "gone.toml: there is no such file"),
         (("--format", "own.toml", "--columns", "time,op,offset,length"), "give one of them"),
         (("--format", "own.toml", "--delimiter", ","), "2 of 2 lines are wrong"),
     ],

@@ -178,7 +178,7 @@ def check_changes(trace: Path, told: dict[str, Any], advice: dict[str, Any]) -> 
     file.write_text(json.dumps({**undone, "steps": told["steps"][:-2]}))
     lost = file.parent / "nvm-2" / "device" / "profile.toml"
     lost.unlink()
-    refused(invoke(*words(trace, *WIDE)), f"{lost}: cannot be read", error=InputError)
+    refused(invoke(*words(trace, *WIDE)), f"{lost}: there is no such file", error=InputError)
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def test_what_a_busy_machine_is(use: Use, is_busy: bool) -> None:
         ({"--rounds": "0"}, "--rounds 0: not from 1 to 64"),
         ({"--repeat": "0"}, "--repeat 0"),
         ({"--size": "1MiB"}, "1 MiB are too small to be characterized"),
-        ({"--profiles": "none.toml"}, "none.toml: cannot be read"),
+        ({"--profiles": "none.toml"}, "none.toml: there is no such file"),
     ],
 )
 def test_refusals(

@@ -19,6 +19,7 @@ from tests.command_line import invoke, refused
 from tests.simulate.placement_models import Request, write_trace
 from tests.traces import written
 from tracekit.analyze import analyze
+from tracekit.errors import MissingError, UsageError
 from tracekit.query import connect, views
 from tracekit.sql import notes
 from tracekit.store import TraceFolder
@@ -96,7 +97,8 @@ def test_csv_and_a_statement_from_a_file(folder: TraceFolder, tmp_path: Path) ->
     "words", ["select 1|--interactive", "--file|/nowhere/x.sql", "select 1|--format|parquet"]
 )
 def test_wrong_use(folder: TraceFolder, words: str) -> None:
-    refused(sql(folder.path, *words.split("|")))
+    error = MissingError if "nowhere" in words else UsageError
+    refused(sql(folder.path, *words.split("|")), error=error)
     refused(sql())
 
 
