@@ -190,6 +190,7 @@ def test_the_folder_for_a_target_is_not_made(place: Path, where: str) -> None:
     assert sorted(os.listdir(place)) == before
 
 
+@pytest.mark.xdist_group("kernel")  # `layout` reads all disks, as tests capture them
 @pytest.mark.parametrize("where", [one for one in RESULTS if one not in NOT_HERE])
 def test_folders_above_a_result_are_made(place: Path, where: str) -> None:
     code, printed = typed(*line_of(where, "new/folders/result"))

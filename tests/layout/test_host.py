@@ -21,7 +21,8 @@ from tracekit.stack.devices import Stack, entries_of
 from tracekit.stack.host import devices_of, read_host
 from tracekit.stack.mounts import Mount, read_mounts
 
-pytestmark = pytest.mark.root
+# It reads all disks, whose requests those that capture them would find.
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("kernel")]
 MIB = 1 << 20
 
 
