@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -248,6 +249,43 @@ def test_the_command_prints_its_lines_or_json(tmp_path: Path) -> None:
     assert len(result["headline"]) == 5
     assert (result["coverage"], result["other_coverage"]["coverage"]) == ("start", "hottest")
     assert 1 << 20 in [answer["capacity_bytes"] for answer in result["answers"]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_answer_is_scored_on_requests_that_did_not_choose_it(seed: int, tmp_path: Path) -> None:
+    # GIVEN blocks that are hot in one half of the requests and not in the other, one only in the
+    # second: of all 9, 10 and 0 have most accesses, of the first half 9, 8 and 7
+    counts = [
+        {**{block: block + 1 for block in range(9)}, 9: 95},
+        {**{block: 20 - 2 * block for block in range(10)}, 10: 30},
+    ]
+    chance = random.Random(seed)  # noqa: S311 - a repeatable trace
+    halves = []
+    for half in counts:
+        blocks = [block for block, count in half.items() for _ in range(count)]
+        chance.shuffle(blocks)
+        halves.append([Request("fs", 80 * block) for block in blocks])
+    assert len(halves[0]) == len(halves[1])
+    result = recommended(tmp_path, halves[0] + halves[1], capacities_bytes=(3 * BLOCK,))
+    # THEN both choices are scored on the second half, as the model of the tests does
+    disk, nvm = (load_profiles(DEVICES)[name] for name in ("disk", "nvm"))
+    took = [
+        model(halves[1], {("sda", 10 * block) for block in chosen}, (disk, nvm)).service
+        for chosen in ((), (9, 10, 0), (9, 8, 7))
+    ]
+    found = result["held_out"]
+    assert found["requests"] == len(halves[1])
+    assert found["gain_ratio"] == pytest.approx(1 - took[1] / took[0])
+    assert found["chosen_before_ratio"] == pytest.approx(1 - took[2] / took[0])
+    # AND the difference is among the first lines
+    said = f"of the second half of the requests they save {found['gain_ratio']:.1%}"
+    assert any(said in row["text"] for row in result["rows"] if row["what"] == "caution")
+    assert any(said in line for line in result["headline"])
+
+
+def test_a_role_that_is_placed_as_a_whole_is_known_before(tmp_path: Path) -> None:
+    result = recommended(tmp_path, oltp(), capacities_bytes=(1 << 30,))
+    assert result["held_out"]["gain_ratio"] == result["held_out"]["chosen_before_ratio"] > 0
 
 
 def test_the_rows_say_why_and_what_it_costs(tmp_path: Path) -> None:

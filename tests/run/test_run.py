@@ -28,7 +28,7 @@ def test_every_stage_runs_in_turn_and_leaves_its_tables(folder: TraceFolder) -> 
     result = run([folder.path], None, options=WITHOUT_IO, on_step=steps.append)
     assert [step.stage for step in steps] == [*STAGES, "replay", "report"]
     assert result.steps == steps
-    assert len(result.headline) == 8
+    assert len(result.headline) == 9
     # AND the replay is of the first seconds: requests at 0, 50, 100 and 150 ms are within 0.2 s
     assert steps[-2].note == "4 of 240 requests, the first 0.1 s, by null on no target"
     assert result.unfinished == []
@@ -69,7 +69,7 @@ def test_a_failed_replay_lets_the_report_be_made(folder: TraceFolder) -> None:
     content = json.loads(result.stdout)
     assert content["trace"] == str(folder.path)
     assert content["report"] == str(folder.path / "report.html")
-    assert len(content["headline"]) == 8
+    assert len(content["headline"]) == 9
     assert content["steps"][0]["stage"] == "parse"
     assert [part.split(":")[0] for part in content["unfinished"]] == ["replay"]
     assert "<code>tracekit replay trace</code>" in (folder.path / "report.html").read_text()

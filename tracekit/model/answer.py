@@ -209,6 +209,30 @@ class GainRange(Record):
     """Where the answer places roles that are guesses."""
 
 
+class HeldOut(Record):
+    """What the answer saves of the second half of the requests, 0 to 1 of the base device's time.
+
+    Its blocks are chosen by all requests, those that it is scored on among them.
+    """
+
+    requests: int
+    """Of the second half."""
+    gain_ratio: float
+    chosen_before_ratio: float
+    """The same with as many blocks of each role, chosen by the first half alone."""
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in words; empty where both save about the same."""
+        if self.gain_ratio - self.chosen_before_ratio < WORTH_RATIO:
+            return ""
+        return (
+            f"Blocks are chosen in hindsight: of the second half of the requests they save"
+            f" {self.gain_ratio:.1%}, as many that were chosen by the first half"
+            f" {self.chosen_before_ratio:.1%}."
+        )
+
+
 class PlacementTimes(Record):
     """What base and answer take where requests were simulated in their order."""
 
@@ -263,6 +287,8 @@ class Recommendation(Record, kw_only=True):
     left_out: dict[str, int]
     assumptions: list[str]
     gain_range: GainRange | None = None
+    held_out: HeldOut | None = None
+    """None where nothing is placed; of a long trace of its sample."""
     units: UnitAnswer | None = None
     best_placement: BestPlacement | None = None
     """Block by block, whatever their roles; None where nothing is there to place."""

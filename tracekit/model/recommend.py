@@ -45,7 +45,7 @@ from tracekit.model.placement import (
 from tracekit.model.placement_units import choose_unit
 from tracekit.model.purchase import warning_of
 from tracekit.model.responses import Predictions, predict, sentence
-from tracekit.model.run_sample import LongTrace, curves_of, gains_of, kept_trace
+from tracekit.model.run_sample import LongTrace, curves_of, gains_of, hold_out, kept_trace
 from tracekit.model.sensitivity import parameter_name, window_name
 from tracekit.model.service_times import TRACED, BaseFit
 from tracekit.model.timed_requests import Sample, read_sample
@@ -164,6 +164,7 @@ def _add_ranges(folder: TraceFolder, trace: ChargedTrace, result: Recommendation
         result.headline.append(range_sentence(result.gain_range))
     if result.predictions is not None:
         result.headline.append(sentence(result.predictions))
+    result.held_out = hold_out(trace, result.answer, coverage=result.coverage)
 
 
 def _widen(
@@ -229,6 +230,9 @@ def _add_doubts(result: Recommendation, of_roles: list[str]) -> list[str]:
         lines = result.assumptions if found.verdict == UNKNOWN else result.headline
         lines[1:1] = found.sentences
         doubts += found.sentences if lines is result.headline else []
+    if result.held_out is not None and result.held_out.sentence:
+        result.headline.append(result.held_out.sentence)
+        doubts.append(result.held_out.sentence)
     result.headline[1:1] = of_roles
     return doubts
 

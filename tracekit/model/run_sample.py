@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit._native import placement as native
-from tracekit._native.placement import Rows
+from tracekit._native.placement import READ, WRITE, Rows
 from tracekit.arrow import Integers, release_unused, row_count
-from tracekit.model.answer import Answer, Cut, find_answers, saved_ratio
-from tracekit.model.gain_range import Placed, TriedGains, try_gains
+from tracekit.model.answer import Answer, Cut, HeldOut, find_answers, saved_ratio
+from tracekit.model.block_orders import TouchedBlocks
+from tracekit.model.gain_range import Placed, TriedGains, placement_ps, try_gains
 from tracekit.model.placement import (
     COUNTS,
     ChargedTrace,
@@ -28,6 +30,10 @@ from tracekit.model.placement import (
 )
 from tracekit.model.rival_sample import Part, rows_at
 from tracekit.model.timed_requests import Runs
+from tracekit.tables import ROLES
+from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
+
+Counts = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -141,3 +147,55 @@ def gains_of(trace: ChargedTrace, answer: Answer, *, coverage: str, cut: Cut) ->
     for window in found.windows:
         window.requests = round(window.requests / share)
     return replace(found, cut=cut)
+
+
+def hold_out(trace: ChargedTrace, answer: Answer, *, coverage: str) -> HeldOut | None:
+    """Score an answer on the second half of the requests, and one chosen by the first half."""
+    if answer.placement == "base":
+        return None
+    kept = trace.sample().kept if isinstance(trace, LongTrace) else [*trace.rows()]
+    first, second = _halves(kept)
+    touched = trace.touched
+    before = replace(touched, accesses=_accesses(touched, first))
+    known = np.bincount(touched.role[before.accesses > 0], minlength=len(ROLES)).tolist()
+    whole = touched.role_blocks().tolist()
+    # Of a role that is placed as a whole no block need be known.
+    shares = {
+        role: count if count >= whole[index] else min(count, known[index])
+        for index, role in enumerate(ROLES)
+        if (count := answer.blocks.get(role, 0))
+    }
+    gains = []
+    for blocks, placed in ((touched, answer.blocks), (before, shares)):
+        part = Part(
+            trace.requests, blocks, trace.devices, trace.is_issued, trace.is_open, kept=second
+        )
+        alone_ps, placed_ps = placement_ps(part, placed, coverage=coverage)
+        gains.append(saved_ratio(placed_ps, alone_ps))
+    return HeldOut(sum(len(rows.request_id) for rows in second), *gains)
+
+
+def _halves(kept: list[Rows]) -> tuple[list[Rows], list[Rows]]:
+    left = sum(len(rows.request_id) for rows in kept) // 2
+    first, second = list[Rows](), list[Rows]()
+    for rows in kept:
+        count = min(left, len(rows.request_id))
+        left -= count
+        index = np.arange(len(rows.request_id))
+        first += [rows_at(rows, index[:count])] if count else []
+        second += [rows_at(rows, index[count:])] if count < len(index) else []
+    return first, second
+
+
+def _accesses(touched: TouchedBlocks, kept: list[Rows]) -> Counts:
+    """Return how many of these reads and writes touch each block."""
+    shift = touched.devices["first_key"] - touched.devices["first_block"]
+    steps = np.zeros(len(touched.keys) + 1, np.int64)
+    for rows in kept:
+        is_data = np.isin(rows.action, (READ, WRITE)) & (rows.length_bytes > 0)
+        at, moved = rows.sector[is_data] * SECTOR_BYTES, shift[rows.device[is_data]]
+        last = (at + rows.length_bytes[is_data] - 1) // BLOCK_BYTES + moved
+        begin = np.searchsorted(touched.keys, at // BLOCK_BYTES + moved)
+        end = np.searchsorted(touched.keys, last, side="right")
+        steps += np.bincount(begin, minlength=len(steps)) - np.bincount(end, minlength=len(steps))
+    return np.cumsum(steps[:-1]).astype(np.uint32)
