@@ -288,7 +288,7 @@ class Recommendation(Record, kw_only=True):
     assumptions: list[str]
     gain_range: GainRange | None = None
     held_out: HeldOut | None = None
-    """None where nothing is placed; of a long trace of its sample."""
+    """Of a long trace of its sample; None where nothing is placed, or a long one queues."""
     units: UnitAnswer | None = None
     best_placement: BestPlacement | None = None
     """Block by block, whatever their roles; None where nothing is there to place."""

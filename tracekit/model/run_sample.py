@@ -150,8 +150,11 @@ def gains_of(trace: ChargedTrace, answer: Answer, *, coverage: str, cut: Cut) ->
 
 
 def hold_out(trace: ChargedTrace, answer: Answer, *, coverage: str) -> HeldOut | None:
-    """Score an answer on the second half of the requests, and one chosen by the first half."""
-    if answer.placement == "base":
+    """Score an answer on the second half of the requests, and one chosen by the first half.
+
+    None where nothing is placed, and for a trace of which neither all nor a sample is in memory.
+    """
+    if answer.placement == "base" or not isinstance(trace, ShortTrace | LongTrace):
         return None
     kept = trace.sample().kept if isinstance(trace, LongTrace) else [*trace.rows()]
     first, second = _halves(kept)
@@ -181,10 +184,14 @@ def _halves(kept: list[Rows]) -> tuple[list[Rows], list[Rows]]:
     for rows in kept:
         count = min(left, len(rows.request_id))
         left -= count
-        index = np.arange(len(rows.request_id))
-        first += [rows_at(rows, index[:count])] if count else []
-        second += [rows_at(rows, index[count:])] if count < len(index) else []
+        first += [_slice(rows, 0, count)] if count else []
+        second += [_slice(rows, count, None)] if count < len(rows.request_id) else []
     return first, second
+
+
+def _slice(rows: Rows, begin: int, end: int | None) -> Rows:
+    parts = ((name, one) for name, one in vars(rows).items() if one is not None)
+    return replace(rows, **{name: one[begin:end] for name, one in parts})
 
 
 def _accesses(touched: TouchedBlocks, kept: list[Rows]) -> Counts:
