@@ -216,6 +216,13 @@ def replayed_on_nvm(folder: Path) -> set[Block]:
     return {("sda", block) for block in moved["sda", "fs"].blocks.tolist()}
 
 
+def test_an_answer_without_units_names_the_option(tmp_path: Path) -> None:
+    recommended(tmp_path / "t", oltp()[:50])
+    with pytest.raises(UsageError, match="the answer is not by units") as caught:
+        place_answer(TraceFolder(tmp_path / "t"), "units")
+    assert caught.value.hint.startswith("run recommend with --unit")
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_metadata_and_journal_go_with_the_files_requested_before(seed: int, tmp_path: Path) -> None:
     # GIVEN two directories, metadata, a journal and files that no table has in one file system, and

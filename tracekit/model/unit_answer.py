@@ -77,11 +77,12 @@ def place_units(
 
 def read_units(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
     """Return the touched blocks of the placed units; UsageError where no unit is placed."""
-    file = folder.require(BLOCKS, made_by="recommend")
-    table = read_whole(file)
-    if not len(table):
+    file = folder.table(BLOCKS)
+    table = read_whole(file) if folder.has(BLOCKS) else None
+    if table is None or not len(table):
+        what = "places no unit" if table is not None else "is not by units"
         raise UsageError(
-            "--placement units: the answer places no unit",
+            f"--placement units: the answer {what}",
             hint="run recommend with --unit, or choose --placement best",
         )
     return checked_blocks(file, table, touched=touched)
