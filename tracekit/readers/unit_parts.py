@@ -230,12 +230,9 @@ def _noise(one: Numbers, other: Numbers) -> float:
 
 def _distance(one: Numbers, other: Numbers) -> float:
     """Return the largest difference of two distributions, after Kolmogorov and Smirnov: 0 to 1."""
-    one, other = np.sort(one), np.sort(other)
-    points = np.concatenate((one, other))
-    shares = [
-        np.searchsorted(values, points, side="right") / len(values) for values in (one, other)
-    ]
-    return float(np.max(np.abs(shares[0] - shares[1])))
+    from scipy import stats
+
+    return float(stats.ks_2samp(one, other, method="asymp").statistic)
 
 
 def _common(low: Numbers, high: Numbers) -> int:
