@@ -128,7 +128,7 @@ const mark = (plot) => {
 };
 
 // Heat maps: a row of cells has its ends, the windows of its cells and a list of each of their numbers.
-const inks = { time: [Math.log, Math.exp], data: [Number, Number] }; // rows of time are on a log scale
+const transforms = { time: [Math.log, Math.exp], data: [Number, Number] }; // rows of time are on a log scale
 const heightOf = (plot, value) => plot.valToPos(plot.content.y.log ? Math.max(value, 1) : value, "y", true);
 const paint = (plot) => {
   const { ctx, bbox, content } = plot;
@@ -199,7 +199,7 @@ const within = ([low, high], [first, last]) => ({ min: Math.max(low, first), max
 const zoom = (plot, part) => plot.setScale("x", within(part(plot.scales.x.min, plot.scales.x.max, plot.whole), plot.whole));
 const zoomRows = (plot, part) => {
   if (!plot.content.rows) return;
-  const [to, from] = inks[plot.content.y.kind];
+  const [to, from] = transforms[plot.content.y.kind];
   const { min, max } = plot.scales.y;
   plot.setScale("y", within(part(to(min), to(max), plot.content.y.ends.map(to)).map(from), plot.content.y.ends));
 };
@@ -235,7 +235,7 @@ const move = (plot, [right, up]) => {
   }
   const [row, column] = plot.cell ?? [-1, -1];
   const [low, high] = rows[clamp(row + up, rows.length - 1)];
-  const [to, from] = inks[plot.content.y.kind];
+  const [to, from] = transforms[plot.content.y.kind];
   const middle = from((to(Math.max(low, 1)) + to(high)) / 2);
   plot.setCursor({ left: plot.valToPos((clamp(column + right, xs.length - 2) + 0.5) * step, "x"), top: plot.valToPos(middle, "y") });
 };
