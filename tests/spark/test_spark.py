@@ -253,17 +253,22 @@ def java_of(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("when", ["starting", "working"])
-def test_ctrl_c_ends_it_in_seconds(tmp_path: Path, when: str) -> None:
-    # GIVEN a stage on Spark, at its start or in the midst of volumes
-    made = make_set(tmp_path, 100_000)
-    running = subprocess.Popen(
+def started(made: Path) -> subprocess.Popen[str]:
+    """Start a stage of a set on Spark."""
+    return subprocess.Popen(
         [sys.executable, "-m", "tracekit", "classify", str(made), "--engine", "spark"],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+@pytest.mark.parametrize("when", ["starting", "working"])
+def test_ctrl_c_ends_it_in_seconds(tmp_path: Path, when: str) -> None:
+    # GIVEN a stage on Spark, at its start or in the midst of volumes
+    made = make_set(tmp_path, 100_000)
+    running = started(made)
     wait_until(lambda: java_of(running.pid) and (when == "starting" or left_by(made)), running)
     (java,) = java_of(running.pid)
     # WHEN Ctrl-C comes
@@ -288,13 +293,7 @@ def test_ctrl_c_ends_it_in_seconds(tmp_path: Path, when: str) -> None:
 
 def test_a_java_that_is_killed_is_one_line(tmp_path: Path) -> None:
     made = make_set(tmp_path, 100_000)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "tracekit", "classify", str(made), "--engine", "spark"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    running = started(made)
     wait_until(lambda: left_by(made), running)
     (java,) = java_of(running.pid)
     os.kill(java, signal.SIGKILL)
