@@ -227,9 +227,9 @@ class HeldOut(Record):
         if self.gain_ratio - self.chosen_before_ratio < WORTH_RATIO:
             return ""
         return (
-            f"Blocks are chosen in hindsight: of the second half of the requests they save"
-            f" {self.gain_ratio:.1%}, as many that were chosen by the first half"
-            f" {self.chosen_before_ratio:.1%}."
+            "Blocks are chosen in hindsight: of the I/O time of the second half of the requests"
+            f" they save {self.gain_ratio:.1%}; as many blocks that are chosen from the first half"
+            f" alone save {self.chosen_before_ratio:.1%}."
         )
 
 
