@@ -76,9 +76,13 @@ def recording(
 
 
 def programs(source: str) -> list[int]:
-    """Return the processes of a source that record as a capture does."""
+    """Return the processes of a source that record as a capture does.
+
+    A child of one is left out: it bears its parent's words until it runs a command of its own.
+    """
     words = {"perf": ("perf", "record", "-q"), "bpf": (str(program_path(bpf.PROGRAM)),)}
-    return machine.processes(*words[source])
+    found = machine.processes(*words[source])
+    return [pid for pid in found if machine.parent_of(pid) not in found]
 
 
 def files_of(source: str, name: str, suffix: str = "") -> list[str]:
