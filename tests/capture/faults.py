@@ -108,7 +108,10 @@ class Case:
         return (self.folder / "whole").exists()
 
     def places(self, output: Path) -> list[int]:
-        """Return which writes of the writer a capture has, in its order."""
+        """Return which writes of the writer a capture has, in its order; none if it is empty."""
+        records = [*output.glob("*.blktrace.*"), *output.glob("*.perf.txt")]
+        if not any(path.stat().st_size for path in records):
+            return []
         folder, _ = parse([output], self.folder / f"parsed-{output.name}")
         rows = traces.requests(folder)
         part = int(Path(f"/sys/class/block/{self.disk.name}p3/start").read_text())
