@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "play/clock.h"
+#include "play/condition.h"
 #include "play/flow.h"
 
 #define SECOND_NS 1000000000U
@@ -26,24 +27,20 @@ static bool has_gate(const struct flow_op *op) {
 
 static int open_gates(struct flow *flow) {
   uint64_t count = 0;
-  pthread_condattr_t monotonic;
   for (uint64_t i = 0; i < flow->plan->record_count; i++)
     count += has_gate(&flow->plan->flow.ops[i]);
   flow->gates = calloc(count + 1, sizeof *flow->gates);
   if (flow->gates == NULL)
     return -ENOMEM;
-  (void)pthread_condattr_init(&monotonic); /* this and what follows cannot fail on Linux */
-  (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
   struct flow_gate *next = flow->gates;
   for (uint64_t i = 0; i < flow->plan->record_count; i++) {
     if (!has_gate(&flow->plan->flow.ops[i]))
       continue;
     next->high = flow->plan->flow.ops[i].highwater;
-    (void)pthread_mutex_init(&next->lock, NULL);
-    (void)pthread_cond_init(&next->changed, &monotonic);
+    (void)pthread_mutex_init(&next->lock, NULL); /* cannot fail on Linux */
+    condition_open(&next->changed);
     flow->states[i].gate = next++;
   }
-  (void)pthread_condattr_destroy(&monotonic);
   return 0;
 }
 
@@ -78,10 +75,7 @@ void flow_close(struct flow *flow) {
 }
 
 static void gate_wait(struct flow_gate *gate) {
-  uint64_t until_ns = clock_now_ns() + WAIT_NS;
-  struct timespec until = {.tv_sec = (time_t)(until_ns / SECOND_NS),
-                           .tv_nsec = (long)(until_ns % SECOND_NS)};
-  (void)pthread_cond_timedwait(&gate->changed, &gate->lock, &until); /* it is looked again */
+  condition_wait(&gate->changed, &gate->lock, WAIT_NS);
 }
 
 /* Makes room for `value` more posts and waits for as many. */

@@ -4,25 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "play/clock.h"
+#include "play/condition.h"
 
 #define WORD_BITS 64U
 #define WAIT_NS 20000000U
 
 int flow_files_open(struct flow_files *files, const struct file_plan *plan, uint32_t set) {
   const struct flow_set *members = &plan->flow.sets[set];
-  pthread_condattr_t monotonic;
   memset(files, 0, sizeof *files);
   files->count = members->count;
   files->present = calloc((size_t)files->count / WORD_BITS + 1, sizeof *files->present);
   files->busy = calloc(files->count, sizeof *files->busy);
   files->open_count = calloc(files->count, sizeof *files->open_count);
   files->first_of_open = calloc((size_t)plan->thread_count + 1, sizeof *files->first_of_open);
-  (void)pthread_mutex_init(&files->lock, NULL); /* this and the next three cannot fail on Linux */
-  (void)pthread_condattr_init(&monotonic);
-  (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  (void)pthread_cond_init(&files->idle, &monotonic);
-  (void)pthread_condattr_destroy(&monotonic);
+  (void)pthread_mutex_init(&files->lock, NULL); /* cannot fail on Linux */
+  condition_open(&files->idle);
   if (files->present == NULL || files->busy == NULL || files->open_count == NULL ||
       files->first_of_open == NULL)
     return -ENOMEM;
@@ -91,10 +87,7 @@ static enum flow_found look(struct flow_files *files, const struct flow_choice *
 }
 
 static void wait_for_idle(struct flow_files *files) {
-  uint64_t until_ns = clock_now_ns() + WAIT_NS;
-  struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000U),
-                           .tv_nsec = (long)(until_ns % 1000000000U)};
-  (void)pthread_cond_timedwait(&files->idle, &files->lock, &until); /* it is looked again */
+  condition_wait(&files->idle, &files->lock, WAIT_NS);
 }
 
 enum flow_found flow_files_choose(struct flow_files *files, const struct flow_choice *choice,
