@@ -8,6 +8,11 @@ const char *file_operation_name(enum file_operation operation) {
   return names[operation];
 }
 
+uint32_t file_plan_own_threads(const struct file_plan *plan) {
+  const struct flow_header *flow = plan->flow.header;
+  return plan->thread_count - (flow == NULL ? 0 : flow->writers);
+}
+
 uint32_t file_plan_thread_of(const struct file_plan *plan, uint32_t record) {
   uint32_t low = 0;
   uint32_t high = plan->thread_count - 1;

@@ -88,6 +88,9 @@ struct file_plan {
 /* Returns "open", "create" and so on; any thread. */
 const char *file_operation_name(enum file_operation operation);
 
+/* Returns how many threads are the workload's own; those that follow perform what these submit. */
+uint32_t file_plan_own_threads(const struct file_plan *plan);
+
 /* Returns the thread that a record belongs to. */
 uint32_t file_plan_thread_of(const struct file_plan *plan, uint32_t record);
 

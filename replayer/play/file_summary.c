@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/statfs.h>
 
+#include "play/flow_writes.h"
 #include "play/json.h"
 #include "play/summary.h"
 
@@ -31,7 +32,8 @@ static void write_present(struct json *json, const struct file_plan *plan) {
 static void write_plan(struct json *json, const struct file_plan *plan) {
   json_open(json, "plan", '{');
   json_number(json, "records", plan->record_count);
-  json_number(json, "threads", plan->thread_count);
+  json_number(json, "threads", file_plan_own_threads(plan));
+  json_number(json, "writers", plan->thread_count - file_plan_own_threads(plan));
   json_number(json, "files", plan->file_count);
   write_present(json, plan);
   json_number(json, "steps", plan->step_count);
@@ -93,12 +95,14 @@ static void write_settings(struct json *json, const struct options *options) {
   json_number(json, "warm_up_ns", options->warm_up_ns);
 }
 
-static void write_counts(struct json *json, const struct thread_pool_report *report) {
+static void write_counts(struct json *json, const struct file_session *session) {
+  const struct thread_pool_report *report = &session->report;
   const struct file_stats *stats = report->stats;
   json_open(json, "counts", '{');
   json_number(json, "operations", stats->count);
   json_number(json, "failed", stats->failed);
   json_number(json, "unknown", report->unknown);
+  json_number(json, "dropped", flow_writes_dropped(&session->flow));
   json_number(json, "steps", stats->step_count);
   json_number(json, "untimed", stats->untimed);
   json_number(json, "untimed_ns", stats->untimed_ns);
@@ -202,7 +206,7 @@ static void write_all(struct json *json, const void *context) {
     write_preparation(json, session);
   write_settings(json, session->options);
   if (session->report.stats != NULL) {
-    write_counts(json, &session->report);
+    write_counts(json, session);
     write_timing(json, session);
     summary_histogram(json, "issue_error", &session->report.stats->issue_error);
     write_classes(json, session);

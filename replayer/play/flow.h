@@ -28,7 +28,8 @@ struct flow {
   struct flow_state *states;    /* one a record */
   struct flow_fd *fds;          /* thread x fds + fd */
   struct flow_gate *gates;
-  _Atomic uint64_t count; /* of operations on files, all threads; the next ones as well */
+  struct flow_writes **writes; /* one a thread, NULL: it has no writers */
+  _Atomic uint64_t count;      /* of operations on files, all threads; the next ones as well */
   _Atomic uint64_t bytes;
   _Atomic uint64_t data_count; /* reads and writes */
   _Atomic uint64_t data_bytes;
@@ -47,11 +48,15 @@ void flow_run(struct worker *worker);
 /* Does one of those that work on no file. Returns false when its thread is to end. */
 bool flow_control(struct worker *worker, uint32_t number);
 
+/* Starts a thread's random numbers. */
+void flow_seed(struct worker *worker);
+
+/* Returns 64 random bits of a thread, or a number below `count`. */
+uint64_t flow_random(struct worker *worker);
+uint64_t flow_random_below(struct worker *worker, uint64_t count);
+
 /* Returns a value for this time, from 64 random bits. */
 uint64_t flow_value_of(const struct flow_plan *plan, const struct flow_value *value,
                        uint64_t random);
-
-/* Returns 64 random bits of a thread. */
-uint64_t flow_random(struct worker *worker);
 
 #endif

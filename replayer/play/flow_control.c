@@ -2,15 +2,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/hash.h"
 #include "play/clock.h"
 #include "play/condition.h"
-#include "play/flow.h"
+#include "play/flow_writes.h"
+
+__extension__ typedef unsigned __int128 wide;
 
 #define SECOND_NS 1000000000U
 #define BACKLOG_S 5U /* of events that nobody took */
 #define WAIT_NS 20000000U
 #define DELAY_MAX_S (UINT64_C(1) << 33) /* 272 years: more waits for the end of the run */
 #define MIB (UINT64_C(1) << 20)
+#define GOLDEN 0x9e3779b97f4a7c15ULL /* of splitmix64 */
 
 /* Two counts of a semaphore, as semblock has them, and how often it was woken. */
 struct flow_gate {
@@ -56,6 +60,8 @@ int flow_open(struct flow *flow, const struct file_plan *plan) {
   for (uint32_t i = 0; i < plan->handle_count; i++)
     flow->fds[i].set = FLOW_NONE;
   int rc = open_gates(flow);
+  if (rc == 0)
+    rc = flow_writes_open(flow);
   for (uint32_t i = 0; rc == 0 && i < header->set_count; i++)
     rc = flow_files_open(&flow->files[i], plan, i);
   return rc;
@@ -66,12 +72,39 @@ void flow_close(struct flow *flow) {
     return;
   for (uint32_t i = 0; flow->files != NULL && i < flow->plan->flow.header->set_count; i++)
     flow_files_close(&flow->files[i]);
+  flow_writes_close(flow);
   free(flow->gates);
   free(flow->fds);
   free(flow->states);
   free(flow->files);
   (void)pthread_mutex_destroy(&flow->events);
   flow->plan = NULL;
+}
+
+void flow_seed(struct worker *worker) {
+  uint64_t seed = worker->run->plan->flow.header->seed;
+  worker->random = hash_mix(seed + GOLDEN * (worker->number + 1));
+}
+
+uint64_t flow_random(struct worker *worker) {
+  worker->random += GOLDEN;
+  return hash_mix(worker->random);
+}
+
+static uint64_t part_of(uint64_t random, uint64_t count) {
+  return (uint64_t)(((wide)random * count) >> 64);
+}
+
+uint64_t flow_random_below(struct worker *worker, uint64_t count) {
+  return part_of(flow_random(worker), count);
+}
+
+uint64_t flow_value_of(const struct flow_plan *plan, const struct flow_value *value,
+                       uint64_t random) {
+  if (value->table == FLOW_NONE)
+    return value->constant;
+  return plan
+      ->tables[(size_t)value->table * FLOW_TABLE_VALUES + part_of(random, FLOW_TABLE_VALUES)];
 }
 
 static void gate_wait(struct flow_gate *gate) {

@@ -41,9 +41,12 @@ enum flow_kind {
   FLOW_WAKE,
   FLOW_LOOP,
   FLOW_LOOP_END,
-  FLOW_TEMPLATE /* the open that another operation does where its file is not open yet */
+  FLOW_TEMPLATE,  /* the open that another operation does where its file is not open yet */
+  FLOW_AIO_WRITE, /* submitted, and performed by a writer of the thread */
+  FLOW_AIO_WAIT,
+  FLOW_AIO_WRITER /* what such a writer does for its thread: its only kind */
 };
-#define FLOW_KINDS 31U
+#define FLOW_KINDS 34U
 
 enum flow_flag {
   FLOW_IS_RANDOM = 1,     /* read, write: at a random multiple of the size */
@@ -77,7 +80,7 @@ struct flow_op {
   uint32_t fd;                /* below the header's fds */
   uint32_t source_fd;
   uint32_t link;  /* template, target, or the other end of a loop; or FLOW_NONE */
-  uint32_t other; /* wait, block: the next one of the same target; or FLOW_NONE */
+  uint32_t other; /* wait, block: the next one of the same target; writer: its thread; FLOW_NONE */
   uint16_t flags; /* enum flow_flag, or'ed */
   uint8_t kind;   /* enum flow_kind */
   uint8_t reserved[25];
@@ -97,8 +100,9 @@ struct flow_header {
   uint64_t seed;
   uint32_t events_per_second; /* 0: limits do not wait */
   uint32_t end;               /* enum flow_end */
-  uint32_t fds;               /* of each thread; handle = thread x fds + fd */
-  uint8_t reserved[28];
+  uint32_t fds;               /* of each thread but writers; handle = thread x fds + fd */
+  uint32_t writers;           /* threads at the end of the plan */
+  uint8_t reserved[24];
 };
 
 /* Points into the plan; header is NULL for a plan without a flow. */

@@ -46,6 +46,9 @@ static const uint8_t operations[FLOW_KINDS] = {
     [FLOW_LOOP] = FILE_SYNC,
     [FLOW_LOOP_END] = FILE_SYNC,
     [FLOW_TEMPLATE] = FILE_OPEN,
+    [FLOW_AIO_WRITE] = FILE_WRITE,
+    [FLOW_AIO_WAIT] = FILE_SYNC,
+    [FLOW_AIO_WRITER] = FILE_WRITE,
 };
 
 static bool picks(const struct flow_op *op) {
@@ -114,6 +117,7 @@ static const char *wrong_link(const struct file_plan *plan, const struct file_th
   case FLOW_WRITE_WHOLE:
   case FLOW_APPEND:
   case FLOW_APPEND_RANDOM:
+  case FLOW_AIO_WRITE:
     is_good = is_good && (!has_link || plan->flow.ops[op->link].kind == FLOW_TEMPLATE);
     break;
   default:
@@ -144,6 +148,53 @@ static const char *rules_op(const struct file_plan *plan, uint32_t thread_number
   return wrong != NULL ? wrong : wrong_link(plan, thread, number);
 }
 
+static bool has_writer(const struct file_plan *plan, uint32_t thread) {
+  for (uint32_t i = file_plan_own_threads(plan); i < plan->thread_count; i++)
+    if (plan->flow.ops[plan->threads[i].first].other == thread)
+      return true;
+  return false;
+}
+
+/* A thread that submits writes has a writer. */
+static const char *wrong_thread(const struct file_plan *plan, uint32_t number) {
+  const struct file_thread *thread = &plan->threads[number];
+  bool submits = false;
+  for (uint64_t i = thread->first; i < thread->first + thread->count; i++) {
+    if (plan->flow.ops[i].kind == FLOW_AIO_WRITER)
+      return "writes for others, and is not among the last ones";
+    submits = submits || plan->flow.ops[i].kind == FLOW_AIO_WRITE;
+  }
+  return submits && !has_writer(plan, number) ? "has asynchronous writes, and no writer" : NULL;
+}
+
+/* One record for each asynchronous write of its thread, in their order and of the same step, so
+ * that it counts whichever it performs. */
+static const char *wrong_writer(const struct file_plan *plan, uint32_t number) {
+  const struct file_thread *writer = &plan->threads[number];
+  uint64_t at = writer->first;
+  uint64_t end = writer->first + writer->count;
+  uint32_t owner = writer->count == 0 ? FLOW_NONE : plan->flow.ops[at].other;
+  if (owner >= file_plan_own_threads(plan))
+    return "writes for no thread";
+  const struct file_thread *thread = &plan->threads[owner];
+  for (uint64_t i = thread->first; i < thread->first + thread->count; i++) {
+    if (plan->flow.ops[i].kind != FLOW_AIO_WRITE)
+      continue;
+    bool is_good = at < end && plan->flow.ops[at].kind == FLOW_AIO_WRITER &&
+                   plan->flow.ops[at].other == owner &&
+                   plan->records[at].step == plan->records[i].step;
+    if (!is_good)
+      return "has other records than its thread's asynchronous writes";
+    at++;
+  }
+  return at == end ? NULL : "has more records than its thread has asynchronous writes";
+}
+
+static const char *rules_thread(const struct file_plan *plan, uint32_t number) {
+  return number < file_plan_own_threads(plan) ? wrong_thread(plan, number)
+                                              : wrong_writer(plan, number);
+}
+
 static const char *rules_set(const struct file_plan *plan, const struct flow_set *set) {
   uint64_t members = plan->flow.header->member_count;
   if (set->count == 0 || set->first > members || set->count > members - set->first)
@@ -159,9 +210,10 @@ static const char *wrong_header(const struct file_plan *plan, uint64_t bytes) {
   if (bytes < sizeof *header)
     return "has a flow that is too short";
   if (header->table_count > TABLES_MAX || header->member_count > MEMBERS_MAX ||
-      header->end > FLOW_END_ALL || header->fds == 0 || header->fds > FLOW_FDS_MAX)
+      header->end > FLOW_END_ALL || header->fds == 0 || header->fds > FLOW_FDS_MAX ||
+      header->writers >= plan->thread_count)
     return "has an absurd flow";
-  if ((uint64_t)header->fds * plan->thread_count != plan->handle_count)
+  if ((uint64_t)header->fds * file_plan_own_threads(plan) != plan->handle_count)
     return "has other handles than its flow's descriptors";
   uint64_t needed = sizeof *header + plan->record_count * sizeof *plan->flow.ops +
                     (uint64_t)header->set_count * sizeof *plan->flow.sets +
@@ -197,5 +249,9 @@ int flow_plan_read(struct file_plan *plan, const void *flow, uint64_t bytes, con
       if ((wrong = rules_op(plan, thread, (uint32_t)i)) != NULL)
         return reject(path, "operation", i, wrong);
   }
+  /* Writers first: the others look at them. */
+  for (uint32_t thread = plan->thread_count; thread-- > 0;)
+    if ((wrong = rules_thread(plan, thread)) != NULL)
+      return reject(path, "thread", thread, wrong);
   return 0;
 }

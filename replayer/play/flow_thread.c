@@ -3,31 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "common/hash.h"
-#include "play/clock.h"
-#include "play/flow.h"
+#include "play/flow_writes.h"
 
-__extension__ typedef unsigned __int128 wide;
-
-#define CALLS_LEAST 4                /* that an operation makes before the end of the run cuts it */
-#define GOLDEN 0x9e3779b97f4a7c15ULL /* of splitmix64 */
-
-uint64_t flow_random(struct worker *worker) {
-  worker->random += GOLDEN;
-  return hash_mix(worker->random);
-}
-
-/* Returns a number below `count`. */
-static uint64_t below(uint64_t random, uint64_t count) {
-  return (uint64_t)(((wide)random * count) >> 64);
-}
-
-uint64_t flow_value_of(const struct flow_plan *plan, const struct flow_value *value,
-                       uint64_t random) {
-  if (value->table == FLOW_NONE)
-    return value->constant;
-  return plan->tables[(size_t)value->table * FLOW_TABLE_VALUES + below(random, FLOW_TABLE_VALUES)];
-}
+#define CALLS_LEAST 4 /* that an operation makes before the end of the run cuts it */
 
 static uint64_t draw(struct worker *worker, const struct flow_value *value) {
   uint64_t random = value->table == FLOW_NONE ? 0 : flow_random(worker);
@@ -132,6 +110,8 @@ static bool open_file(struct worker *worker, uint32_t number, uint32_t fd, uint3
   struct flow_fd *place = fd_of(worker, fd);
   bool makes = op->kind == FLOW_CREATE;
   uint32_t member;
+  if (!flow_writes_settle(worker, fd))
+    return false;
   enum flow_found found = choose(worker, op, !makes, &member);
   if (found != FLOW_FOUND)
     return end_without_file(worker, counts_as, found);
@@ -152,6 +132,8 @@ static bool open_file(struct worker *worker, uint32_t number, uint32_t fd, uint3
 
 static bool close_file(struct worker *worker, uint32_t number, uint32_t fd) {
   struct flow_fd *place = fd_of(worker, fd);
+  if (!flow_writes_settle(worker, fd))
+    return false;
   (void)worker_perform(worker, begin_on_fd(worker, number, fd));
   if (place->is_open)
     flow_files_closed(&worker->run->flow->files[place->set], place->member);
@@ -182,7 +164,9 @@ static void seek(const struct worker *worker, uint32_t fd, int whence) {
     (void)lseek(file, 0, whence);
 }
 
-static bool transfer(struct worker *worker, uint32_t number, uint32_t fd, uint64_t size) {
+/* At the position, or at a random multiple of its size. */
+static struct file_record *begin_transfer(struct worker *worker, uint32_t number, uint32_t fd,
+                                          uint64_t size) {
   const struct flow_op *op = &worker->run->plan->flow.ops[number];
   uint64_t bytes = working_set(worker, op, fd);
   struct file_record *record = begin_on_fd(worker, number, fd);
@@ -190,11 +174,21 @@ static bool transfer(struct worker *worker, uint32_t number, uint32_t fd, uint64
   record->offset = FILE_AT_POSITION;
   if ((op->flags & FLOW_IS_RANDOM) != 0)
     record->offset =
-        size == 0 || bytes <= size ? 0 : below(flow_random(worker), bytes - size) / size * size;
-  int64_t result = worker_perform(worker, record);
-  if (result == 0 && op->kind == FLOW_READ)
+        size == 0 || bytes <= size ? 0 : flow_random_below(worker, bytes - size) / size * size;
+  return record;
+}
+
+static bool transfer(struct worker *worker, uint32_t number, uint32_t fd, uint64_t size) {
+  int64_t result = worker_perform(worker, begin_transfer(worker, number, fd, size));
+  if (result == 0 && worker->run->plan->flow.ops[number].kind == FLOW_READ)
     seek(worker, fd, SEEK_SET);
   return count(worker, number, moved(result));
+}
+
+/* It counts from here on, as in filebench, whatever becomes of it. */
+static bool submit(struct worker *worker, uint32_t number, uint32_t fd, uint64_t size) {
+  const struct file_record *record = begin_transfer(worker, number, fd, size);
+  return flow_writes_submit(worker, record, fd) && count(worker, number, size);
 }
 
 /* A short operation that has begun is finished; a long one is cut, and its last call ends it. */
@@ -249,7 +243,7 @@ static bool move_data(struct worker *worker, uint32_t number) {
   const struct flow_op *op = &worker->run->plan->flow.ops[number];
   uint64_t size = of_one_call(worker, draw(worker, &op->size));
   if (op->kind == FLOW_APPEND_RANDOM)
-    size = size == 0 ? 0 : below(flow_random(worker), size);
+    size = size == 0 ? 0 : flow_random_below(worker, size);
   uint32_t fd = choose_fd(worker, op);
   if (!make_open(worker, number, fd))
     return false;
@@ -261,6 +255,8 @@ static bool move_data(struct worker *worker, uint32_t number) {
   case FLOW_APPEND:
   case FLOW_APPEND_RANDOM:
     return append(worker, number, fd, size);
+  case FLOW_AIO_WRITE:
+    return submit(worker, number, fd, size);
   default:
     return transfer(worker, number, fd, size);
   }
@@ -346,7 +342,10 @@ static bool do_one(struct worker *worker, uint32_t number) {
   case FLOW_WRITE_WHOLE:
   case FLOW_APPEND:
   case FLOW_APPEND_RANDOM:
+  case FLOW_AIO_WRITE:
     return move_data(worker, number);
+  case FLOW_AIO_WAIT:
+    return flow_writes_wait(worker) && count(worker, number, 0);
   case FLOW_DELETE:
     return delete_file(worker, number);
   case FLOW_STAT:
@@ -390,8 +389,12 @@ static bool run_turn(struct worker *worker) {
 }
 
 void flow_run(struct worker *worker) {
-  const struct flow_header *header = worker->run->plan->flow.header;
-  worker->random = hash_mix(header->seed + GOLDEN * (worker->number + 1));
+  if (worker->number >= file_plan_own_threads(worker->run->plan)) {
+    flow_writes_run(worker);
+    return;
+  }
+  flow_seed(worker);
   while (run_turn(worker))
     worker->cycle += worker->cycle < UINT32_MAX;
+  flow_writes_end(worker);
 }

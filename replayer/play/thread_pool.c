@@ -148,13 +148,14 @@ static void close_workers(struct file_run *run) {
 
 static void sum_up(struct file_run *run, struct thread_pool_report *report) {
   uint64_t last_ns = run->measure_ns;
+  uint32_t own = file_plan_own_threads(run->plan);
   bool is_whole = true;
   report->cycles = UINT64_MAX;
   for (uint32_t i = 0; i < run->plan->thread_count; i++) {
     const struct worker *worker = &run->workers[i];
     file_stats_merge(report->stats, worker->stats);
     last_ns = worker->last_end_ns > last_ns ? worker->last_end_ns : last_ns;
-    if (run->plan->threads[i].count > 0 && worker->cycle < report->cycles)
+    if (i < own && run->plan->threads[i].count > 0 && worker->cycle < report->cycles)
       report->cycles = worker->cycle;
     is_whole = is_whole && worker->is_done;
   }

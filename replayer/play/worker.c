@@ -167,8 +167,7 @@ static int64_t timed_call(struct worker *worker, const struct file_record *recor
   return result;
 }
 
-/* Performs one record that is due. */
-static void perform(struct worker *worker, const struct file_record *record, uint64_t due_ns) {
+void worker_perform_due(struct worker *worker, const struct file_record *record, uint64_t due_ns) {
   struct span span = {.due_ns = due_ns};
   note(worker, record, timed_call(worker, record, &span), &span);
 }
@@ -195,7 +194,7 @@ static bool run_cycle(struct worker *worker) {
     if ((due_ns != 0 && !worker_wait_until(worker, due_ns)) ||
         (record->after != FILE_NONE && !wait_after(worker, record)))
       return false;
-    perform(worker, record, due_ns);
+    worker_perform_due(worker, record, due_ns);
     /* Release: who waits for this record sees what it did. */
     atomic_store_explicit(&worker->ended, cycles_before + i + 1, memory_order_release);
   }

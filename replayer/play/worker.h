@@ -97,6 +97,10 @@ bool worker_wait_until(struct worker *worker, uint64_t due_ns);
  * the last of its step. */
 int64_t worker_perform(struct worker *worker, struct file_record *record);
 
+/* Performs a record that was due then, by the clock, and notes what became of it and how late it
+ * was; 0: it is due now. */
+void worker_perform_due(struct worker *worker, const struct file_record *record, uint64_t due_ns);
+
 /* Body of the thread: argument is a struct worker. */
 void *worker_run(void *argument);
 

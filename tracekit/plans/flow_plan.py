@@ -48,6 +48,9 @@ OPERATION_OF = {
     "loop": SYNC,
     "loop end": SYNC,
     "template": CODES["open"],
+    "aiowrite": CODES["write"],
+    "aiowait": SYNC,
+    "aio writer": CODES["write"],
 }
 """What an operation of a flow does, by filebench's names, in the order of their codes."""
 KINDS = tuple(OPERATION_OF)
@@ -63,7 +66,7 @@ OP = layout(
 SET = layout("u8 first, u4 count, u4 reserved")
 HEADER = layout(
     "u4 set_count, u4 table_count, u8 member_count, u8 seed, u4 events_per_second, u4 end, u4 fds,"
-    " V28 reserved"
+    " u4 writers, V24 reserved"
 )
 
 
@@ -84,6 +87,8 @@ class FlowParts:
     events_per_second: int
     end: str
     fds: int
+    writers: int = 0
+    """Threads at the end of the plan that perform the asynchronous writes of others."""
     sets: list[Sequence[int]] = field(default_factory=list)
     """The plan's numbers of the files of each."""
     tables: list[Table] = field(default_factory=list)
@@ -99,6 +104,7 @@ def flow_bytes(parts: FlowParts, ops: Records) -> bytes:
     header["member_count"] = int(sets["count"].sum())
     header["seed"], header["events_per_second"] = parts.seed, parts.events_per_second
     header["end"], header["fds"] = ENDS.index(parts.end), parts.fds
+    header["writers"] = parts.writers
     members = b"".join(np.asarray(some, "<u4").tobytes() for some in parts.sets)
     tables = b"".join(np.asarray(table, "<u8").tobytes() for table in parts.tables)
     content = b"".join([header.tobytes(), ops.tobytes(), sets.tobytes(), tables, members])
