@@ -40,9 +40,16 @@ static void note(const char *what, long offset, long size, int flags) {
   close(fd);
 }
 
+/* Writes of SHIM_SLOW_BYTES take SHIM_SLOW_MS; begin and end are noted, with the descriptor. */
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
   ssize_t (*real)(int, const void *, size_t, off_t) =
       (ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+  if (number("SHIM_SLOW_BYTES") == (long)size) {
+    note("begin", offset, (long)size, fd);
+    usleep(1000 * (useconds_t)number("SHIM_SLOW_MS"));
+    note("end", offset, (long)size, fd);
+    return real(fd, data, size, offset);
+  }
   if (!is_target(fd))
     return real(fd, data, size, offset);
   note("write", offset, (long)size, 0);

@@ -200,7 +200,6 @@ def drawn(family: str, parameters: str) -> str:
         (one("read name=r,filename=a"), "read has no iosize"),
         (one("read name=r,filename=a,random,iosize=2k"), "calls of 2,048 bytes at random places"),
         (one("read name=r,filename=a,iosize=1000,directio"), "directio with calls of 1,000 bytes"),
-        (one("aiowrite name=w,filename=a"), "flowop aiowrite: asynchronous writes are not run"),
         (one("closefile name=c,fd=3"), "fd 3 is not open there"),
         (one("openfile name=o,filesetname=a,fd=3"), "opens fd 3, which is open there"),
         (one("sempost name=s,target=w"), "its target 'w' is not a semblock"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,6 +156,8 @@ class _Draft:
     """The operations of one thread, from the number `first` on."""
 
     first: int
+    number: int
+    """Of the thread whose descriptors it uses."""
     rows: list[_Row] = field(default_factory=list)
 
     def add(self, flow: Flow) -> None:
@@ -210,7 +212,13 @@ class _Writer:
         self.personality, self.layout = personality, layout
         self.labels = personality.labels
         fds = [1, *(fd for group in personality.groups for fd in _fds(group.flow))]
-        self.parts = FlowParts(seed, personality.events_per_second, personality.end, max(fds))
+        self.parts = FlowParts(
+            seed,
+            personality.events_per_second,
+            personality.end,
+            max(fds),
+            sum(group.threads * group.writers for group in personality.groups),
+        )
         self._set_numbers: dict[str, int] = {}
         self._tables: dict[RandomValue, int] = {}
         self.most_transfer = 1
@@ -238,7 +246,7 @@ class _Writer:
             self.parts.tables.append(value.table(flow_plan.TABLE_VALUES).astype(np.uint64))
         op[f"{name}_table"] = self._tables[value]
 
-    def thread(self, draft: _Draft, number: int) -> tuple[Any, Any]:
+    def thread(self, draft: _Draft) -> tuple[Any, Any]:
         """Return the records and operations of a thread."""
         records, ops = plan.new_records(len(draft.rows)), new_ops(len(draft.rows))
         for row, record, op in zip(draft.rows, records, ops, strict=True):
@@ -256,7 +264,7 @@ class _Writer:
             if row.set_name is not None:
                 op["set"] = self.set_number(row.set_name)
                 record["file"] = self.layout.sets[row.set_name][0]
-            self._record(record, row, number)
+            self._record(record, row, draft.number)
         return records, ops
 
     def _record(self, record: Any, row: _Row, number: int) -> None:
@@ -325,7 +333,7 @@ def _drafts(personality: Personality) -> list[_Draft]:
     first = 0
     for group in personality.groups:
         for _ in range(group.threads):
-            drafts.append(draft := _Draft(first))
+            drafts.append(draft := _Draft(first, len(drafts)))
             draft.add(group.flow)
             first += len(draft.rows)
     everywhere: dict[str, int] = {}
@@ -339,7 +347,21 @@ def _drafts(personality: Personality) -> list[_Draft]:
                 last[row.op.label] = row
     for draft in drafts:
         draft.find_targets(everywhere)
-    return drafts
+    return [*drafts, *_writers(personality, drafts, first)]
+
+
+def _writers(personality: Personality, drafts: Sequence[_Draft], first: int) -> Iterator[_Draft]:
+    """Yield the threads that perform the asynchronous writes of others, which count as theirs."""
+    counts = (group.writers for group in personality.groups for _ in range(group.threads))
+    for owner, writers in zip(drafts, counts, strict=True):
+        rows = [
+            _Row(row.op, "aio writer", set_name=row.set_name, other=owner.number)
+            for row in owner.rows
+            if row.kind == "aiowrite"
+        ]
+        for _ in range(writers):
+            yield _Draft(first, owner.number, rows)
+            first += len(rows)
 
 
 def write_personality(
@@ -355,8 +377,8 @@ def write_personality(
     with beside(path) as part, part.open("wb") as file:
         out = plan.FilePlanWriter(file)
         all_ops = []
-        for number, draft in enumerate(drafts):
-            records, ops = writer.thread(draft, number)
+        for draft in drafts:
+            records, ops = writer.thread(draft)
             records["operation_id"] = draft.first + np.arange(len(records))
             all_ops.append(ops)
             out.thread()
@@ -368,7 +390,7 @@ def write_personality(
             layout.needed_bytes,
             medium,
             flow=flow_bytes(writer.parts, ops),
-            handles=writer.parts.fds * len(drafts),
+            handles=writer.parts.fds * personality.threads,
             transfer_bytes=writer.most_transfer,
         )
         counts = out.finish(layout.table, setting)

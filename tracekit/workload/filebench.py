@@ -69,14 +69,10 @@ FLOWOP = dict.fromkeys((
     "noreadahead",
 ), "")  # fmt: skip
 COMPOSITE = {"name": "", "iters": ""}
-REFUSED = {
-    "aiowrite": "asynchronous writes are not run",
-    "aiowait": "asynchronous writes are not run",
-    "aioread": "asynchronous reads are not run",
-}
 SAID_ONLY = ("print", "testrandvar")
 MODES = ("timeout", "firstdone", "alldone")
 MOST_THREADS = 4096
+MOST_WRITERS = 20  # of a process: as many threads as glibc serves asynchronous requests by
 MOST_FD = 127
 MOST_OPERATIONS = 100_000  # of all threads' flows, composites put in
 MOST_BYTES = 1 << 62  # of a file set
@@ -350,26 +346,50 @@ def _plain_name(found: Attributes) -> str:
 
 
 def _groups(script: _Script) -> list[Group]:
-    groups = []
+    groups: list[Group] = []
     for process in script.processes:
         times = process.found.number("instances", 1, most=MOST_THREADS)
+        own = []
         for found, flowops in process.threads:
             name = f"{process.found.text('name')}.{found.text('name')}"
-            threads = times * found.number("instances", 1, most=MOST_THREADS)
+            threads = found.number("instances", 1, most=MOST_THREADS)
             flow = _flow(script, flowops, {}, "")
             if not flow:
                 raise found.place.error(f"the thread {name} has no flowop")
-            groups.append(Group(name, threads, flow))
-    total = sum(group.threads for group in groups)
-    if groups and total == 0:
+            own.append(Group(name, threads, flow))
+        groups += _of_processes(own, times)
+    threads = sum(group.threads for group in groups)
+    writers = sum(group.threads * group.writers for group in groups)
+    if groups and threads == 0:
         place = script.processes[0].found.place
         raise place.error("no process has threads: all instances are 0", "instances=1")
-    if total > MOST_THREADS:
+    if threads + writers > MOST_THREADS:
+        more = f" and {writers:,} for their asynchronous writes" if writers else ""
         raise InputError(
-            f"{script.file}: {total:,} threads; at most {MOST_THREADS:,} are run",
+            f"{script.file}: {threads:,} threads{more}; at most {MOST_THREADS:,} are run",
             hint="lower the instances, such as with --set nthreads=50",
         )
     return groups
+
+
+def _of_processes(groups: list[Group], times: int) -> list[Group]:
+    """Return the threads of so many processes; those of one share glibc's for their writes."""
+    fds = [_write_fds(group.flow) for group in groups]
+    sharing = sum(group.threads for group, own in zip(groups, fds, strict=True) if own)
+    share = max(1, MOST_WRITERS // max(sharing, 1))
+    return [
+        replace(group, threads=times * group.threads, writers=min(len(own), share))
+        for group, own in zip(groups, fds, strict=True)
+    ]
+
+
+def _write_fds(flow: Flow) -> set[int]:
+    """Return the descriptors of asynchronous writes: those of one come one after the other."""
+    found: set[int] = set()
+    for one in operations(flow):
+        if one.kind == "aiowrite":
+            found.update(range(MOST_FD + 1) if one.rotates and one.fd == 0 else [one.fd])
+    return found
 
 
 def _flow(script: _Script, trees: list[Tree[Token]], scope: Scope, prefix: str) -> Flow:
@@ -387,9 +407,9 @@ def _flow(script: _Script, trees: list[Tree[Token]], scope: Scope, prefix: str) 
             flow.append(_composite(script, kind, found, prefix))
         elif kind in SAID_ONLY:
             script.not_used[f"flowop {kind} (only printed)"] += 1
-        elif kind in REFUSED:
-            hint = "remove the flowop, or write it as write with dsync"
-            raise found.place.error(f"flowop {kind}: {REFUSED[kind]}", hint)
+        elif kind == "aioread":
+            hint = "asynchronous there are aiowrite and aiowait; write it as read"
+            raise found.place.error("there is no flowop 'aioread', nor has filebench one", hint)
         elif kind in WORDS:
             flow.append(_operation(script, kind, found, prefix))
         else:
@@ -498,7 +518,9 @@ def _check_operation(found: Personality, one: Operation, file: Path) -> None:
         raise InputError(
             f"{place}: directio with calls of {one.size:,} bytes", hint="use a multiple of 512"
         )
-    if one.is_random and one.kind in ("read", "write") and one.files is not None:
+    if one.kind == "aiowrite" and not one.is_random:
+        raise InputError(f"{place}: aiowrite is not random, as it must be", hint="add random")
+    if one.is_random and one.kind in ("read", "write", "aiowrite") and one.files is not None:
         size = found.file_set(one.files).size
         whole = one.working_set or size
         if isinstance(whole, int) and isinstance(one.size, int) and one.size > whole:

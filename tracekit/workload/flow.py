@@ -14,10 +14,10 @@ from tracekit.plans.flow_plan import KINDS, OPERATION_OF, SYNC
 from tracekit.workload.random_values import RandomValue, Value
 
 READS = ("read", "readwholefile")
-WRITES = ("write", "writewholefile", "appendfile", "appendfilerand")
+WRITES = ("write", "writewholefile", "appendfile", "appendfilerand", "aiowrite")
 MOVES_DATA = READS + WRITES
 LIMITS = ("iopslimit", "opslimit", "bwlimit", "finishoncount", "finishonbytes")
-WORDS = tuple(kind for kind in KINDS if kind not in ("loop", "loop end", "template"))
+WORDS = tuple(kind for kind in KINDS if kind not in ("loop", "loop end", "template", "aio writer"))
 """What an operation can be, by filebench's names."""
 
 
@@ -90,6 +90,8 @@ class Group:
     name: str
     threads: int
     flow: Flow
+    writers: int = 0
+    """Of each thread: how many of its asynchronous writes can be under way at once."""
 
 
 @dataclass(frozen=True)
