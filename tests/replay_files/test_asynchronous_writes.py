@@ -5,6 +5,7 @@ A library before the C library makes writes of 4 KiB slow and notes when they be
 
 import errno
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -17,10 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.command_line import succeed
 from tests.replay.processes import await_true, limited
 from tests.replay.program import compiled_shim
 from tests.replay_files.program import KEPT, Ran, command, run
 from tests.sweep.test_filebench import FILES, done, play, process, read
+from tests.traces import written
 from tracekit.errors import InputError
 from tracekit.plans import file_plan, flow_plan
 from tracekit.workload.file_plan import write_personality
@@ -381,3 +384,25 @@ def test_a_plan_with_wrong_writers_is_refused(
     ran = run(tmp_path / "plan", tmp_path, "--repeat", "0", "--duration-ns", "1000")
     assert ran.code == 1
     assert words in ran.messages
+
+
+def test_bench_says_how_long_writes_were_queued(tmp_path: Path, slow: Slow) -> None:
+    slow(50)
+    text = FILES + process(OPEN, f"{WRITE},iters=100", FOREVER, CLOSE)
+    file = written(tmp_path / "own.f", text)
+    words = ("-o", tmp_path / "out", "--target", tmp_path, "--duration", "1s", "--no-report")
+    told = succeed("bench", file, *words)
+    (line,) = (one for one in told.stdout.splitlines() if "asynchronous" in one)
+    found = re.fullmatch(
+        r"  own: (\d+) asynchronous writes were queued for (\d+) ms on average;"
+        r" (\d+) were not begun when a run ended",
+        line,
+    )
+    assert found
+    begun, queued_ms, dropped = map(int, found.groups())
+    assert begun + dropped == 100
+    # Each after all before it, of at least 50 ms.
+    assert queued_ms >= 50 * (begun - 1) / 2 - 1
+    # AND its threads are those of the file
+    assert "own on" in told.stdout
+    assert "1 thread" in told.stdout

@@ -252,7 +252,7 @@ def of_run(
 ) -> RunRecord:
     """Return what is kept of a run; `more` are other fields of the record."""
     memory = run.target.memory
-    kept = ("outcome", "ended_by", "counts", "timing", "steps", "errors", "timeline")
+    kept = ("outcome", "ended_by", "counts", "timing", "issue_error", "steps", "errors", "timeline")
     return RunRecord(
         run_id=run.run_id,
         personality=run.personality.name,

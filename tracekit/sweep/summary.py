@@ -248,7 +248,34 @@ def headline(folder: TraceFolder, found: Mapping[str, Any]) -> list[str]:
         lines.append(f"  {place}: {rate(row)}{_most(steps)}")
     dax = [*summarize_verdicts(verdicts), *stand_ins(folder)] if verdicts else []
     compared = [f"  {line}" for line in differences(found["ratios"])]
-    return [*lines, *compared, *doubts(rows), *failures(folder), *not_used(folder), *dax]
+    return [
+        *lines,
+        *compared,
+        *doubts(rows),
+        *failures(folder),
+        *queued(folder),
+        *not_used(folder),
+        *dax,
+    ]
+
+
+def queued(folder: TraceFolder) -> list[str]:
+    """Return a line for each file of filebench whose asynchronous writes waited to be begun."""
+    waits: dict[str, list[Mapping[str, Any]]] = {}
+    dropped: Counter[str] = Counter()
+    for one in read_runs(folder):
+        if wait := one.summary.get("issue_error"):
+            waits.setdefault(one.personality, []).append(wait)
+        dropped[one.personality] += one.summary["counts"].get("dropped", 0)
+    lines = []
+    for name, of_runs in waits.items():
+        count = sum(wait["count"] for wait in of_runs)
+        mean_ns = sum(wait["count"] * wait["mean_ns"] for wait in of_runs) / count
+        lines.append(
+            f"  {name}: {count:,} asynchronous writes were queued for {format_duration(mean_ns)}"
+            f" on average; {dropped[name]:,} were not begun when a run ended"
+        )
+    return lines
 
 
 def not_used(folder: TraceFolder) -> list[str]:
