@@ -30,9 +30,27 @@ static struct source *first_of(const struct merge *merge) {
   return &merge->sources[merge->heap[0].input];
 }
 
+/* Of events of one time on several CPUs, what has to come first: a coarse clock gives a request's
+ * queueing on one and its completion on another the same. */
+static uint64_t rank_of(const struct record *record) {
+  if (record->category & CATEGORY_NOTIFY)
+    return 0;
+  switch (record->action) {
+  case ACTION_INSERT:
+    return 1;
+  case ACTION_ISSUE:
+    return 2;
+  case ACTION_COMPLETE:
+    return 3;
+  default:
+    return 0;
+  }
+}
+
 static struct merge_head head_of(const struct source *source) {
-  return (struct merge_head){.time_ns = source->held[source->next].time_ns,
-                             .input = (size_t)source->index};
+  const struct record *record = &source->held[source->next];
+  return (struct merge_head){
+      .time_ns = record->time_ns, .number = rank_of(record), .input = (size_t)source->index};
 }
 
 /* Files of two versions are of two kernels, and so of two captures. */
@@ -68,7 +86,7 @@ static int settle(struct merge *merge, struct problem *problem) {
   if (status < 0)
     return status;
   if (status)
-    merge->heap[0].time_ns = first_of(merge)->held[first_of(merge)->next].time_ns;
+    merge->heap[0] = head_of(first_of(merge));
   else
     merge->heap[0] = merge->heap[--merge->live];
   merge_heap_settle(merge->heap, merge->live);

@@ -305,3 +305,17 @@ def test_a_name_that_is_no_utf8_stays_readable() -> None:
 def test_an_empty_name_is_no_name() -> None:
     decoded = decode(pack_events([Event(1, NOTIFY, pid=5, payload=bytes(16)), Event(2, 1, pid=5)]))
     assert decoded.column("process") == [None]
+
+
+@pytest.mark.parametrize("first", ["D", "C"])
+def test_events_of_one_time_on_two_cpus_are_in_the_order_of_a_request(first: str) -> None:
+    # GIVEN a clock so coarse that a request ends at the time at which it was queued and issued, the
+    # events on two CPUs, of which either is read first
+    begin = "5 Q W 0+8 pid=9\n5 G W 0+8 pid=9\n5 I W 0+8 pid=9\n5 D W 0+8 pid=9"
+    end = "5 C W 0+8 pid=0 cpu=1\n5 Q W 64+8 pid=7 cpu=1\n9 C W 64+8 pid=0 cpu=1"
+    # WHEN they are decoded
+    decoded = decode_lines(*([begin, end] if first == "D" else [end, begin]))
+    # THEN each request has its completion
+    assert decoded.column("sector") == [0, 64]
+    assert decoded.column("complete_ns") == [0, 4]
+    assert decoded.unmatched() == {}
