@@ -17,7 +17,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "layout": (
         "tracekit layout",
-        "tracekit layout --text lsblk.json --text fstab -o layout.json",
+        "tracekit layout --text lsblk.json --text findmnt.json -o layout.json",
     ),
     "lab build": ("tracekit lab build", "tracekit lab build --package sqlite3"),
     "lab run": (
