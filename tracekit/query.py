@@ -24,11 +24,13 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from tracekit import request_buckets
 from tracekit.errors import InputError, TracekitError, UsageError, first_line
 from tracekit.escapes import shell_word
 from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
 from tracekit.prefetch import STOP_SECONDS
+from tracekit.request_buckets import LEAST_BITS
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import LATER_COLUMNS, MADE_BY, TABLES
 
@@ -36,6 +38,7 @@ _PARAMETER = re.compile(
     r"(?P<name>[a-z]\w*) \((?P<unit>[a-z]+), (?P<low>\d+) to (?P<high>\d+), "
     r"default (?P<default>\d+)\): (?P<meaning>.+)"
 )
+_KEYS = ("question", "grain", "reads", "counted", "parameter", "column")
 _COLUMN = re.compile(r"(?P<names>[a-z]\w*(?:, [a-z]\w*)*): (?P<meaning>.+)")
 
 
@@ -62,6 +65,8 @@ class Query:
     reads: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     columns: Mapping[str, str]
+    counted: tuple[str, ...] = ()
+    """Tables that one pass over the requests makes (tracekit/request_buckets.py)."""
 
     @property
     def table(self) -> str:
@@ -122,7 +127,9 @@ def parse(name: str, text: str) -> Query:
         )
     )
     question, grain, reads = (notes[key][0] for key in ("question", "grain", "reads"))
-    return Query(name, text, question, grain, tuple(reads.split(", ")), parameters, columns)
+    counted = tuple(table for note in notes.get("counted", ()) for table in note.split(", "))
+    tables = tuple(reads.split(", "))
+    return Query(name, text, question, grain, tables, parameters, columns, counted)
 
 
 def _header_notes(text: str) -> dict[str, list[str]]:
@@ -137,7 +144,7 @@ def _header_notes(text: str) -> dict[str, list[str]]:
             break
         body = line[2:].strip()
         key, colon, value = body.partition(": ")
-        if colon and key in ("question", "grain", "reads", "parameter", "column"):
+        if colon and key in _KEYS:
             values = notes.setdefault(key, [])
             values.append(value)
         elif not body:
@@ -169,7 +176,10 @@ MACROS_SQL = (
     "lib/is_possible",
     "lib/log_bucket",
     "lib/log_bucket_low",
+    "lib/no_value",
+    "lib/merged_percentiles_of",
     "lib/percentiles_of",
+    "lib/merged_distribution_of",
     "lib/distribution_of",
     "lib/request_kind",
     "lib/certified_requests",
@@ -177,12 +187,10 @@ MACROS_SQL = (
 # The views that stand on a table, in the order in which they are made.
 VIEWS_SQL = {
     "requests": (
+        "lib/step_durations",
         "lib/steps",
         "lib/gaps_of",
         "lib/gaps",
-        "lib/numbered_streams",
-        "lib/jumps_of",
-        "lib/flush_intervals",
         "lib/volume_windows",
     ),
     "completion_files": ("lib/completions", "lib/replay_times"),
@@ -404,6 +412,7 @@ def _show_files(connection: DuckDBPyConnection, name: str, files: Sequence[Path]
         hint = f"remove it: rm -r {shell_word(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
     if name == "requests":
+        _counted.pop(connection, None)
         relation = _with_later_columns(relation)
     relation.create_view(name)
 
@@ -422,6 +431,7 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     the file does not have. InputError says which stage makes a table that is missing.
     """
     with _file_errors(read(name)):
+        _count_requests(connection, name, parameters)
         return _interruptible(
             connection, lambda: _result(connection, name, parameters).to_arrow_table()
         )
@@ -430,6 +440,7 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
 def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
     """Return the result of one file of `analyzers/`, with its defaults, as a lazy relation."""
     with _file_errors(read(name)):
+        _count_requests(connection, name, {})
         return _result(connection, name, {})
 
 
@@ -437,6 +448,36 @@ def _result(
     connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]
 ) -> DuckDBPyRelation:
     return connection.sql(read(name).text, params=read(name).values(parameters) or None)
+
+
+_counted: weakref.WeakKeyDictionary[DuckDBPyConnection, dict[str, int]] = (
+    weakref.WeakKeyDictionary()
+)
+"""Buckets an octave, as bits, of the tables that were counted of a connection's requests."""
+
+
+def _count_requests(
+    connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]
+) -> None:
+    """Make the tables that a query takes from one pass over the requests, for all later ones.
+
+    They are made again when a query wants finer buckets than they have.
+    """
+    asked = read(name).values(parameters).get("octave_bits", 0)
+    known = _counted.get(connection, {})
+    wanted = {table: max(asked, known.get(table, 0)) for table in read(name).counted}
+    if all(known.get(table, -1) >= bits for table, bits in wanted.items()):
+        return
+    octave_bits = LEAST_BITS | known | wanted
+    octave_bits = {table: max(bits, LEAST_BITS[table]) for table, bits in octave_bits.items()}
+    _execute(connection, "lib/kinds_of_requests")
+    kinds = connection.table("kinds_of_requests").to_arrow_table()
+    rows = connection.sql(read("lib/rows_to_count").text)
+    reader = _interruptible(connection, lambda: rows.to_arrow_reader(READER_ROWS))
+    tables = request_buckets.count(kinds, _each(connection, reader), octave_bits=octave_bits)
+    for table, content in tables.items():
+        connection.register(table, content)
+    _counted[connection] = octave_bits
 
 
 def select(connection: DuckDBPyConnection, text: str) -> DuckDBPyRelation:

@@ -1,6 +1,7 @@
 -- question: How are the times of each step of a request's path distributed?
 -- grain: one row per step, role, operation and log-linear bucket of latencies; requests as queued
 -- reads: requests
+-- counted: request_times
 -- parameter: octave_bits (bits, 0 to 16, default 3): 2^bits buckets an octave
 -- column: step: q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
 -- column: role, operation: of the requests
@@ -13,8 +14,9 @@ with times as (
         step,
         role,
         operation,
-        latency_ns as value
-    from steps
+        bucket_count,
+        bucket_min
+    from request_times
 ),
 
 distribution as (
@@ -26,7 +28,7 @@ distribution as (
         high as high_ns,
         value_count as request_count,
         smaller_ratio
-    from distribution_of(times, $octave_bits)
+    from merged_distribution_of(times, $octave_bits)
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: How long does each step of a request's path take, by role, operation and preflush?
 -- grain: one row per step, role, operation and is_preflush; requests as queued
 -- reads: requests
+-- counted: request_times
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the latencies
 -- column: step: q2g, g2i, q2m, i2d, m2d, q2d, d2c, q2c or wait, as in the view steps
 -- column: role, operation: of the requests
@@ -15,8 +16,11 @@ with times as (
         role,
         operation,
         is_preflush,
-        latency_ns as value
-    from steps
+        bucket_count,
+        bucket_sum,
+        bucket_min,
+        bucket_max
+    from request_times
 ),
 
 latency as (
@@ -33,7 +37,7 @@ latency as (
         value_p99 as latency_p99_ns,
         value_p999 as latency_p999_ns,
         value_max as latency_max_ns
-    from percentiles_of(times, $octave_bits)
+    from merged_percentiles_of(times, $octave_bits)
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: How long is it from one request to the next of the same role, operation and preflush?
 -- grain: one row per role, operation and is_preflush, in the columns of `latency`; as queued
 -- reads: requests
+-- counted: request_gaps
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the gaps
 -- column: step: q2q
 -- column: role, operation, is_preflush: of both requests
@@ -12,10 +13,12 @@ with gaps as (
         role,
         operation,
         is_preflush,
-        queue_ns - lag(queue_ns)
-            over (partition by role, operation, is_preflush order by request_id) as value
-    from requests
-    where queue_ns is not null
+        bucket_count,
+        bucket_sum,
+        bucket_min,
+        bucket_max
+    from request_gaps
+    where gap = 'of_kind'
 ),
 
 q2q as (
@@ -32,7 +35,7 @@ q2q as (
         value_p99 as latency_p99_ns,
         value_p999 as latency_p999_ns,
         value_max as latency_max_ns
-    from percentiles_of(gaps, $octave_bits)
+    from merged_percentiles_of(gaps, $octave_bits)
 )
 
 select *

@@ -6,21 +6,21 @@
 -- The source is a step or a table with the column `value`, a whole number; nulls are not counted.
 -- `low` and `high` are the smallest value of the bucket and of the next one.
 create macro distribution_of(source, octave_bits) as table
-    with buckets as (
+    with value_buckets as (
         select
             * exclude (value),
             log_bucket(value, octave_bits) as bucket,
-            count(*) as value_count
+            count(*) as bucket_count,
+            min(value) as bucket_min
         from query_table(source)
         where value is not null
         group by all
+    ),
+
+    without_number as (
+        select * exclude (bucket)
+        from value_buckets
     )
 
-    select
-        * exclude (bucket, value_count),
-        log_bucket_low(bucket, octave_bits) as low,
-        log_bucket_low(bucket + 1, octave_bits) as high,
-        value_count,
-        sum(value_count) over (kind order by bucket) / sum(value_count) over kind as smaller_ratio
-    from buckets
-    window kind as (partition by row(*columns(* exclude (bucket, value_count))));
+    select *
+    from merged_distribution_of(without_number, octave_bits);

@@ -15,16 +15,16 @@ with durations as (
         role,
         operation,
         is_preflush,
-        case when merged_into is null then getrq_ns - queue_ns end as q2g,
-        case when merged_into is null then insert_ns - getrq_ns end as g2i,
-        merge_ns - queue_ns as q2m,
-        case when merged_into is null then issue_ns - insert_ns end as i2d,
-        issue_ns - merge_ns as m2d,
-        issue_ns - queue_ns as q2d,
-        coalesce(transfer_ns, complete_ns) - issue_ns as d2c,
-        coalesce(transfer_ns, complete_ns) - queue_ns as q2c,
-        complete_ns - queue_ns as wait
-    from requests
+        q2g,
+        g2i,
+        q2m,
+        i2d,
+        m2d,
+        q2d,
+        d2c,
+        q2c,
+        wait
+    from step_durations
 )
 
 unpivot durations

@@ -7,7 +7,15 @@ with own as (
     from duckdb_views()
     where
         not internal
-        and view_name not in ('completion_files', 'file_completion_files')
+        and view_name not in (
+            'completion_files',
+            'file_completion_files',
+            'step_durations',
+            'request_times',
+            'request_gaps',
+            'request_jumps',
+            'request_runs'
+        )
 )
 
 select *

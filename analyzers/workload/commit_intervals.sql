@@ -1,6 +1,7 @@
 -- question: How long is it from one flush of the device's cache to the next?
 -- grain: one row per role and log-linear bucket of intervals; flushes and preflushes as queued
 -- reads: requests
+-- counted: request_gaps
 -- parameter: octave_bits (bits, 0 to 16, default 3): 2^bits buckets an octave
 -- column: role: role of the flushes
 -- column: low_ns, high_ns: smallest interval of the bucket and of the next one
@@ -9,8 +10,10 @@
 with times as (
     select
         role,
-        interval_ns as value
-    from flush_intervals()
+        bucket_count,
+        bucket_min
+    from request_gaps
+    where gap = 'of_flush'
 ),
 
 commit_intervals as (
@@ -20,7 +23,7 @@ commit_intervals as (
         high as high_ns,
         value_count as interval_count,
         smaller_ratio
-    from distribution_of(times, $octave_bits)
+    from merged_distribution_of(times, $octave_bits)
 )
 
 select *

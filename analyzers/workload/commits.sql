@@ -1,6 +1,7 @@
 -- question: How often does each role flush the device's cache, and how much does it write between?
 -- grain: one row per role; a flush is a flush request or a write with preflush, as queued
 -- reads: requests
+-- counted: request_gaps
 -- column: role: role of the requests
 -- column: flush_count: flushes
 -- column: fua_count: writes with forced unit access
@@ -28,16 +29,26 @@ traffic as (
     group by role
 ),
 
+intervals as (
+    select
+        role,
+        min(bucket_min) as interval_min_ns,
+        sum(bucket_sum)::hugeint / sum(bucket_count) as interval_avg_ns,
+        max(bucket_max) as interval_max_ns
+    from request_gaps
+    where gap = 'of_flush'
+    group by role
+),
+
 commits as (
     select
         traffic.*,
         traffic.write_bytes / nullif(traffic.flush_count, 0) as write_bytes_per_flush,
-        min(intervals.interval_ns) as interval_min_ns,
-        avg(intervals.interval_ns) as interval_avg_ns,
-        max(intervals.interval_ns) as interval_max_ns
+        intervals.interval_min_ns,
+        intervals.interval_avg_ns,
+        intervals.interval_max_ns
     from traffic
-    left join flush_intervals() as intervals on traffic.role = intervals.role
-    group by all
+    left join intervals on traffic.role = intervals.role
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: How long is it from one request of a role to its next?
 -- grain: one row per role and log-linear bucket of gaps between requests as queued
 -- reads: requests
+-- counted: request_gaps
 -- parameter: octave_bits (bits, 0 to 16, default 3): 2^bits buckets an octave
 -- column: role: role of both requests
 -- column: low_ns: smallest gap of the bucket
@@ -10,8 +11,10 @@
 with times as (
     select
         role,
-        gap_ns as value
-    from gaps
+        bucket_count,
+        bucket_min
+    from request_gaps
+    where gap = 'of_role'
 ),
 
 interarrival as (
@@ -21,7 +24,7 @@ interarrival as (
         high as high_ns,
         value_count as gap_count,
         smaller_ratio
-    from distribution_of(times, $octave_bits)
+    from merged_distribution_of(times, $octave_bits)
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: What are the typical and the extreme gaps between requests of a role?
 -- grain: one row per role
 -- reads: requests
+-- counted: request_gaps
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the gaps
 -- column: role: role of both requests
 -- column: gap_count: gaps: one less than the role's requests
@@ -9,8 +10,12 @@
 with times as (
     select
         role,
-        gap_ns as value
-    from gaps
+        bucket_count,
+        bucket_sum,
+        bucket_min,
+        bucket_max
+    from request_gaps
+    where gap = 'of_role'
 ),
 
 percentiles as (
@@ -24,7 +29,7 @@ percentiles as (
         value_p99 as gap_p99_ns,
         value_p999 as gap_p999_ns,
         value_max as gap_max_ns
-    from percentiles_of(times, $octave_bits)
+    from merged_percentiles_of(times, $octave_bits)
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: How much of each role's traffic is sequential, and how long are its runs?
 -- grain: one row per device, role and operation (reads and writes as queued)
 -- reads: requests
+-- counted: request_runs
 -- column: device: whole device or volume
 -- column: role: role of the requests
 -- column: operation: read or write
@@ -9,27 +10,28 @@
 -- column: sequential_ratio: share of these requests
 -- column: run_count: runs of requests that follow each other without a jump
 -- column: run_avg_requests: requests of a run
-with streams as materialized (
-    select * from numbered_streams()
-),
-
-counted as (
+with runs as (
     select
-        stream_number,
-        count(*) filter (where jump_sectors = 0) as sequential_count
-    from jumps_of(streams)
-    group by stream_number
+        device,
+        role,
+        coalesce(operation, 'unknown') as operation,
+        sum(bucket_sum)::bigint as request_count,
+        sum(bucket_count)::bigint as run_count
+    from request_runs
+    group by all
 ),
 
 sequentiality as (
     select
-        streams.* exclude (stream_number),
-        sequential_count,
+        device,
+        role,
+        operation,
+        request_count,
+        request_count - run_count as sequential_count,
         sequential_count / request_count as sequential_ratio,
-        request_count - sequential_count as run_count,
-        request_count / (request_count - sequential_count) as run_avg_requests
-    from counted
-    inner join streams on counted.stream_number = streams.stream_number
+        run_count,
+        request_count / run_count as run_avg_requests
+    from runs
 )
 
 select *

@@ -28,6 +28,7 @@ from tracekit import query
 from tracekit.errors import InputError, UsageError
 from tracekit.fleet.set_tables import MADE, OF_VOLUMES
 from tracekit.query import Query, parse, read
+from tracekit.request_buckets import LEAST_BITS
 from tracekit.store import TraceFolder
 from tracekit.tables import MADE_BY
 from tracekit.units import BLOCK_BYTES, SECTOR_BYTES
@@ -103,6 +104,7 @@ def words(name: str) -> set[str]:
     """Return the words of a file, and of the macros and views that it uses."""
     found = set(re.findall(r"\w+", statement(name)))
     used = [other for other in LIB if other != name and read(other).table in found]
+    used += ["lib/rows_to_count"] * bool(read(name).counted)
     return found.union(*(words(other) for other in used))
 
 
@@ -155,6 +157,15 @@ def test_each_reads_the_tables_of_its_header_and_a_stage_makes_them() -> None:
         for name in QUERIES
         for table in read(name).reads
         if table not in {*MADE_BY, *OF_EACH, *OF_VOLUMES, *MADE} or table not in words(name)
+    ]
+    assert wrong == []
+
+
+def test_each_names_what_one_pass_counts_for_it() -> None:
+    wrong = [
+        name
+        for name in QUERIES
+        if {*read(name).counted} != {*LEAST_BITS} & {*re.findall(r"\w+", statement(name))}
     ]
     assert wrong == []
 
