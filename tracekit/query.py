@@ -24,13 +24,14 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from tracekit import request_buckets
+from tracekit import replay_buckets, request_buckets
 from tracekit.errors import InputError, TracekitError, UsageError, first_line
 from tracekit.escapes import shell_word
 from tracekit.metadata import impossible_values
 from tracekit.paths import data_folder
 from tracekit.prefetch import STOP_SECONDS
-from tracekit.request_buckets import LEAST_BITS
+from tracekit.replay_buckets import WINDOW_COUNT
+from tracekit.request_buckets import columns_of
 from tracekit.store import TraceFolder, scratch_folder
 from tracekit.tables import LATER_COLUMNS, MADE_BY, TABLES
 
@@ -411,8 +412,9 @@ def _show_files(connection: DuckDBPyConnection, name: str, files: Sequence[Path]
     except duckdb.Error as error:
         hint = f"remove it: rm -r {shell_word(str(files[0]))}"
         raise InputError(f"{files[0]}: {first_line(error)}", hint=hint) from None
-    if name == "requests":
+    if name in ("requests", "completion_files"):
         _counted.pop(connection, None)
+    if name == "requests":
         relation = _with_later_columns(relation)
     relation.create_view(name)
 
@@ -431,7 +433,7 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     the file does not have. InputError says which stage makes a table that is missing.
     """
     with _file_errors(read(name)):
-        _count_requests(connection, name, parameters)
+        _count(connection, name, parameters)
         return _interruptible(
             connection, lambda: _result(connection, name, parameters).to_arrow_table()
         )
@@ -440,7 +442,7 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
 def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
     """Return the result of one file of `analyzers/`, with its defaults, as a lazy relation."""
     with _file_errors(read(name)):
-        _count_requests(connection, name, {})
+        _count(connection, name, {})
         return _result(connection, name, {})
 
 
@@ -453,31 +455,68 @@ def _result(
 _counted: weakref.WeakKeyDictionary[DuckDBPyConnection, dict[str, int]] = (
     weakref.WeakKeyDictionary()
 )
-"""Buckets an octave, as bits, of the tables that were counted of a connection's requests."""
+"""Of the tables that passes made for a connection: their buckets an octave, as bits; windows."""
+
+
+def _count(connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]) -> None:
+    """Make the tables that a query takes from one pass, for it and for later ones.
+
+    They are made again when a query wants finer buckets than they have, or other windows.
+    """
+    for least, count in _PASSES:
+        if wanted := {*read(name).counted} & {*least}:
+            values = read(name).values(parameters)
+            known = _counted.get(connection, {})
+            bits = {table: max(known.get(table, 0), least[table]) for table in least}
+            asked = values.get("octave_bits", 0)
+            bits |= {table: max(bits[table], asked) for table in wanted}
+            windows = values.get("window_count", known.get("window_count", WINDOW_COUNT))
+            needed = (
+                bits if least is request_buckets.LEAST_BITS else bits | {"window_count": windows}
+            )
+            if known.items() >= needed.items():
+                continue
+            for table, content in count(connection, bits, windows).items():
+                connection.register(table, content)
+            _counted[connection] = known | needed
 
 
 def _count_requests(
-    connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]
-) -> None:
-    """Make the tables that a query takes from one pass over the requests, for all later ones.
-
-    They are made again when a query wants finer buckets than they have.
-    """
-    asked = read(name).values(parameters).get("octave_bits", 0)
-    known = _counted.get(connection, {})
-    wanted = {table: max(asked, known.get(table, 0)) for table in read(name).counted}
-    if all(known.get(table, -1) >= bits for table, bits in wanted.items()):
-        return
-    octave_bits = LEAST_BITS | known | wanted
-    octave_bits = {table: max(bits, LEAST_BITS[table]) for table, bits in octave_bits.items()}
+    connection: DuckDBPyConnection, octave_bits: Mapping[str, int], _windows: int
+) -> dict[str, Any]:
+    _execute(connection, "lib/request_words")
     _execute(connection, "lib/kinds_of_requests")
     kinds = connection.table("kinds_of_requests").to_arrow_table()
-    rows = connection.sql(read("lib/rows_to_count").text)
+    batches = _rows(connection, "lib/rows_to_count")
+    return request_buckets.count(kinds, batches, octave_bits=octave_bits)
+
+
+def _count_replays(
+    connection: DuckDBPyConnection, octave_bits: Mapping[str, int], windows: int
+) -> dict[str, Any]:
+    _execute(connection, "lib/request_words")
+    _execute(connection, "lib/replay_words")
+    (extent,) = connection.sql(read("lib/replays_to_count").text).to_arrow_table().to_pylist()
+    counted = replay_buckets.Pass(extent, octave_bits=octave_bits, window_count=windows)
+    for first_id, last_id in replay_buckets.parts(extent):
+        span = {"first_id": first_id, "last_id": last_id}
+        for batch in _rows(connection, "lib/replayed_rows_to_count", **span):
+            counted.add(columns_of(batch))
+    return counted.tables()
+
+
+def _rows(connection: DuckDBPyConnection, name: str, **values: int) -> Iterator[Any]:
+    """Yield the rows of a file of `lib` as record batches."""
+    rows = connection.sql(read(name).text, params=values or None)
     reader = _interruptible(connection, lambda: rows.to_arrow_reader(READER_ROWS))
-    tables = request_buckets.count(kinds, _each(connection, reader), octave_bits=octave_bits)
-    for table, content in tables.items():
-        connection.register(table, content)
-    _counted[connection] = octave_bits
+    yield from _each(connection, reader)
+
+
+_PASSES: tuple[tuple[Mapping[str, int], Callable[..., dict[str, Any]]], ...] = (
+    (request_buckets.LEAST_BITS, _count_requests),
+    (replay_buckets.LEAST_BITS, _count_replays),
+)
+"""Tables that a pass makes, with the buckets that they have at least, and what makes them."""
 
 
 def select(connection: DuckDBPyConnection, text: str) -> DuckDBPyRelation:

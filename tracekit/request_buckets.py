@@ -120,15 +120,21 @@ def _labels(numbering: _Numbering, numbers: Numbers, **others: Any) -> Any:
 
 
 def _table(labels: Any, rows: NDArray[np.void]) -> Any:
-    """Return the buckets behind their labels; sums have the 128 bits that the library gives."""
+    for name, column in bucket_columns(rows).items():
+        labels = labels.append_column(name, column)
+    return labels
+
+
+def bucket_columns(rows: NDArray[np.void]) -> dict[str, Any]:
+    """Return the columns of buckets for a table; sums have the 128 bits that the library gives."""
     sums = np.ascontiguousarray(
         np.stack([rows["sum_low"].view(np.int64), rows["sum_high"]], axis=1)
     )
     wide = pa.Array.from_buffers(pa.decimal128(38, 0), len(rows), [None, pa.py_buffer(sums)])
-    labels = labels.append_column("bucket_sum", wide)
-    for name in ("count", "min", "max"):
-        labels = labels.append_column(f"bucket_{name}", pa.array(rows[name].astype(np.int64)))
-    return labels
+    others = {
+        f"bucket_{name}": pa.array(rows[name].astype(np.int64)) for name in ("count", "min", "max")
+    }
+    return {"bucket_sum": wide, **others}
 
 
 def count(kinds: Any, batches: Batches, *, octave_bits: Mapping[str, int]) -> dict[str, Any]:
@@ -138,5 +144,10 @@ def count(kinds: Any, batches: Batches, *, octave_bits: Mapping[str, int]) -> di
     """
     counted = _Pass(kinds, octave_bits)
     for batch in batches:
-        counted.add({name: batch.column(name).to_numpy() for name in batch.schema.names})
+        counted.add(columns_of(batch))
     return counted.tables()
+
+
+def columns_of(batch: Any) -> dict[str, NDArray[Any]]:
+    """Return the columns of a record batch without nulls, where they lie."""
+    return {name: batch.column(name).to_numpy() for name in batch.schema.names}

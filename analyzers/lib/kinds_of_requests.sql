@@ -5,32 +5,6 @@
 -- column: has_data, has_transfer: they have bytes; the time of their last byte is known
 -- column: device_code, role_code, operation_code, flag_code: numbers from 0 for the same, as in
 -- rows_to_count
---
--- Types of these words code them row by row: a join would not keep the order of the requests.
-drop type if exists device_word;
-
-drop type if exists role_word;
-
-drop type if exists operation_word;
-
-create type device_word as enum ( -- noqa: CV07
-    select distinct device::varchar
-    from requests
-    where device is not null
-);
-
-create type role_word as enum ( -- noqa: CV07
-    select distinct role::varchar
-    from requests
-    where role is not null
-);
-
-create type operation_word as enum ( -- noqa: CV07
-    select distinct operation::varchar
-    from requests
-    where operation is not null
-);
-
 create or replace macro flag_code(is_preflush, length_bytes, transfer_ns) as (
     coalesce(is_preflush, false)::integer
     + coalesce(length_bytes > 0, false)::integer * 2

@@ -14,7 +14,11 @@ with own as (
             'request_times',
             'request_gaps',
             'request_jumps',
-            'request_runs'
+            'request_runs',
+            'replay_measures',
+            'replay_windows',
+            'replay_lengths',
+            'replay_outcomes'
         )
 )
 

@@ -1,6 +1,7 @@
 -- question: What became of the requests that each replay was given?
 -- grain: one row per replay, status and operation
 -- reads: requests, completions
+-- counted: replay_outcomes
 -- column: replay: name of the replay
 -- column: status: done, skipped, dropped or failed
 -- column: operation: of the requests
@@ -11,16 +12,15 @@
 -- column: complete_ns: when the last of them was completed, from the start of the run
 with outcomes as (
     select
-        completions.replay,
-        completions.status,
-        requests.operation,
-        count(*) as request_count,
-        count(*) filter (where completions.error != 0) as error_count,
-        min(completions.intended_ns) as first_ns,
-        max(completions.intended_ns) as last_ns,
-        max(completions.complete_ns) as complete_ns
-    from completions
-    left join requests on completions.request_id = requests.request_id
+        replay,
+        status,
+        operation,
+        sum(bucket_count) filter (where measure = 'has_error')::bigint as request_count,
+        coalesce(sum(bucket_sum) filter (where measure = 'has_error'), 0)::bigint as error_count,
+        min(bucket_min) filter (where measure = 'intended_ns') as first_ns,
+        max(bucket_max) filter (where measure = 'intended_ns') as last_ns,
+        max(bucket_max) filter (where measure = 'complete_ns') as complete_ns
+    from replay_outcomes
     group by all
 )
 

@@ -1,6 +1,7 @@
 -- question: How late was each replay, and how long did its requests take?
 -- grain: one row per replay, measure, role and operation; requests that were done
 -- reads: requests, completions
+-- counted: replay_measures
 -- parameter: octave_bits (bits, 0 to 16, default 7): 2^bits buckets an octave hold the times
 -- column: replay: name of the replay
 -- column: measure: late (intended to submitted), service (submitted to completed), response
@@ -15,8 +16,11 @@ with times as (
         measure,
         role,
         operation,
-        time_ns as value
-    from replay_times
+        bucket_count,
+        bucket_sum,
+        bucket_min,
+        bucket_max
+    from replay_measures
 ),
 
 replayed as (
@@ -30,7 +34,7 @@ replayed as (
         value_p50 as time_p50_ns,
         value_p99 as time_p99_ns,
         value_max as time_max_ns
-    from percentiles_of(times, $octave_bits)
+    from merged_percentiles_of(times, $octave_bits)
 )
 
 select *

@@ -1,6 +1,7 @@
 -- question: How are the lateness and the response times of each replay distributed?
 -- grain: one row per replay, measure, role and log-linear bucket of times; requests that were done
 -- reads: requests, completions
+-- counted: replay_measures
 -- parameter: octave_bits (bits, 0 to 16, default 2): 2^bits buckets an octave
 -- column: replay: name of the replay
 -- column: measure: late (intended to submitted), service (submitted to completed), response
@@ -14,8 +15,9 @@ with times as (
         replay,
         measure,
         role,
-        time_ns as value
-    from replay_times
+        bucket_count,
+        bucket_min
+    from replay_measures
 ),
 
 replayed_distribution as (
@@ -27,7 +29,7 @@ replayed_distribution as (
         high as high_ns,
         value_count as request_count,
         smaller_ratio
-    from distribution_of(times, $octave_bits)
+    from merged_distribution_of(times, $octave_bits)
 )
 
 select *
