@@ -19,6 +19,29 @@ MOST_PLACES = MOST_FILES = 5
 NEWLINE = ord("\n")
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a block that are to be decoded, and the last line of a file."""
+
+    text: bytes | memoryview
+    line: bytes
+    why_not: str
+    """Why the last line is left out, in words."""
+    end: int
+    """Where it begins."""
+
+
+def lines_of(block: memoryview, before: bytes, *, form: TextFormat, is_end: bool) -> Lines:
+    """Return the lines of a block, behind the text `before` it; the last of a file may be cut."""
+    end = bytes(block).rfind(b"\n", 0, len(block) - 1) + 1 if is_end else len(block)
+    line = bytes(block[end:])
+    before += bytes(block[:end][-TAIL_BYTES:])
+    if line and is_cut(line, before, form=form):
+        return Lines(block[:end], line, "shorter than those before it", end)
+    is_open = bool(line) and not line.endswith(b"\n")
+    return Lines(bytes(block) + b"\n" if is_open else block, line, "", end)
+
+
 def is_cut(line: bytes, before: bytes, *, form: TextFormat) -> bool:
     """Say whether a last line is no whole one, by the text before it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from tracekit.prefetch import ahead
 from tracekit.readers import checkpoint
 from tracekit.readers.assemble import Assembler, Sorting
 from tracekit.readers.checkpoint import Again
-from tracekit.readers.damage import TAIL_BYTES, Damage, is_cut, last_line
+from tracekit.readers.damage import TAIL_BYTES, Damage, last_line, lines_of
 from tracekit.readers.disorder import Disorder
 from tracekit.readers.formats import (
     Format,
@@ -72,7 +72,7 @@ def blocks_of(
     buffer = bytearray(max(2 * CHUNK_BYTES, 2 * len(start)))
     buffer[: len(start)] = start
     size = len(start)
-    while got := os.readv(fd, [memoryview(buffer)[size:]]):
+    while got := _fill(fd, memoryview(buffer)[size:]):
         size += got
         if size < CHUNK_BYTES:
             continue
@@ -89,6 +89,14 @@ def blocks_of(
     on_end()
     if size:
         yield memoryview(buffer)[:size]
+
+
+def _fill(fd: int, buffer: memoryview) -> int:
+    """Fill a buffer as far as there is something; a pipe has blocks as a file has, so."""
+    size = 0
+    while size < len(buffer) and (got := os.readv(fd, [buffer[size:]])):
+        size += got
+    return size
 
 
 HEAD_BYTES = 1 << 16
@@ -202,7 +210,7 @@ class Reading:
 
     def _decoded(self) -> Generator[Columns | checkpoint.Mark]:
         for at, feed in enumerate(self.feeds):
-            with opened(feed):
+            with self._opened(feed):
                 if at < self._at:  # read before the import was killed
                     drain(feed)
                     continue
@@ -211,18 +219,30 @@ class Reading:
                     self.lines.lines, self._before = 0, b""
                 if len(self.feeds) > 1:
                     self.lines.source = f" [{feed.path.name}]"
-                head = b"" if at else self._start
-                yield from self._of_feed(feed, skip(feed, self._bytes - self._begin, head=head))
+                yield from self._of_feed(feed, at)
             if feed.failure is not None:
                 return
 
-    def _of_feed(self, feed: Feed, start: bytes) -> Generator[Columns | checkpoint.Mark]:
-        """Decode one file, of which `start` was read."""
-        form = self.format
+    def _opened(self, feed: Feed) -> AbstractContextManager[None]:
+        """Open one of the files for as long as it is read."""
+        return opened(feed)
+
+    def _blocks(self, feed: Feed, at: int) -> Iterator[memoryview]:
+        """Yield the blocks of one file; `_is_end` is set before the last."""
+        form, head = self.format, b"" if at else self._start
         whole = whole_lines if isinstance(form, TextFormat) else whole_records(form.record_bytes)
-        self._is_end = False
         on_end = partial(setattr, self, "_is_end", True)
-        for block in blocks_of(feed.fd, start, whole=whole, on_end=on_end):
+        start = skip(feed, self._bytes - self._begin, head=head)
+        return blocks_of(feed.fd, start, whole=whole, on_end=on_end)
+
+    def _decode(self, text: bytes | memoryview, form: TextFormat) -> Columns | None:
+        """Decode whole lines of a block."""
+        return form.decode(text, self.lines)
+
+    def _of_feed(self, feed: Feed, at: int) -> Generator[Columns | checkpoint.Mark]:
+        """Decode one file."""
+        form, self._is_end = self.format, False
+        for block in self._blocks(feed, at):
             if isinstance(form, TextFormat):
                 columns = self._text_of(block, form)
             else:
@@ -251,17 +271,11 @@ class Reading:
         """Decode lines, of which the last of the file may have no newline, or be cut."""
         first, byte, lines = self.lines.lines + 1, self._bytes - self._begin, self.lines
         self._bytes += len(block)
-        end = len(block)
-        if self._is_end:
-            end = bytes(block).rfind(b"\n", 0, end - 1) + 1
-        before, self._before = self._before + bytes(block[:end][-TAIL_BYTES:]), b""
-        line = bytes(block[end:])
-        why_not = "shorter than those before it" if line and is_cut(line, before, form=form) else ""
+        found = lines_of(block, self._before, form=form, is_end=self._is_end)
+        text, line, why_not, end = found.text, found.line, found.why_not, found.end
         is_open = bool(line) and not line.endswith(b"\n")
-        text: bytes | memoryview = block[:end]
-        if line and not why_not:
-            text = bytes(block) + b"\n" if is_open else block
-        columns = form.decode(text, lines) if len(text) else None
+        before, self._before = self._before + bytes(block[:end][-TAIL_BYTES:]), b""
+        columns = self._decode(text, form) if len(text) else None
         if columns is not None and self.words is not None:
             words, codes = texts(columns.words["op"])
             self.words += count_names(codes, words)
