@@ -28,6 +28,19 @@ def make_set(place: Path, *, volumes: int = VOLUMES, largest: int = LARGEST) -> 
     return tk.add_to_set(place / "set", *traces)
 
 
+def volumes_file(place: Path, rows: int) -> Path:
+    """Write a text of 24 volumes of very different sizes, a few lines of which are wrong."""
+    file = place / "volumes.csv"
+    with file.open("w") as out:
+        for n in range(rows):
+            volume = min(n * 7919 % 1009, n * 104_729 % 1013) % 24
+            length, time_us = 4096 << n % 4, 10**15 + n * 371
+            out.write(f"v{volume},{'RW'[n % 3 > 0]},{n * 7 % 99_991 * 4096},{length},{time_us}\n")
+            if n % 250_000 == 7:
+                out.write("v1,R,no,number,here\n")
+    return file
+
+
 def main(folder: Path) -> None:
     """Make the set, start the cluster, and run the stages on it."""
     shutil.rmtree(folder, ignore_errors=True)

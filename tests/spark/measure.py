@@ -1,6 +1,7 @@
 """Stages of a set in two processes and on two workers: processor time, memory and shuffled bytes.
 
-python -m tests.spark.measure [REQUESTS...], of each volume of eight; one table of Markdown.
+python -m tests.spark.measure [REQUESTS...], of each volume of eight; one table of Markdown. Or
+python -m tests.spark.measure import REQUESTS, of a text of 24 volumes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import tracekit as tk
 from tests.spark.cluster import Cluster, cluster, environment
+from tests.spark.demo import volumes_file
 
 VOLUMES = 8
 SIZES = ("1000", "100000", "400000")
@@ -53,9 +55,11 @@ class Usage:
                 continue
 
 
-def run(stage: str, place: Path, made: Cluster | None, events: Path) -> tuple[float, Usage]:
+def run(
+    stage: Sequence[str], place: Path, made: Cluster | None, events: Path
+) -> tuple[float, Usage]:
     """Run a stage of a set; return how long it took, and what it used."""
-    words = [sys.executable, "-m", "tracekit", stage, str(place)]
+    words = [sys.executable, "-m", "tracekit", *stage, str(place)]
     environs = dict(os.environ)
     sessions = set[int]()
     if made is not None:
@@ -102,18 +106,29 @@ def measure(folder: Path, requests: int, made: Cluster) -> None:
     for where in ("here", "spark"):
         tk.add_to_set(folder / f"{where}-{requests}", *names)
     for stage in STAGES:
-        for where, on in (("here", None), ("spark", made)):
-            events = Path(tempfile.mkdtemp(dir=folder))
-            elapsed_s, used = run(stage, folder / f"{where}-{requests}", on, events)
-            cpu_s, rows = sum(used.cpu_s.values()), requests * VOLUMES
-            moved = shuffled(events) if on else ("", "")
-            cells = (
-                *(stage, f"{rows:,}", "two workers" if on else "two processes"),
-                *(f"{elapsed_s:.1f}", f"{cpu_s:.1f}", f"{rows / cpu_s:,.0f}"),
-                *(f"{max(used.peak_kib.values()) / 1024:.0f}", *map(str, moved)),
-            )
-            sys.stdout.write(f"| {' | '.join(cells)} |\n")
-            sys.stdout.flush()
+        print_rows((stage,), folder, f"{requests}", made, requests * VOLUMES)
+
+
+def measure_import(folder: Path, rows: int, made: Cluster) -> None:
+    """Print the rows of an import of so many requests of 24 volumes."""
+    source = volumes_file(folder, rows)
+    words = ("import", str(source), "--format", "alibaba", "--split-by", "volume", "-o")
+    print_rows(words, folder, "imported", made, rows)
+
+
+def print_rows(stage: Sequence[str], folder: Path, name: str, made: Cluster, rows: int) -> None:
+    """Print what a stage takes here and on a cluster."""
+    for where, on in (("here", None), ("spark", made)):
+        events = Path(tempfile.mkdtemp(dir=folder))
+        elapsed_s, used = run(stage, folder / f"{where}-{name}", on, events)
+        cpu_s, moved = sum(used.cpu_s.values()), shuffled(events) if on else ("", "")
+        cells = (
+            *(stage[0], f"{rows:,}", "two workers" if on else "here"),
+            *(f"{elapsed_s:.1f}", f"{cpu_s:.1f}", f"{rows / cpu_s:,.0f}"),
+            *(f"{max(used.peak_kib.values()) / 1024:.0f}", *map(str, moved)),
+        )
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+        sys.stdout.flush()
 
 
 def main(sizes: Sequence[str]) -> None:
@@ -122,6 +137,9 @@ def main(sizes: Sequence[str]) -> None:
         folder = Path(name)
         (folder / "cluster").mkdir()
         with cluster(folder / "cluster") as made:
+            if sizes[:1] == ["import"]:
+                measure_import(folder, int(sizes[1]), made)
+                return
             for size in sizes or SIZES:
                 measure(folder, int(size), made)
 

@@ -1,5 +1,6 @@
 """Stages of a set on Spark: to the last bit what this machine finds, whatever dies meanwhile."""
 
+import gzip
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import pytest
 import tracekit as tk
 from tests.command_line import invoke
 from tests.spark.cluster import ROOT, Cluster, cluster, environment, why_not
+from tests.spark.demo import volumes_file
 
 pytestmark = [
     pytest.mark.slow,
@@ -147,14 +149,7 @@ def test_a_worker_that_is_killed_changes_nothing(tmp_path: Path) -> None:
         tk.open_set(place).classify()
     tk.open_set(here).analyze()
     with cluster(tmp_path) as made:
-        words = ("analyze", there, "--engine", "spark", "--master", made.master)
-        running = subprocess.Popen(
-            [sys.executable, "-m", "tracekit", *map(str, words)],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        running = started("analyze", there, "--engine", "spark", "--master", made.master)
         wait_until(lambda: len(left_by(there)) > 1, running)
         # WHEN one is killed, with all that it runs
         os.killpg(made.workers[0].pid, signal.SIGKILL)
@@ -253,10 +248,10 @@ def java_of(pid: int) -> list[int]:
     return found
 
 
-def started(made: Path) -> subprocess.Popen[str]:
-    """Start a stage of a set on Spark."""
+def started(*words: str | Path) -> subprocess.Popen[str]:
+    """Start `tracekit WORDS`."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tracekit", "classify", str(made), "--engine", "spark"],
+        [sys.executable, "-m", "tracekit", *map(str, words)],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -268,7 +263,7 @@ def started(made: Path) -> subprocess.Popen[str]:
 def test_ctrl_c_ends_it_in_seconds(tmp_path: Path, when: str) -> None:
     # GIVEN a stage on Spark, at its start or in the midst of volumes
     made = make_set(tmp_path, 100_000)
-    running = started(made)
+    running = started("classify", made, "--engine", "spark")
     wait_until(lambda: java_of(running.pid) and (when == "starting" or left_by(made)), running)
     (java,) = java_of(running.pid)
     # WHEN Ctrl-C comes
@@ -293,7 +288,7 @@ def test_ctrl_c_ends_it_in_seconds(tmp_path: Path, when: str) -> None:
 
 def test_a_java_that_is_killed_is_one_line(tmp_path: Path) -> None:
     made = make_set(tmp_path, 100_000)
-    running = started(made)
+    running = started("classify", made, "--engine", "spark")
     wait_until(lambda: left_by(made), running)
     (java,) = java_of(running.pid)
     os.kill(java, signal.SIGKILL)
@@ -303,3 +298,75 @@ def test_a_java_that_is_killed_is_one_line(tmp_path: Path) -> None:
         "tracekit: Spark's Java, where this runs, has ended",
         f"  all that Spark printed is in {made / 'spark.log'}",
     ]
+
+
+IMPORT = ("--format", "alibaba", "--split-by", "volume")
+
+
+def test_a_cluster_imports_what_this_machine_imports(two_workers: Cluster, tmp_path: Path) -> None:
+    # GIVEN a text of several parts, WHEN it is imported here and by a cluster
+    source = volumes_file(tmp_path, 1_200_000)
+    here, there = tmp_path / "here", tmp_path / "there"
+    made = invoke("import", source, *IMPORT, "-o", here)
+    done = on_spark("import", source, *IMPORT, "-o", there, master=two_workers.master)
+    # THEN the same is said, and all files are the same, to the last bit
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) == (made.stdout, made.stderr)
+    assert files(there) == files(here) | {"spark.log": b""}
+    assert len([*here.glob("*/requests.parquet")]) == 24
+    assert left_by(tmp_path) == []
+
+
+@pytest.mark.parametrize("when", ["decoding", "joining"])
+def test_an_import_whose_worker_is_killed_changes_nothing(tmp_path: Path, when: str) -> None:
+    source = volumes_file(tmp_path, 1_200_000)
+    here, there = tmp_path / "here", tmp_path / "there"
+    invoke("import", source, *IMPORT, "-o", here)
+    kind = {"decoding": "tmp*", "joining": "tmp*/.group.tracekit-*"}[when]
+    with cluster(tmp_path) as made:
+        running = started(
+            "import", source, *IMPORT, "-o", there, "--engine", "spark", "--master", made.master
+        )
+        wait_until(
+            lambda: any(tmp_path.glob(f".there.tracekit-*/.whole.tracekit-*/{kind}")), running
+        )
+        # WHEN one of two workers is killed, with all that it runs
+        os.killpg(made.workers[0].pid, signal.SIGKILL)
+        talk, errors = running.communicate(timeout=TIMEOUT_S)
+    # THEN the other has done all, and no row is there twice
+    assert running.returncode == 0, errors
+    assert "1,200,000 requests" in talk
+    assert files(there) == files(here) | {"spark.log": b""}
+    assert left_by(tmp_path) == []
+
+
+def test_an_import_that_fails_or_is_ended_leaves_nothing(tmp_path: Path) -> None:
+    # GIVEN a compressed file that is damaged, THEN it is named as on one machine
+    source = volumes_file(tmp_path, 100_000)
+    packed = bytearray(gzip.compress(source.read_bytes()))
+    packed[len(packed) // 2] ^= 255
+    damaged = tmp_path / "volumes.csv.gz"
+    damaged.write_bytes(packed)
+    there = tmp_path / "there"
+    done = on_spark("import", damaged, *IMPORT, "-o", there)
+    here = invoke("import", damaged, *IMPORT, "-o", there)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[0] == f"tracekit: {here.exception}"
+    assert str(damaged) in done.stderr
+    # AND what Spark printed is beside the set that there is not, where Spark is what fails
+    done = on_spark("import", source, *IMPORT, "-o", there, PYSPARK_PYTHON="/nowhere/python")
+    assert done.stderr.splitlines()[0] == "tracekit: a worker has no program /nowhere/python"
+    done = on_spark("import", source, *IMPORT, "-o", there, master="yarn")
+    assert done.stderr.splitlines()[1] == f"  all that it printed is in {there}.spark.log"
+    (tmp_path / "there.spark.log").unlink()
+    # AND Ctrl-C in the midst of tasks leaves nothing
+    source = volumes_file(tmp_path, 1_200_000)
+    running = started("import", source, *IMPORT, "-o", there, "--engine", "spark")
+    wait_until(lambda: any(tmp_path.glob(".there.tracekit-*/.whole*/tmp*")), running)
+    running.send_signal(signal.SIGINT)
+    talk, errors = running.communicate(timeout=60)
+    assert (running.returncode, talk, errors) == (130, "", "")
+    end_s = time.monotonic() + 30
+    while {*tmp_path.iterdir()} != {source, damaged}:
+        assert time.monotonic() < end_s, [*tmp_path.iterdir()]
+        time.sleep(0.1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
@@ -259,16 +259,32 @@ class _Where:
     engine: choices.SetEngine
     master: str | None
 
-    def results(self, folder: Path) -> Results | None:
-        """Return how a stage gets its results there; UsageError for a master without Spark."""
+    @property
+    def is_spark(self) -> bool:
+        """Whether it is a cluster; UsageError for a master without one."""
         choices.check_choice(self.engine, choices.SetEngine, option="--engine")
-        if self.engine == "spark":
-            from tracekit.fleet.spark import on_spark
-
-            return on_spark(self.master or "", log=folder / "spark.log")
-        if self.master:
+        if self.engine != "spark" and self.master:
             raise UsageError(f"--master {self.master} goes with --engine spark")
-        return None
+        return self.engine == "spark"
+
+    def results(self, folder: Path) -> Results | None:
+        """Return how a stage gets its results there."""
+        if not self.is_spark:
+            return None
+        from tracekit.fleet.spark import on_spark
+
+        return on_spark(self.master or "", log=folder / "spark.log")
+
+    def importer(self) -> Callable[..., TraceSet]:
+        """Return how a trace is imported as a set there."""
+        if self.is_spark:
+            from tracekit.fleet.spark import workers_on_spark
+            from tracekit.fleet.split_by_tasks import import_set_by_tasks
+
+            return partial(import_set_by_tasks, start=partial(workers_on_spark, self.master or ""))
+        from tracekit.fleet.split import import_set
+
+        return import_set
 
 
 def _work(stage: str, options: Mapping[str, Any], path: Path) -> None:
@@ -442,15 +458,21 @@ def add_to_set(path: PathLike, *traces: PathLike) -> Set:
 
 
 def read_set(
-    source: Sources, output: PathLike, *, split_by: choices.SplitBy, **options: Any
+    source: Sources,
+    output: PathLike,
+    *,
+    split_by: choices.SplitBy,
+    engine: choices.SetEngine = "local",
+    master: str | None = None,
+    **options: Any,
 ) -> Set:
     """Read a trace of many volumes as a set with a trace for each; the options are those of `read`.
 
-    All have the clock of the whole trace, so that rates and times of volumes can be compared.
+    All have the clock of the whole trace, so that rates and times of volumes can be compared. With
+    `engine="spark"` tasks of a cluster decode parts of a text and join volumes.
     """
-    from tracekit.fleet.split import import_set
-
     choices.check_choice(split_by, choices.SplitBy, option="--split-by")
+    import_set = _Where(engine, master).importer()
     bound = signature(read).bind(source, **options)
     bound.apply_defaults()
     with asking(read, options), byte_progress("import") as on_bytes:

@@ -39,6 +39,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "import": (
         "tracekit import web.csv.gz -o out/web",
         "tracekit import volumes.csv.gz --split-by volume -o out/set",
+        "tracekit import volumes.csv --split-by volume -o out/set --engine spark",
         "tracekit import log.txt --columns time,op,offset,length --unit time=ms -o out/log",
     ),
     "generate": (
@@ -169,6 +170,7 @@ HEADINGS: Mapping[str, Mapping[str, str]] = {
         "Format": "format columns delimiter regex blkparse_format layout",
         "Meaning": "unit force_units join op rate page",
         "Faults": "max_bad salvage explain",
+        "Trace set": "split_by engine master",
     },
     "simulate tiers": {
         "Tiers": "tiers extent step capacity amount rounding profiles what_if vary",

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import tracekit as tk
-from tracekit.choices import SplitBy
+from tracekit.choices import SetEngine, SplitBy
 from tracekit.commands import completion, options
 from tracekit.commands.options import option
+from tracekit.errors import UsageError
 from tracekit.units import counted
 
 LARGE_RATE = 100
@@ -82,13 +83,15 @@ def import_(
             help="Make a trace set, in which each volume (device) of the trace is a trace folder."
         ),
     ] = None,
+    engine: Annotated[SetEngine, options.SET_ENGINE] = "local",
+    master: Annotated[str | None, options.MASTER] = None,
     as_json: options.Json = False,
     **chosen: Any,
 ) -> None:
     """Turn a trace of another tool, known by its content, into a trace folder."""
     if split_by is not None:
         place = {"output": options.default_output(sources), **chosen}
-        found = tk.read_set(sources, split_by=split_by, **place)
+        found = tk.read_set(sources, split_by=split_by, engine=engine, master=master, **place)
         options.show(found, as_json=as_json)
         made = next(iter(found.values()))
         if not as_json:
@@ -97,6 +100,8 @@ def import_(
             options.say(f"  {counted(made.summary['counts']['bad_lines'], 'wrong line')} left out")
         options.warn(made)
         return
+    if engine == "spark" or master:
+        raise UsageError("--engine and --master go with --split-by volume")
     made = tk.read(sources, **{"output": options.default_output(sources), **chosen})
     if as_json:
         options.say_json(made.summary)

@@ -12,8 +12,8 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Generator, Iterator
-from contextlib import chdir, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,9 +48,11 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class _Task:
-    """What a task needs beside the volume."""
+    """What a task needs beside what it works on."""
 
-    work: Work
+    work: Callable[[Any], Any]
+    seen: str
+    """The folder of the set, which a worker must see."""
     folder: str
     """The working folder, in which options name files."""
     version: str = __version__
@@ -58,13 +60,15 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Fault:
-    """Why a task can do no volume at all, or a mistake of this program: the whole is given up."""
+    """Why a task can do nothing at all, or a mistake of this program: the whole is given up."""
 
     error: TracekitError | None
     trace: str = ""
 
 
-Done = tuple[int, TracekitError | _Fault | None]
+Done = tuple[int, TracekitError | _Fault | None, Any]
+Ended = tuple[int, TracekitError | None, Any]
+"""The number of what was worked on, what went wrong, and what was returned."""
 
 
 class _Rows:
@@ -92,17 +96,58 @@ def on_spark(master: str, *, log: Path) -> Results:
 def _results(master: str, log: Path, work: Work, due: Due) -> Generator[Result]:
     if not due:
         return
-    task = _Task(work, os.getcwd())
     with session(master, log=log) as context:
         while due:
-            due = yield from _job(context, task, due, log)
+            places = [os.path.abspath(path) for _, path in due]
+            task = _Task(partial(_with_path, work), os.path.dirname(places[0]), os.getcwd())
+            done = set[int]()
+            for number, error, _ in _job(context, task, places, log):
+                done.add(number)
+                yield due[number][0], error
+            due = [one for number, one in enumerate(due) if number not in done]
 
 
-def _job(context: Any, task: _Task, due: Due, log: Path) -> Generator[Result, None, Due]:
-    """Yield volumes as they are done; return those that are left where the job is given up."""
+def _with_path(work: Work, place: str) -> None:
+    work(Path(place))
+
+
+@contextmanager
+def workers_on_spark(master: str, log: Path) -> Iterator[SparkWorkers]:
+    """Yield the workers of a cluster, whose messages go to the file `log`; see `session`."""
+    with session(master, log=log) as context:
+        yield SparkWorkers(context, log)
+
+
+class SparkWorkers:
+    """Runs tasks that return something; the folder of the log is that which workers must see."""
+
+    def __init__(self, context: Any, log: Path) -> None:
+        self._context, self._log = context, log
+        self.at_a_time: int = context.defaultParallelism
+
+    def each(
+        self,
+        work: Callable[[Any], Any],
+        items: Sequence[Any],
+        *,
+        on_done: Callable[[int], None] = lambda _number: None,
+    ) -> list[Any]:
+        """Return what the work returns for each item, in their order; raise what one fails with."""
+        found = dict[int, Any]()
+        task = _Task(work, str(self._log.parent.absolute()), os.getcwd())
+        ended = _job(self._context, task, items, self._log) if items else ()
+        for number, error, value in ended:
+            if error is not None:
+                raise error
+            found[number] = value
+            on_done(number)
+        return [found[number] for number in range(len(items))]
+
+
+def _job(context: Any, task: _Task, items: Sequence[Any], log: Path) -> Generator[Ended]:
+    """Yield items as they are done; some are left where the job is given up for one."""
     found = context.accumulator([], _Rows())
-    places = [(number, os.path.abspath(path)) for number, (_, path) in enumerate(due)]
-    rows = context.parallelize(places, len(places))
+    rows = context.parallelize([*enumerate(items)], len(items))
     failure: list[Exception] = []
 
     def run() -> None:
@@ -113,29 +158,23 @@ def _job(context: Any, task: _Task, due: Due, log: Path) -> Generator[Result, No
 
     thread = Thread(target=run, daemon=True)
     thread.start()
-    done = set[int]()
-    for number, error in _ended(context, thread, found):
-        done.add(number)
-        yield due[number][0], error
+    yield from _ended(context, thread, found)
     if failure:
-        number, killed = _lost(failure[0], log)
-        done.add(number)
-        yield due[number][0], killed
-    return [one for number, one in enumerate(due) if number not in done]
+        yield *_lost(failure[0], log), None
 
 
-def _ended(context: Any, thread: Thread, found: Any) -> Iterator[tuple[int, TracekitError | None]]:
+def _ended(context: Any, thread: Thread, found: Any) -> Iterator[Ended]:
     """Yield what tasks did, as they end, until the job has ended."""
     seen = polls = 0
     is_over = is_said = False
     while not is_over:
         thread.join(POLL_S)
         is_over, polls = not thread.is_alive(), polls + 1
-        for number, error in found.value[seen:]:
+        for number, error, value in found.value[seen:]:
             seen += 1
             if isinstance(error, _Fault):
                 raise error.error or RuntimeError(error.trace)
-            yield number, error
+            yield number, error, value
         if polls % WAIT_POLLS == 0 and not (is_over or is_said or _works(context)):
             is_said = True
             with hidden():
@@ -174,27 +213,29 @@ def _lost(error: Exception, log: Path) -> tuple[int, TracekitError]:
     return int(found[1]), killed
 
 
-def _work(task: _Task, found: Any, places: Iterator[tuple[int, str]]) -> None:
-    """Do the volumes of a task, on a worker; one whose cluster goes removes what is half done."""
+def _work(task: _Task, found: Any, items: Iterator[tuple[int, Any]]) -> None:
+    """Do the items of a task, on a worker; one whose cluster goes removes what is half done."""
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for number, place in places:
-        found.add([(number, _done(task, Path(place)))])
+    for number, item in items:
+        found.add([(number, *_done(task, item))])
 
 
-def _done(task: _Task, path: Path) -> TracekitError | _Fault | None:
+def _done(task: _Task, item: Any) -> tuple[TracekitError | _Fault | None, Any]:
     if task.version != __version__:
         text = f"a worker has tracekit {__version__}, not {task.version}: {socket.gethostname()}"
-        return _Fault(TracekitError(text, hint=INSTALL))
-    if not path.parent.is_dir():
+        return _Fault(TracekitError(text, hint=INSTALL)), None
+    if not Path(task.seen).is_dir():
         return _Fault(
             TracekitError(
-                f"the worker {socket.gethostname()} does not see {path.parent}",
+                f"the worker {socket.gethostname()} does not see {task.seen}",
                 hint="put the set on a file system that all workers have at the same place",
             )
-        )
+        ), None
+    values: list[Any] = []
     try:
         with chdir(task.folder) if os.path.isdir(task.folder) else nullcontext():
-            return error_of(partial(quietly, task.work, path))
+            error = error_of(lambda: values.append(quietly(task.work, item)))
     except Exception:
-        return _Fault(None, traceback.format_exc())
+        return _Fault(None, traceback.format_exc()), None
+    return error, values[0] if values else None

@@ -48,24 +48,29 @@ def import_set(
     Then its requests are sorted by device, in bounded memory, and written volume after volume, so
     that one file is open however many there are. All volumes have the clock of the whole trace.
     """
-    if options.resumes:
-        raise UsageError(
-            "--resume does not go with --split-by: a killed one leaves nothing to go on from",
-            hint="import it again without --resume; or without --split-by, which can be resumed:"
-            " that is one trace, whose commands tell its volumes apart",
-        )
+    reject_resume(options)
     with new_folder(output, overwrite=options.overwrite, marker=SET_NAME) as part:
         with scratch_folder(part / "whole") as scratch:
             whole = import_trace(
                 source, scratch / "trace", options=replace(options, overwrite=False),
                 on_bytes=on_bytes,
             )  # fmt: skip
-            volumes = [*_split(whole, part)]
+            volumes = [*split(whole, part)]
         write_catalogue(part, sorted(volumes, key=lambda one: one.name))
     return TraceSet(output)
 
 
-def _split(whole: TraceFolder, part: Path) -> Iterator[Volume]:
+def reject_resume(options: ImportOptions) -> None:
+    """Raise UsageError for an import of a set that is to go on."""
+    if options.resumes:
+        raise UsageError(
+            "--resume does not go with --split-by: a killed one leaves nothing to go on from",
+            hint="import it again without --resume; or without --split-by, which can be resumed:"
+            " that is one trace, whose commands tell its volumes apart",
+        )
+
+
+def split(whole: TraceFolder, part: Path) -> Iterator[Volume]:
     """Write the volumes of a trace; yield each when it is written."""
     requests = whole.require("requests", made_by="import")
     if has_values(requests, "merged_into"):
@@ -122,7 +127,7 @@ def _write_volume(part: Path, whole: TraceInfo, device: str, batches: Iterable[A
             ),
         ],
     )
-    write_info(folder, info, made_by="import")
+    write_info(folder, info)
     return volume_of(name, info)
 
 

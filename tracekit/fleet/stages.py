@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 from tracekit import query
 from tracekit.analyze import possible
@@ -22,6 +23,8 @@ from tracekit.origin import ROLES, is_current
 from tracekit.progress import quiet
 from tracekit.store import TraceFolder
 
+T = TypeVar("T")
+R = TypeVar("R")
 PROCESSES = 2
 Work = Callable[[Path], None]
 Due = Sequence[tuple[Volume, Path]]
@@ -127,10 +130,10 @@ def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def quietly(work: Work, path: Path) -> None:
-    """Do the work with a volume, of which nothing is shown."""
+def quietly(work: Callable[[T], R], item: T) -> R:
+    """Do the work with a volume, or something else, of which nothing is shown."""
     with quiet():
-        work(path)
+        return work(item)
 
 
 def error_of(call: Callable[[], None]) -> TracekitError | None:

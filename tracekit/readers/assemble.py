@@ -124,6 +124,10 @@ class Assembler:
         self._processes: list[str] = []
         self._emitted_ns: int | None = None
 
+    def begin_at(self, first_ns: int) -> None:
+        """Count times from this one, which no row precedes."""
+        self.first_ns = self._emitted_ns = first_ns
+
     def go_on(self, rows: bytes) -> None:
         """Take what was known of the rows at a mark."""
         vars(self).update(unpack(rows))
@@ -222,7 +226,7 @@ class Assembler:
     def _device_codes(self, columns: Columns) -> Codes:
         words = columns.words
         if "device" not in words:
-            return np.full(columns.rows, _known([self._device], self.devices)[0], np.int32)
+            return np.full(columns.rows, places_of([self._device], self.devices)[0], np.int32)
         if "volume" not in words:
             return _codes(words["device"], self.devices)
         first, indices = texts(words["device"])
@@ -231,7 +235,7 @@ class Assembler:
         used, places = _different(both, len(first) * len(second))
         pairs = (divmod(int(code), len(second)) for code in used)
         names = [f"{first[one].strip()},{second[other].strip()}" for one, other in pairs]
-        return _mapped(_known(names, self.devices), places)
+        return _mapped(places_of(names, self.devices), places)
 
     def _batch(self, rows: Rows) -> Any:
         count = len(rows["time"])
@@ -305,7 +309,7 @@ def _different(codes: Numbers, count: int) -> tuple[Numbers, Numbers]:
     return used, places[codes]
 
 
-def _known(found: list[str], names: list[str]) -> list[int]:
+def places_of(found: list[str], names: list[str]) -> list[int]:
     """Return the place of each text in `names`, which grows by those that are new."""
     place = {name: number for number, name in enumerate(names)}
     for text in found:
@@ -317,7 +321,7 @@ def _known(found: list[str], names: list[str]) -> list[int]:
 
 def _codes(column: Any, names: list[str]) -> Codes:
     words, indices = texts(column)
-    return _mapped(_known([word.strip() for word in words], names), indices)
+    return _mapped(places_of([word.strip() for word in words], names), indices)
 
 
 TIME, PLACE = "arrival_ns", "file_row"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -30,6 +31,13 @@ from tracekit.readers.import_info import (
 from tracekit.readers.memory import find_memory_format, import_memory
 from tracekit.readers.octf import import_octf, is_chosen
 from tracekit.readers.outliers import OutlierError
+from tracekit.readers.parsed import (
+    DecodedText,
+    Decoder,
+    ParsedReading,
+    joining_of,
+    text_of,
+)
 from tracekit.readers.perfetto import PERFETTO, is_perfetto
 from tracekit.readers.pieces import by_name, by_time
 from tracekit.readers.rbd_replay import BANNER, RBD_REPLAY, import_actions
@@ -66,10 +74,12 @@ def import_trace(
     *,
     options: ImportOptions = DEFAULTS,
     on_bytes: OnBytes = lambda _done, _total: None,
+    decoder: Decoder | None = None,
 ) -> TraceFolder:
     """Import the trace into the new trace folder `output`, and return it.
 
-    `source` is a file; of an OCTF trace its folder or the files of its cpus.
+    `source` is a file; of an OCTF trace its folder or the files of its cpus. With a `decoder`, if
+    the trace is a text of which it can decode the parts, the folder has no table of requests.
 
     Raise InputError when its format is unknown, too many lines are wrong, or numbers contradict
     their units; then nothing is left behind.
@@ -79,7 +89,7 @@ def import_trace(
     state = checkpoint.found(output, files, options=options)
     goes_on = checkpoint.NAME if state else None
     with new_folder(output, overwrite=options.overwrite, goes_on=goes_on) as folder:
-        run = Import(files, folder, options, on_bytes)
+        run = Import(files, folder, options, on_bytes, decoder)
         with open_feeds(files, salvages=options.salvages, is_late=True) as opened:
             feeds, head = _take_readable(opened)
             info = _import_feeds(feeds, head, run, state)
@@ -154,9 +164,13 @@ def _import_text(
 ) -> TraceInfo:
     """Import the requests of a text or of records, which is read again as it turns out to be."""
     name, is_pipe = feeds[0].name, feeds[0].total_bytes is None
-    again = state.again if state else FIRST
+    again, decoded = state.again if state else FIRST, None
+    if run.decoder is not None:
+        decoded = _decoded_by(run.decoder, feeds, run)
     while True:
         try:
+            if decoded is not None and again.shifts is None:
+                return _import_decoded(decoded, run, again)
             if again == FIRST and len(feeds) == 1:
                 read = Reading(feeds, run, start=head, again=again)
                 return _import_requests(read, feeds, run, state=state)
@@ -176,6 +190,32 @@ def _import_text(
             else:
                 again = replace(again, shifts=error.shifts, is_sorted=False)
         state = None
+
+
+def _decoded_by(decoder: Decoder, feeds: Sequence[Feed], run: Import) -> DecodedText | None:
+    """Have a text decoded; None where its parts cannot be: then it is read here."""
+    if feeds[0].total_bytes is None:
+        return None
+    with open_feeds(run.files, salvages=run.options.salvages, is_late=True) as opened:
+        found, head = _take_readable(opened)
+        text = text_of(Reading(found, run, start=head, again=FIRST))
+    if text is None:
+        return None
+    stop_feeds(feeds)
+    return DecodedText(text, head, decoder.decode(text))
+
+
+def _import_decoded(found: DecodedText, run: Import, again: Again) -> TraceInfo:
+    """Conclude what a text is from its decoded parts; its rows are joined later."""
+    feeds = found.feeds()
+    with ExitStack() as stack:
+        sorting = None
+        if again.is_sorted:
+            sorting = Sorting(stack.enter_context(scratch_folder(run.folder / "sorting")))
+        read = ParsedReading(feeds, run, start=found.head, again=again, decoded=found.parts)
+        info = _import_requests(read, feeds, run, sorting=sorting)
+    run.decoder.take(joining_of(read, found, options=run.options))
+    return info
 
 
 def _import_again(run: Import, again: Again, state: checkpoint.State | None) -> TraceInfo:
@@ -203,7 +243,10 @@ def _import_requests(
     written = None if state is None else state.table
     rows = read.batches(sorting=sorting)
     with closing(ahead(rows, most=BATCHES_AHEAD, on_stop=lambda: stop_feeds(feeds))) as batches:
-        write_on(run.table, batches, schema=REQUESTS, written=written)
+        if isinstance(read, ParsedReading):
+            deque(batches, maxlen=0)
+        else:
+            write_on(run.table, batches, schema=REQUESTS, written=written)
     finish_feeds(feeds)
     try:
         _reject(read, read.name, run.options)

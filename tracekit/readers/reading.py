@@ -169,6 +169,11 @@ class Reading:
         if self.lines.wrong:
             self._damage_of_file().see(start[: self._bytes], self.lines.wrong, line=1, byte=0)
 
+    @property
+    def begin(self) -> int:
+        """Byte of the first file at which its requests begin, before it is read."""
+        return self._bytes
+
     def go_on(self, state: checkpoint.State) -> None:
         """Go on behind what was read when this state was written."""
         if state.known:

@@ -221,14 +221,10 @@ class Feed:
         was hashed may differ.
         """
         if self.stored is not None and self.source is not None:
-            before, now = self.stored, os.fstat(self.source.fileno())
-            if (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns):
-                sizes = f"from {before.st_size:,} to {now.st_size:,} bytes"
-                return InputError(
-                    f"{self.name}: it changed while it was read, {sizes}: it is still written",
-                    hint="wait until it is complete, or take what is there: head -c"
-                    f" {before.st_size} FILE",
-                )
+            states = (self.stored, os.fstat(self.source.fileno()))
+            before, now = ((one.st_size, one.st_mtime_ns) for one in states)
+            if error := changed(self.name, before=before, now=now):
+                return error
         if self.failure is None or isinstance(self.failure, InputError):
             return self.failure
         message = f"{self.name}: byte {self.hashed_bytes:,}: cannot be read: {self.failure}"
@@ -239,6 +235,17 @@ class Feed:
             message,
             hint="copy the file again, it is damaged or cut short; or keep the rest: --salvage",
         )
+
+
+def changed(name: str, *, before: tuple[int, int], now: tuple[int, int]) -> InputError | None:
+    """Return that a file is still written, if its size or its time of change is another one."""
+    if before == now:
+        return None
+    sizes = f"from {before[0]:,} to {now[0]:,} bytes"
+    return InputError(
+        f"{name}: it changed while it was read, {sizes}: it is still written",
+        hint=f"wait until it is complete, or take what is there: head -c {before[0]} FILE",
+    )
 
 
 class _Hashing(io.RawIOBase):
@@ -474,6 +481,12 @@ def _open(feed: Feed) -> None:
             hashing = _Hashing(feed, source)
             feed.thread = threading.Thread(target=_pump, args=(feed, hashing, write_fd))
     feed.thread.start()
+
+
+def is_plain(path: Path) -> bool:
+    """Say whether a file is read as it is."""
+    with path.open("rb") as source:
+        return path.is_file() and _compression(source.read(LONGEST_MAGIC)) is None
 
 
 def _compression(first: bytes) -> str | None:

@@ -232,6 +232,8 @@ class Import:
     folder: Path
     options: ImportOptions
     on_bytes: OnBytes
+    decoder: Any = None
+    """Who decodes the parts of a text, and joins its rows later: a `parsed.Decoder`."""
 
     @property
     def table(self) -> Path:
