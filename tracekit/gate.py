@@ -515,11 +515,16 @@ def _head(gate: Gate) -> list[str]:
     return ["measure", gate.before, gate.after, "change", "95 %", "margin", "verdict"]
 
 
+def _rounded(change: float) -> float:
+    """Return a change in percent with one digit; what rounds to nothing has no sign."""
+    return round(change * 100, 1) + 0.0
+
+
 def cells_of(row: GateRow) -> list[str]:
     """Write the measure, both values, the change and its interval, the margin and the verdict."""
     points = " points" if row.unit == "share" else "%"
     change, *ends = (
-        "" if one is None else f"{one * 100:+.1f}{points}"
+        "" if one is None else f"{_rounded(one):+.1f}{points}"
         for one in (row.change, row.change_low, row.change_high)
     )
     band = " to ".join(filter(None, ends))

@@ -17,7 +17,7 @@ from tests.compare.test_compare import add_replay
 from tests.replay.trace import trace
 from tests.traces import rows_of
 from tracekit.errors import InputError
-from tracekit.gate import judge, repeats_of
+from tracekit.gate import cells_of, judge, repeats_of
 from tracekit.metadata import TraceWarning
 from tracekit.store import TraceFolder
 from tracekit.units import SECTOR_BYTES
@@ -173,6 +173,14 @@ def test_a_gain_is_told_in_points() -> None:
     changes = (found.change, found.change_low, found.change_high)
     assert changes == pytest.approx((-0.1, -0.15, -0.05))
     assert found.verdict == "worse"
+
+
+def test_what_rounds_to_nothing_has_no_sign() -> None:
+    rows = [row("a", "gain"), row("b", "gain", 1.0001, (0.9999, 1.0003))]
+    (found,) = judge(rows, {"gain": None}, names=("a", "b")).rows
+    assert found.change is not None
+    assert found.change < 0
+    assert cells_of(found)[3:5] == ["+0.0 points", "+0.0 points to +0.0 points"]
 
 
 SAME = row("b", "elapsed", 1.0, (0.99, 1.01))
