@@ -165,7 +165,7 @@ def test_requests_in_flight_share_the_device(tmp_path: Path) -> None:
     ("timed", "reason"),
     [
         (0, "the trace has no service times"),
-        (20, "only 20 of 100 requests have service times"),
+        (20, "20 of 100 requests have service times, and 30 are needed"),
         (40, "the completions of 60% of the requests are missing"),
     ],
 )

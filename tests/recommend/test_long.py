@@ -300,6 +300,13 @@ def test_the_first_half_of_a_sample_covers_the_whole(name: str, tmp_path: Path) 
 
 
 def test_a_trace_without_times_has_no_verdict(tmp_path: Path) -> None:
-    found = footprint(blocks_of([(0, 1), (0, 2)], tmp_path / "b"), BLOCK)
+    found = footprint(blocks_of([(0, one) for one in range(64)], tmp_path / "b"), BLOCK)
     assert (found.verdict, found.doubled) == ("unknown", None)
     assert found.sentences == ["whether the capture is long enough cannot be said: it has no times"]
+
+
+def test_few_blocks_have_no_verdict(tmp_path: Path) -> None:
+    found = footprint(blocks_of([(5, 1)], tmp_path / "b"), BLOCK)
+    assert found.sentences == [
+        "whether the capture is long enough cannot be said: it touched 1 block, and 64 are needed"
+    ]

@@ -31,7 +31,7 @@ from tracekit.model.service_times import (
 )
 from tracekit.model.timed_requests import Sample
 from tracekit.store import TraceFolder
-from tracekit.units import PS_PER_NS
+from tracekit.units import PS_PER_NS, counted
 
 LEAST_TIMED_RATIO = 0.5
 FACTOR_STEPS, FACTOR_CLOSE, LARGEST_FACTOR = 60, 1e-7, 1e4
@@ -81,7 +81,10 @@ def why_not(sample: Sample) -> str | None:
     if not sample.timed or sample.busy_ns <= 0:
         return "the trace has no service times"
     if sample.timed < LEAST_REQUESTS:
-        return f"only {sample.timed:,} of {sample.charged:,} requests have service times"
+        return (
+            f"{sample.timed:,} of {counted(sample.charged, 'request')} have service times, and"
+            f" {LEAST_REQUESTS} are needed"
+        )
     if sample.timed < LEAST_TIMED_RATIO * sample.charged:
         missing = 1 - sample.timed / sample.charged
         return f"the completions of {missing:.0%} of the requests are missing"

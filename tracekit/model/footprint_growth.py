@@ -23,7 +23,7 @@ import numpy as np
 
 from tracekit.arrow import Integers, numbers, read_columns, row_count
 from tracekit.metadata import Record
-from tracekit.units import BLOCK_BYTES, format_duration, format_size
+from tracekit.units import BLOCK_BYTES, counted, format_duration, format_size
 
 WINDOWS, RUN, DRAWS = 64, 4, 400
 LEAST_BLOCKS = 64
@@ -155,7 +155,9 @@ def footprint(blocks: Path, capacity_bytes: int) -> Footprint:
         known_access_ratio=known_accesses(accesses),
     )
     if found.duration_ns <= 0 or len(first_ns) < LEAST_BLOCKS:
-        reason = "it has no times" if found.duration_ns <= 0 else "it touched too few blocks"
+        # Of few blocks all may have been touched at one time.
+        few = f"it touched {counted(len(first_ns), 'block')}, and {LEAST_BLOCKS} are needed"
+        reason = few if len(first_ns) < LEAST_BLOCKS else "it has no times"
         found.sentences = [f"whether the capture is long enough cannot be said: {reason}"]
         return found
     growth = Growth.of(first_ns, found.duration_ns)
