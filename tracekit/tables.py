@@ -45,6 +45,7 @@ PLACEMENT_NAMES = {
     "combined": "a split between roles",
     MOST_ACCESSED: "the most accessed blocks of all roles",
     "base": "the base device alone",
+    "units": "whole units",
 }
 OPERATIONS = (
     *("read", "write", "flush", "discard", "write_zeroes", "zone", "zone_append", "zone_reset"),
@@ -485,9 +486,9 @@ SENSITIVITY = _stored("""
     kept_ns int64?: time with the shares of the recommendation; null for another capacity, and
         where nothing takes time
     kept_gain_ratio float64?: share that it saves
-    placement text: best here: base, a role or combined
+    placement text: best here: base, a role or combined; units where the answer is by these
     gain_ratio float64: share of the base's time that the best saves
-    holds bool: the best here is the placement that was recommended
+    holds bool: the best here is the placement that was recommended; of units: they save time
 """)
 
 RIVALS = _stored("""

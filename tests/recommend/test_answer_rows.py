@@ -13,10 +13,11 @@ from tracekit.devices import load_profiles
 from tracekit.units import format_size
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_answer_is_scored_on_requests_that_did_not_choose_it(seed: int, tmp_path: Path) -> None:
-    # GIVEN blocks that are hot in one half of the requests and not in the other, one only in the
-    # second: of all 9, 10 and 0 have most accesses, of the first half 9, 8 and 7
+def halves_of(seed: int) -> list[list[Request]]:
+    """Return two halves of a trace: of all, blocks 9, 10 and 0 are hottest, of the first 9, 8, 7.
+
+    Block 10 is in the second half only.
+    """
     counts = [
         {**{block: block + 1 for block in range(9)}, 9: 95},
         {**{block: 20 - 2 * block for block in range(10)}, 10: 30},
@@ -28,9 +29,21 @@ def test_an_answer_is_scored_on_requests_that_did_not_choose_it(seed: int, tmp_p
         chance.shuffle(blocks)
         halves.append([Request("fs", 80 * block) for block in blocks])
     assert len(halves[0]) == len(halves[1])
-    result = recommended(tmp_path, halves[0] + halves[1], capacities_bytes=(3 * BLOCK,))
+    return halves
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("unit", ["", "extent=4KiB"])
+def test_an_answer_is_scored_on_requests_that_did_not_choose_it(
+    seed: int, unit: str, tmp_path: Path
+) -> None:
+    # GIVEN blocks that are hot in one half of the requests and not in the other
+    halves = halves_of(seed)
+    result = recommended(
+        tmp_path, halves[0] + halves[1], capacities_bytes=(3 * BLOCK,), unit=unit, base="plain"
+    )
     # THEN both choices are scored on the second half, as the model of the tests does
-    disk, nvm = (load_profiles(DEVICES)[name] for name in ("disk", "nvm"))
+    disk, nvm = (load_profiles(DEVICES)[name] for name in ("plain", "nvm"))
     took = [
         model(halves[1], {("sda", 10 * block) for block in chosen}, (disk, nvm)).service
         for chosen in ((), (9, 10, 0), (9, 8, 7))
@@ -39,10 +52,16 @@ def test_an_answer_is_scored_on_requests_that_did_not_choose_it(seed: int, tmp_p
     assert found["requests"] == len(halves[1])
     assert found["gain_ratio"] == pytest.approx(1 - took[1] / took[0])
     assert found["chosen_before_ratio"] == pytest.approx(1 - took[2] / took[0])
+    assert found["units"] == ("extents of 4 KiB" if unit else None)
     # AND the difference is among the first lines
     said = f"the second half of the requests they save {found['gain_ratio']:.1%}; as many"
     assert any(said in row["text"] for row in result["rows"] if row["what"] == "caution")
     assert any(said in line for line in result["headline"])
+
+
+def test_of_units_that_are_not_placed_nothing_is_scored(tmp_path: Path) -> None:
+    result = recommended(tmp_path, oltp(), capacities_bytes=(BLOCK,), unit="extent=8KiB")
+    assert (result["units"]["placed_count"], result["held_out"]) == (0, None)
 
 
 def test_a_role_that_is_placed_as_a_whole_is_known_before(tmp_path: Path) -> None:

@@ -359,6 +359,10 @@ def test_without_roles_the_answer_is_by_extents(tmp_path: Path) -> None:
         "Most of the time is of requests without a role, so the answer is by extents; set roles"
         " with tracekit classify --role. Smaller extents save more, where they can be moved: those"
         " of 4 KiB 86.7% (--unit extent=4KiB).",
+        # Of the last 1,200 requests 800 are to hot blocks, and 24 to cold ones that fit too.
+        "Units are chosen in hindsight: of the I/O time of the second half of the requests they"
+        " save 68.5%; as many extents of 32 KiB that are chosen from the first half alone save"
+        " 66.5%.",
     ]
     # the 40 hot blocks and 88 cold ones, alone
     assert found["finer_gain_ratio"] == (50 * 40 + 88) * 4985 * US / found["base_elapsed_ns"]

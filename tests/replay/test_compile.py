@@ -572,7 +572,9 @@ def test_the_command_replays_the_answer(tmp_path: Path) -> None:
     ("answer", "wanted", "message"),
     [
         ({"fs_bytes": 4096}, "16MiB", "there is no answer for this capacity"),
-        ({"fs_bytes": 4096}, "much", "'much' is not a size"),
+        ({"fs_bytes": 4096}, "7XB", "'7XB' is not a size"),
+        ({"fs_bytes": 4096}, "much", "--placement much: there is no such placement"),
+        ({"fs_bytes": 4096}, "unit", "--placement unit: there is no such placement"),
         ({}, "answer", "leave everything on the base device"),
         (None, "answer", "has no recommendation yet"),
     ],

@@ -109,7 +109,7 @@ def test_a_wrong_profile_is_named(tmp_path: Path, name: str, text: str, message:
         ("tiers", ["--tiers", "ssd-pcm,ssd-flash,hdd-15k"], "no device profile 'ssd-flash'"),
         ("cache", ["--flash", "ssd-flash"], "no device profile 'ssd-flash'"),
         ("rivals", ["--placement", "1TiB"], "no answer for this capacity"),
-        ("rivals", ["--placement", "nan"], "--placement: 'nan' is not a size"),
+        ("rivals", ["--placement", "nan"], "--placement nan: there is no such placement"),
         ("endurance", ["--device", "ssd-flash"], "no device profile 'ssd-flash'"),
         ("sensitivity", ["--placement", "1TiB"], "no answer for this capacity"),
         ("endurance", ["--placement", "1TiB"], "no answer for this capacity"),

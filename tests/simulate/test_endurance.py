@@ -60,6 +60,29 @@ def made(tmp_path: Path, chosen: list[Request], *, nvm: Profile = NVM, **clock: 
     return TraceFolder(folder.path)
 
 
+def test_the_writes_to_placed_units_wear_the_nvm(tmp_path: Path) -> None:
+    # GIVEN a trace without roles, whose answer is by extents
+    chosen = [replace(one, role="unknown") for one in requests()]
+    folder = made(tmp_path, chosen, nvm=replace(NVM, endurance_cycles=1e6))
+    table = rows_of(folder.table("simulations/unit_blocks"))
+    placed = {
+        (row["device"], row["first_block"] + number)
+        for row in table
+        for number in range(row["blocks"])
+    }
+    assert placed
+    # THEN the units are worn by the pages written there, one by one
+    writes = Counter(block for one in chosen if one.operation == "write" for block in one.blocks)
+    result, rows = simulated(folder)
+    names = [row["name"] for row in rows if row["kind"] == "placement"]
+    assert (result["placement"], names) == ("units", ["units", "most-accessed-first"])
+    row = next(row for row in rows if row["name"] == "units")
+    count = sum(writes[block] for block in placed)
+    assert row["page_writes"] == count > 0
+    assert row["ideal_days"] == pytest.approx(CAPACITY_BLOCKS * 1e6 / count / 24)
+    assert any("for whole units, 1,000,000 writes a cell" in line for line in result["headline"])
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> TraceFolder:
     return made(tmp_path, requests())

@@ -106,6 +106,45 @@ def brute_force_ns(folder: TraceFolder, profiles: tuple[Profile, Profile]) -> fl
     return placement_models.model(requests(), blocks, profiles).service / 1000
 
 
+def test_an_answer_by_extents_is_tried_with_its_extents(tmp_path: Path) -> None:
+    # GIVEN a trace without roles, whose answer is by extents
+    chosen = [replace(one, role="unknown", is_preflush=False) for one in requests()]
+    info = {"counts": {"requests": COUNT}, "clock": {"duration_ns": COUNT * MS, "wall_ns": None}}
+    made = TraceFolder(write_trace(tmp_path / "trace", chosen, **info))
+    advice = recommend(made, options(tmp_path, DISK, NVM))
+    assert advice.units is not None
+    assert advice.units.placed_count > 0
+    table = pq.read_table(made.table("simulations/unit_blocks")).to_pylist()
+    placed = {
+        (row["device"], row["first_block"] + number)
+        for row in table
+        for number in range(row["blocks"])
+    }
+    assert simulate(made, "--factors", "0.5,3", "--windows", "4").exit_code == 0
+    # THEN what is tried are these blocks, on each device and in each window
+    first, *rows = found_rows(made)
+    for row in rows:
+        pair, part = [DISK, NVM], chosen
+        if row["kind"] == "parameter":
+            at = ["base", "nvm"].index(row["device"])
+            pair[at] = changed_profile(pair[at], row["parameter"], factor=row["factor"])
+        else:
+            part = chosen[(row["window"] - 1) * COUNT // 4 : row["window"] * COUNT // 4]
+        alone, kept = (
+            placement_models.model(part, blocks, (pair[0], pair[1]), trace=chosen).service / 1000
+            for blocks in (set(), placed)
+        )
+        assert (row["base_ns"], row["kept_ns"]) == pytest.approx((alone, kept), abs=2)
+        assert (row["placement"], row["holds"]) == ("units", True)
+    assert Counter(row["kind"] for row in rows)["window"] == 4
+    # AND the first line is of them
+    said = json_of(made.path / "simulations/sensitivity.json")
+    assert first["kept_gain_ratio"] == advice.units.gain_ratio == said["gain_ratio"]
+    assert "whole units" in said["headline"][0]
+    inputs = Inputs(TraceFolder(made.path))
+    assert sensitivity(inputs) is not None
+
+
 def test_each_change_is_a_recommendation_with_it(folder: TraceFolder, tmp_path: Path) -> None:
     assert simulate(folder, "--factors", "0.5,3").exit_code == 0
     changed = [row for row in found_rows(folder) if row["kind"] == "parameter"]

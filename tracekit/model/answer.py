@@ -37,6 +37,7 @@ MOST_TIMES = 10
 KNEE_RATIO = 0.9
 LASTING_RATIO = 1.1
 ANSWER, BEST, RUNNER_UP, BY_UNITS = "answer", "best", "runner-up", "units"
+PLACEMENTS = (ANSWER, BY_UNITS, BEST, RUNNER_UP)
 RESULT = "recommendation.json"
 SHOWN_POINTS = 64
 FINE_POINTS = 1024
@@ -212,14 +213,16 @@ class GainRange(Record):
 class HeldOut(Record):
     """What the answer saves of the second half of the requests, 0 to 1 of the base device's time.
 
-    Its blocks are chosen by all requests, those that it is scored on among them.
+    Its blocks or units are chosen by all requests, those that it is scored on among them.
     """
 
     requests: int
     """Of the second half."""
     gain_ratio: float
     chosen_before_ratio: float
-    """The same with as many blocks of each role, chosen by the first half alone."""
+    """The same with as many blocks of each role, or as much in units, chosen by the first half."""
+    units: str | None = None
+    """What is placed whole, such as `files`; None: blocks."""
 
     @property
     def sentence(self) -> str:
@@ -227,9 +230,10 @@ class HeldOut(Record):
         if self.gain_ratio - self.chosen_before_ratio < WORTH_RATIO:
             return ""
         return (
-            "Blocks are chosen in hindsight: of the I/O time of the second half of the requests"
-            f" they save {self.gain_ratio:.1%}; as many blocks that are chosen from the first half"
-            f" alone save {self.chosen_before_ratio:.1%}."
+            f"{'Blocks' if self.units is None else 'Units'} are chosen in hindsight: of the I/O"
+            f" time of the second half of the requests they save {self.gain_ratio:.1%}; as many"
+            f" {self.units or 'blocks'} that are chosen from the first half alone save"
+            f" {self.chosen_before_ratio:.1%}."
         )
 
 
@@ -327,15 +331,28 @@ def resolved(advice: Recommendation, wanted: str) -> str:
 
 def check_wanted(wanted: str) -> None:
     """Raise UsageError, before anything is read or measured, for what names no placement."""
-    if wanted not in (ANSWER, BEST, RUNNER_UP, BY_UNITS):
-        parse_size(wanted, option="--placement")
+    if wanted not in PLACEMENTS:
+        _capacity(wanted, PLACEMENTS)
 
 
-def choose_answer(advice: Recommendation, wanted: str) -> Answer:
-    """Return the answer of the headline (`answer`) or at the capacity that is named."""
+def _capacity(wanted: str, words: Sequence[str]) -> int:
+    """Return the bytes of a capacity; UsageError, which names the words, where it is a word."""
+    if not any(letter.isdigit() for letter in wanted):
+        raise UsageError(
+            f"--placement {wanted}: there is no such placement",
+            hint=f"give {', '.join(words)} or a capacity such as 64MiB",
+        )
+    return parse_size(wanted, option="--placement")
+
+
+def choose_answer(advice: Recommendation, wanted: str, *, words: Sequence[str] = (ANSWER,)) -> Answer:
+    """Return the answer of the headline (`answer`) or at the capacity that is named.
+
+    `words` are those that the option takes, for an error.
+    """
     if wanted == ANSWER:
         return advice.answer
-    size = parse_size(wanted, option="--placement")
+    size = _capacity(wanted, words)
     known = {answer.capacity_bytes: answer for answer in (*advice.answers, advice.answer)}
     if size in known:
         return known[size]
@@ -356,7 +373,7 @@ def runner_up(advice: Recommendation) -> RoleSet | None:
 def choose_placement(advice: Recommendation, wanted: str) -> RoleSet:
     """Return an answer as `choose_answer`, or the headline's runner-up."""
     if wanted != RUNNER_UP:
-        return choose_answer(advice, wanted)
+        return choose_answer(advice, wanted, words=PLACEMENTS)
     found = runner_up(advice)
     if found is None:
         raise UsageError(f"--placement {wanted}: the runner-up is the base device alone")

@@ -20,15 +20,18 @@ from tracekit.errors import InputError, UsageError
 from tracekit.metadata import Record
 from tracekit.model.answer import (
     ANSWER,
+    BY_UNITS,
     PLACED_BYTES,
     Answer,
     Recommendation,
     choose_answer,
     placement_name,
     read_recommendation,
+    resolved,
 )
 from tracekit.model.block_orders import TouchedBlocks, blocks_in_order, hottest_first, read_blocks
 from tracekit.model.tier_mixes import Tier
+from tracekit.model.unit_answer import read_units
 from tracekit.model.what_if import WhatIf, read_what_if
 from tracekit.store import TraceFolder, command_line, write_results
 from tracekit.tables import ENDURANCE, MOST_ACCESSED, OLD_PLACEMENTS, ROLES
@@ -216,9 +219,8 @@ def _lifetime(result: Endurance, row: WearRow) -> str:
             f" it in the profile or in a what-if's [endurance_cycles]."
         )
     if row.ideal_days is None:
-        return (
-            f"{start}: the wear is not known, because nothing is written or no duration is known."
-        )
+        reason = "no duration is known" if row.page_writes else "nothing is written to it"
+        return f"{start}: the wear is not known, because {reason}."
     if result.endurance_cycles is None or row.unlevelled_days is None:
         return _rated(result, row.ideal_days, start)
     return (
@@ -272,6 +274,9 @@ def simulate_endurance(
     advice = read_recommendation(folder)
     result = _device(folder, advice, options)
     placements = _placements(folder, result.capacity_bytes, advice.coverage)
+    if result.placement == BY_UNITS:
+        placements = [row for row in placements if row["placement"] == MOST_ACCESSED]
+        placements.insert(0, _of_units(advice))
     blocks = folder.require("blocks", made_by="classify")
     on_step("writes of each page", 0, STEPS)
     touched = read_blocks(blocks)
@@ -291,11 +296,20 @@ def simulate_endurance(
         for row in roles
     ]
     on_step("placements", 1, STEPS)
-    rows += [_placement_row(result, row, writes[_placed(touched, row)]) for row in placements]
+    for row in placements:
+        is_units = row["placement"] == BY_UNITS
+        placed = np.flatnonzero(read_units(folder, touched)) if is_units else _placed(touched, row)
+        rows.append(_placement_row(result, row, writes[placed]))
     result.headline = headline(result, rows)
     table = pa.Table.from_pylist([to_builtins(row) for row in rows], ENDURANCE)
     write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
+
+
+def _of_units(advice: Recommendation) -> dict[str, Any]:
+    """Return the answer by whole units as a row of the placements."""
+    units = advice.units
+    return {"placement": BY_UNITS, "elapsed_ns": None if units is None else units.elapsed_ns}
 
 
 def _row(kind: str, name: str, writes: Integers, **values: Any) -> WearRow:
@@ -337,7 +351,7 @@ def _device(folder: TraceFolder, advice: Recommendation, options: EnduranceOptio
     if what_if.currency and name not in what_if.prices and name not in what_if.devices:
         price = None
     return Endurance(
-        placement=answer.placement,
+        placement=BY_UNITS if resolved(advice, options.placement) == BY_UNITS else answer.placement,
         capacity_bytes=answer.capacity_bytes,
         device=name,
         endurance_cycles=cycles,

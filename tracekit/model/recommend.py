@@ -199,7 +199,7 @@ def _units(
     )
     if unit is None:
         return no_units() if folder.has(UNIT_TABLE) else {}
-    result.units, tables = place_units(
+    result.units, result.held_out, tables = place_units(
         trace, unit, regions=folder.info.layout, capacity_bytes=answer.capacity_bytes
     )
     result.headline = with_units(

@@ -154,14 +154,14 @@ def hold_out(trace: ChargedTrace, answer: Answer, *, coverage: str) -> HeldOut |
 
     None where nothing is placed, and for a trace of which neither all nor a sample is in memory.
     """
-    if answer.placement == "base" or not isinstance(trace, ShortTrace | LongTrace):
+    parts = halves_of(trace)
+    if answer.placement == "base" or parts is None:
         return None
-    kept = trace.sample().kept if isinstance(trace, LongTrace) else [*trace.rows()]
-    first, second = _halves(kept)
-    touched = trace.touched
-    before = replace(touched, accesses=_accesses(touched, first))
-    known = np.bincount(touched.role[before.accesses > 0], minlength=len(ROLES)).tolist()
-    whole = touched.role_blocks().tolist()
+    before, second = parts
+    known = np.bincount(
+        before.touched.role[before.touched.accesses > 0], minlength=len(ROLES)
+    ).tolist()
+    whole = trace.touched.role_blocks().tolist()
     # Of a role that is placed as a whole no block need be known.
     shares = {
         role: count if count >= whole[index] else min(count, known[index])
@@ -169,13 +169,34 @@ def hold_out(trace: ChargedTrace, answer: Answer, *, coverage: str) -> HeldOut |
         if (count := answer.blocks.get(role, 0))
     }
     gains = []
-    for blocks, placed in ((touched, answer.blocks), (before, shares)):
-        part = Part(
-            trace.requests, blocks, trace.devices, trace.is_issued, trace.is_open, kept=second
+    for blocks, placed in ((trace.touched, answer.blocks), (before.touched, shares)):
+        alone_ps, placed_ps = placement_ps(
+            replace(second, touched=blocks), placed, coverage=coverage
         )
-        alone_ps, placed_ps = placement_ps(part, placed, coverage=coverage)
         gains.append(saved_ratio(placed_ps, alone_ps))
-    return HeldOut(sum(len(rows.request_id) for rows in second), *gains)
+    gain_ratio, before_ratio = gains
+    return HeldOut(requests_of(second), gain_ratio, before_ratio)
+
+
+def requests_of(part: Part) -> int:
+    """Return how many requests a part of a trace has."""
+    return sum(len(rows.request_id) for rows in part.kept)
+
+
+def halves_of(trace: ChargedTrace) -> tuple[Part, Part] | None:
+    """Return the first half of the requests, with their own accesses, and the second.
+
+    None for a trace of which neither all nor a sample is in memory.
+    """
+    if not isinstance(trace, ShortTrace | LongTrace):
+        return None
+    kept = trace.sample().kept if isinstance(trace, LongTrace) else [*trace.rows()]
+    first, second = (
+        Part(trace.requests, trace.touched, trace.devices, trace.is_issued, trace.is_open, kept=one)
+        for one in _halves(kept)
+    )
+    touched = replace(trace.touched, accesses=_accesses(trace.touched, first.kept))
+    return replace(first, touched=touched), second
 
 
 def _halves(kept: list[Rows]) -> tuple[list[Rows], list[Rows]]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
+from tracekit._native.placement import READ, WRITE
 from tracekit.arrow import Integers
 from tracekit.errors import UsageError
 from tracekit.metadata import Record
@@ -23,9 +24,12 @@ from tracekit.model.answer import (
     gain_text,
     placement_name,
 )
+from tracekit.model.best_placement import OnNvm, time_ps
+from tracekit.model.block_orders import TouchedBlocks
 from tracekit.model.changes import LARGEST_FACTOR, LEAST_FACTOR, Change, changed_devices, variants
 from tracekit.model.gain_range import FACTORS, TriedGains, Window, choose_cut, try_gains, windows
 from tracekit.model.placement import ChargedTrace, curves_at, distinct, to_ns
+from tracekit.model.unit_answer import read_units
 from tracekit.store import TraceFolder, write_results
 from tracekit.tables import SENSITIVITY
 from tracekit.units import BLOCK_BYTES, format_duration, format_size
@@ -109,19 +113,22 @@ def headline(answer: Answer, rows: Sequence[Trial]) -> list[str]:
     """Return a sentence on devices, one on windows, and one on capacities."""
     changed = [row for row in rows if row.kind == "parameter" and row.requests]
     parts = [row for row in rows if row.kind == "window" and row.requests]
-    given = f"With {format_size(answer.capacity_bytes)}, {placement_name(answer.placement)}"
+    is_by_units = answer.placement == choice.BY_UNITS
+    what = "placing whole units" if is_by_units else placement_name(answer.placement)
+    is_best = "still saves time" if is_by_units else "is still the best answer"
+    given = f"With {format_size(answer.capacity_bytes)}, {what}"
     found = [f"{given} saves {answer.gain_ratio:.1%} of the base device's time."]
     if changed:
         least, most = _ends(changed)
         found.append(
-            f"On {_held(changed)} of {len(changed)} changed devices it is still the best answer;"
-            f" the gain is {gain_text(least.gain)} ({parameter_name(least)}) to"
+            f"On {_held(changed)} of {len(changed)} changed devices it {is_best}; the gain is"
+            f" {gain_text(least.gain)} ({parameter_name(least)}) to"
             f" {gain_text(most.gain)} ({parameter_name(most)})."
         )
     if parts:
         least, most = _ends(parts)
         found.append(
-            f"In {_held(parts)} of {len(parts)} windows it is the best answer; it"
+            f"In {_held(parts)} of {len(parts)} windows it {is_best.replace('still ', '')}; it"
             f" {_saving(least.gain)} in the worst of them ({window_name(least)}) and"
             f" {_saving(most.gain)} in the best ({window_name(most)})."
         )
@@ -176,8 +183,10 @@ def _capacity_words(rows: Sequence[Trial]) -> list[str]:
             f" {len(same)} of {len(sizes)} capacities."]  # fmt: skip
 
 
-def _tried(advice: Recommendation, answer: Answer, case: _Case) -> Trial:
-    """Return the time of the base, of the recommended shares, and the best answer."""
+def _tried(advice: Recommendation, answer: Answer, case: _Case, *, on_nvm: OnNvm | None) -> Trial:
+    """Return the time of the base, of the recommended shares or units, and the best answer."""
+    if on_nvm is not None:
+        return _kept(answer, case, on_nvm)
     points = _points(answer)
     curves = curves_at(case.trace, points)
     index = int(np.searchsorted(points, answer.capacity_bytes // BLOCK_BYTES))
@@ -188,6 +197,48 @@ def _tried(advice: Recommendation, answer: Answer, case: _Case) -> Trial:
         row.kept_ns = to_ns(curves.base_total_ps + change_ps)
         row.kept_gain_ratio = 1 - row.kept_ns / row.base_ns if row.base_ns else 0.0
     return row
+
+
+def _answer(
+    folder: TraceFolder,
+    advice: Recommendation,
+    options: SensitivityOptions,
+    *,
+    touched: TouchedBlocks,
+) -> tuple[Answer, OnNvm | None]:
+    """Return the answer that is tried, and its blocks where it is of whole units."""
+    units = advice.units
+    if units is None or choice.resolved(advice, options.placement) != choice.BY_UNITS:
+        return choice.choose_answer(advice, options.placement), None
+    answer = structs.replace(
+        advice.answer,
+        **dict.fromkeys(choice.PLACED_BYTES.values(), 0),
+        placement=choice.BY_UNITS,
+        elapsed_ns=units.elapsed_ns,
+        gain_ratio=units.gain_ratio,
+        runner_up="base",
+        runner_up_elapsed_ns=units.base_elapsed_ns,
+        margin_ratio=units.gain_ratio,
+    )
+    return answer, read_units(folder, touched)
+
+
+def _kept(answer: Answer, case: _Case, on_nvm: OnNvm) -> Trial:
+    """Return the time of the base and of the recommended units, which hold where these save."""
+    base_ps, kept_ps = time_ps(case.trace, on_nvm)
+    gain_ratio = choice.saved_ratio(kept_ps, base_ps)
+    return Trial(
+        kind=case.kind,
+        placement=choice.BY_UNITS if gain_ratio > 0 else "base",
+        gain_ratio=max(gain_ratio, 0.0),
+        holds=gain_ratio > 0,
+        capacity_bytes=answer.capacity_bytes,
+        requests=sum(int(np.isin(rows.action, (READ, WRITE)).sum()) for rows in case.trace.rows()),
+        base_ns=to_ns(base_ps),
+        kept_ns=to_ns(kept_ps),
+        kept_gain_ratio=gain_ratio,
+        **case.fields,
+    )
 
 
 def _trial(kind: str, best: Answer, answer: Answer, requests: int, **named: Any) -> Trial:
@@ -208,30 +259,28 @@ def simulate_sensitivity(
 ) -> Sensitivity:
     """Write simulations/sensitivity and its JSON; return the latter's content."""
     advice = choice.read_recommendation(folder)
-    answer = choice.choose_answer(advice, options.placement)
     trace = choice.charged_trace(folder, advice)
+    answer, on_nvm = _answer(folder, advice, options, touched=trace.touched)
     cut = choose_cut(folder, options.windows)
     with windows(folder, cut) as (parts, timeless):
         cases = list(_cases(trace, variants(trace.devices, options.factors), parts))
         rows: list[Trial] = []
         for case in cases:
             on_step(case.kind, len(rows), len(cases))
-            rows.append(_tried(advice, answer, case))
+            rows.append(_tried(advice, answer, case, on_nvm=on_nvm))
     if any(row.kept_ns is None for row in rows):
         coverage = advice.coverage
         _keep(rows, try_gains(trace, answer, coverage=coverage, cut=cut, factors=options.factors))
     tried = [row for row in rows[1:] if row.requests]
     requests = sum(role.requests for role in advice.roles.values())
-    rows += [_trial("capacity", other, answer, requests) for other in advice.answers]
-    gains = {
-        kind: [row.gain for row in tried if row.kind == kind] for kind in ("parameter", "window")
-    }
+    if on_nvm is None:
+        rows += [_trial("capacity", other, answer, requests) for other in advice.answers]
     result = Sensitivity(
         answer=answer,
         base_profile=advice.base_profile,
         nvm_profile=advice.nvm_profile,
         gain_ratio=answer.gain_ratio,
-        gain_range={kind: [min(some), max(some)] for kind, some in gains.items() if some},
+        gain_range=_ranges(tried),
         held=_held(tried),
         tried=len(tried),
         headline=headline(answer, rows),
@@ -243,6 +292,14 @@ def simulate_sensitivity(
     table = pa.Table.from_pylist([to_builtins(row) for row in rows], SENSITIVITY)
     write_results(folder, RESULT, result=result, tables={TABLE: table})
     return result
+
+
+def _ranges(tried: Sequence[Trial]) -> dict[str, list[float]]:
+    """Return the least and the largest gain over changed devices, and over windows."""
+    gains = {
+        kind: [row.gain for row in tried if row.kind == kind] for kind in ("parameter", "window")
+    }
+    return {kind: [min(some), max(some)] for kind, some in gains.items() if some}
 
 
 @dataclass(frozen=True)

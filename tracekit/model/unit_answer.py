@@ -12,8 +12,8 @@ from tracekit.arrow import Integers, number_column, read_whole, word_array
 from tracekit.devices import Profile
 from tracekit.errors import UsageError
 from tracekit.metadata import Region
-from tracekit.model.answer import WORTH_RATIO
-from tracekit.model.best_placement import OnNvm, checked_blocks, extents
+from tracekit.model.answer import WORTH_RATIO, HeldOut, saved_ratio
+from tracekit.model.best_placement import OnNvm, checked_blocks, extents, time_ps
 from tracekit.model.block_orders import TouchedBlocks
 from tracekit.model.placement import ChargedTrace, distinct, to_ns
 from tracekit.model.placement_units import (
@@ -23,7 +23,7 @@ from tracekit.model.placement_units import (
     Units,
     find_units,
 )
-from tracekit.model.run_sample import LongTrace
+from tracekit.model.run_sample import LongTrace, halves_of, requests_of
 from tracekit.model.unit_charges import Charges, find_charges
 from tracekit.model.unit_records import PlacedUnit, UnitAnswer, UnitPoint
 from tracekit.model.unit_search import Chain, find_placement
@@ -38,8 +38,8 @@ SHOWN_POINTS, SHOWN_UNITS, NAMED_UNITS = 32, 16, 4
 
 def place_units(
     trace: ChargedTrace, choice: UnitChoice, *, regions: Sequence[Region], capacity_bytes: int
-) -> tuple[UnitAnswer, dict[str, pa.Table]]:
-    """Return the answer by whole units at a capacity, the table of all, and the placed blocks."""
+) -> tuple[UnitAnswer, HeldOut | None, dict[str, pa.Table]]:
+    """Return the answer by whole units at a capacity, its held-out score, all units and blocks."""
     units = find_units(trace, choice, regions=regions)
     charges = find_charges(units, regions)
     chain = find_placement(trace, units, charges=charges, capacity=capacity_bytes)
@@ -47,8 +47,7 @@ def place_units(
     chosen = chain.order[: chain.placed]
     known = units.unit_of >= 0
     touched = np.bincount(units.unit_of[known], minlength=len(units))
-    base_ps = int(chain.times_ps[0])
-    elapsed_ps = chain.least_ps
+    base_ps, elapsed_ps = int(chain.times_ps[0]), chain.least_ps
     answer = UnitAnswer(
         unit=choice.kind,
         extent_bytes=choice.extent_bytes,
@@ -64,15 +63,40 @@ def place_units(
         along_bytes=units.along_blocks(chosen) * BLOCK_BYTES,
         base_elapsed_ns=to_ns(base_ps),
         elapsed_ns=to_ns(elapsed_ps),
-        gain_ratio=(base_ps - elapsed_ps) / base_ps if base_ps else 0.0,
+        gain_ratio=saved_ratio(elapsed_ps, base_ps),
         placed=_placed(units, chosen, savings_ns)[:SHOWN_UNITS],
         curve=_curve(charges, chain),
         skipped_rows=units.skipped_rows,
         linked_files=units.linked_files,
     )
     answer.finer_bytes, answer.finer_gain_ratio = _finer(trace, choice, answer, regions=regions)
-    blocks = extents(trace.touched, units.placed_blocks(chosen))
-    return answer, {TABLE: _table(units, charges, savings_ns, chosen), BLOCKS: blocks}
+    on_nvm = units.placed_blocks(chosen)
+    held_out = _hold_out(trace, units, charges, on_nvm, answer) if chain.placed else None
+    tables = _table(units, charges, savings_ns, chosen), extents(trace.touched, on_nvm)
+    return answer, held_out, dict(zip((TABLE, BLOCKS), tables, strict=True))
+
+
+def _hold_out(
+    trace: ChargedTrace, units: Units, charges: Charges, on_nvm: OnNvm, found: UnitAnswer
+) -> HeldOut | None:
+    """Score units on the second half of the requests, and those that the first half would choose.
+
+    None for a trace of which neither all nor a sample is in memory.
+    """
+    parts = halves_of(trace)
+    if parts is None:
+        return None
+    before, second = parts
+    chain = find_placement(before, units, charges=charges, capacity=found.capacity_bytes)
+    early = units.placed_blocks(chain.order[: chain.placed])
+    alone_ps, placed_ps = time_ps(second, on_nvm)
+    _, early_ps = time_ps(second, early)
+    return HeldOut(
+        requests=requests_of(second),
+        gain_ratio=saved_ratio(placed_ps, alone_ps),
+        chosen_before_ratio=saved_ratio(early_ps, alone_ps),
+        units=found.title,
+    )
 
 
 def read_units(folder: TraceFolder, touched: TouchedBlocks) -> OnNvm:
