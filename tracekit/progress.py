@@ -1,11 +1,12 @@
-"""How far a long stage is: on stderr when that is a terminal, or in a notebook; else quiet."""
+"""How far a long stage is: a bar on a terminal or in a notebook, else a line a minute on stderr."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -14,6 +15,8 @@ from tracekit.escapes import bare, escape
 _SHOWN: ContextVar[Any] = ContextVar("shown", default=None)
 _QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 NOTEBOOK_INTERVAL_S = 0.5
+LINE_INTERVAL_S = 60.0
+"""Of lines in a log, where stderr is no terminal."""
 
 
 @contextmanager
@@ -106,7 +109,8 @@ def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Call
             yield lambda text, **_task: line(text)
         return
     if not _is_watched():
-        yield lambda _text, **_task: None
+        with _lines(label) as say:
+            yield lambda text, **_task: say(text)
         return
     from rich import progress
 
@@ -115,6 +119,36 @@ def _bar(label: str, columns: Callable[[Any], tuple[Any, ...]]) -> Iterator[Call
     with _shown(bar):
         task = bar.add_task(escape(label), total=None, step="")
         yield lambda _text, **shown: bar.update(task, **shown)
+
+
+@contextmanager
+def _lines(label: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function of a text; once a minute stderr, which is no terminal, gets the last one.
+
+    So a log of a long run says how far it is also while one step takes many minutes.
+    """
+    last, done = [""], threading.Event()
+
+    def write() -> None:
+        while not done.wait(LINE_INTERVAL_S):
+            with suppress(OSError, ValueError):  # nobody reads it any more
+                if last[0]:
+                    sys.stderr.write(f"{label}: {escape(last[0])}\n")
+                    sys.stderr.flush()
+
+    def say(text: str) -> None:
+        last[0] = text
+
+    if _QUIET.get():
+        yield lambda _text: None
+        return
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield say
+    finally:
+        done.set()
+        writer.join()
 
 
 def _console() -> Any:
@@ -176,7 +210,8 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
             yield line
         return
     if not _is_watched():
-        yield lambda _what: None
+        with _lines("now") as say:
+            yield say
         return
     from rich.text import Text
 

@@ -96,3 +96,19 @@ def test_the_rows_say_why_and_what_it_costs(tmp_path: Path) -> None:
         "not known: no source gives a price of nvm",
         "0.00123 USD at 3 USD a GB, 2020-01; one of 500 GB 1,500 USD",
     ]
+
+
+def test_what_to_do_next_is_said_of_a_placement(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace", oltp())
+    words = ["recommend", str(tmp_path / "trace"), "--base", "disk", "--nvm", "nvm"]
+    words += ["--profiles", str(DEVICES), "--capacity"]
+    script = tmp_path / "carry it.sh"
+    shown = [
+        succeed(*words, *more).stdout.splitlines()[-1]
+        for more in (("400K",), ("400K", "--script", str(script)), ("0",))
+    ]
+    # THEN it is the option, the script that was written, or nothing where nothing is placed
+    assert shown[0] == "tracekit recommend --script FILE writes the commands that carry it out"
+    assert shown[1] == f"sh '{script}' prints the commands, and what to set"
+    assert "script" not in shown[2]
+    assert script.is_file()

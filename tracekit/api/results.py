@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from tracekit.api.relation import Relation, html_text
 from tracekit.errors import BudgetError, PartialError, StoppedError, UnclearError
-from tracekit.escapes import escape, joined
+from tracekit.escapes import escape, joined, shell_word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,12 +95,16 @@ class Result:
 HOW_TO = "tracekit recommend --script FILE writes the commands that carry it out"
 
 
-def answer_text(result: Result) -> str:
-    """Return the rows of a recommendation as text, and where the way to do it is."""
+def answer_text(result: Result, how_to: str = HOW_TO) -> str:
+    """Return the rows of a recommendation as text, and how to do what there is to do."""
     from tracekit.model import answer_rows
 
-    rows = result.summary["rows"]
-    return joined([*answer_rows.answer_text(rows), "", HOW_TO]) if rows else result.headline
+    rows, best = result.summary["rows"], result.summary["best_placement"]
+    units, answer = result.summary["units"], result.summary["answer"]
+    is_placed = answer["placement"] != "base" if units is None else units["placed_count"] > 0
+    is_placed = is_placed or (best is not None and best["answer"]["gain_ratio"] > 0)
+    lines = [*answer_rows.answer_text(rows), *(["", how_to] if is_placed else [])]
+    return joined(lines) if rows else result.headline
 
 
 def warning_line(warning: Any) -> str:
@@ -171,11 +175,13 @@ class Analysis(Result):
         return self["totals"] if "totals" in self.keys() else None
 
 
+@dataclass(frozen=True, repr=False)
 class Recommendation(Result):
-    """Where a small NVM should go, at each capacity."""
+    """Where a small NVM should go, at each capacity; `file` is the script that was written."""
 
-    section = "capacity"
-    main = "placement"
+    file: Path | None = None
+    section: ClassVar[str] = "capacity"
+    main: ClassVar[str] = "placement"
 
     @property
     def answer(self) -> Mapping[str, Any]:
@@ -192,7 +198,11 @@ class Recommendation(Result):
     @property
     def text(self) -> str:
         """The answer as a short table, and what to do next."""
-        return answer_text(self)
+        if self.file is None:
+            return answer_text(self)
+        return answer_text(
+            self, f"sh {shell_word(str(self.file))} prints the commands, and what to set"
+        )
 
     curve = Table("placement", "Elapsed time by placement and NVM capacity.")
     units = Table("units", "Whole units, such as files or extents, and which of them to place.")

@@ -156,11 +156,11 @@ class Trace(Tables):
         )
         with row_progress("recommend") as on_rows:
             recommend(self.folder, options, on_rows=on_rows)
-        found = results.Recommendation(self, self.kept(RESULT))
-        if script is not None:
+        found = results.Recommendation(self, self.kept(RESULT), values.maybe_path(script))
+        if found.file is not None:
             from tracekit.store import beside
 
-            with beside(Path(script), overwrite=force) as part:
+            with beside(found.file, overwrite=force) as part:
                 part.write_text(found.script)
         return found
 
