@@ -7,10 +7,10 @@
 #include "play/condition.h"
 
 #define NO_WRITE UINT32_MAX
-#define LOOK_NS                                                                                    \
-  20000000U /* how long its thread waits before it looks at the end of the run ...                 \
-             */
-#define WRITER_LOOK_NS 100000000U /* ... and a writer, of which there are many */
+/* How long its thread waits before it looks at the end of the run, and a writer, of which there
+ * are many. */
+#define LOOK_NS 20000000U
+#define WRITER_LOOK_NS 100000000U
 #define WAIT_MAX_NS 1000000000U
 
 struct write {
