@@ -55,7 +55,8 @@ LEVEL_WRITES = {
 }
 MINIATURE = (
     "policies of a sample are miniature simulations: the sampled pages in a cache that is as much"
-    " smaller; the band holds 95 % by the spread of four quarters of the sample"
+    " smaller; the band of a size holds 95% by the spread of four quarters of the sample, and those"
+    " of neighbouring sizes hold or miss together, as all are of the same pages"
 )
 PAIR_COUNTS = (
     "reads", "pcm_read_hits", "flash_read_hits", "pcm_writes", "flash_writes", "base_writes",
