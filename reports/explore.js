@@ -14,7 +14,7 @@ const inUnits = (value, units) => {
 const FORMS = {
   time: (value) => inUnits(value, TIMES),
   data: (value) => inUnits(value, SIZES),
-  share: (value) => `${Number((value * 100).toPrecision(4))} %`,
+  share: (value) => `${Number((value * 100).toPrecision(4))}%`,
   count: digits,
   number: digits,
 };

@@ -60,7 +60,7 @@ def describe(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
     """Return a sentence on the elapsed time of each name, and those on its service times."""
     found = [sentence for name in names[1:] for sentence in _of(rows, name, names[0])]
     has_bands = any(row["ratio_low"] is not None and row["name"] != names[0] for row in rows)
-    return [*found, "In brackets: 95 % confidence, over the repeats."] if has_bands else found
+    return [*found, "In brackets: 95% confidence, over the repeats."] if has_bands else found
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -69,7 +69,7 @@ def table(rows: Sequence[Row]) -> list[str]:
     p-values stand there once something was repeated: raw, and corrected for the number of rows.
     """
     has_tests = any(row["p_value"] is not None for row in rows)
-    head = f"{'':<30}{'requests':>12}{'time':>14}{'95 %':>26}{'ratio':>9}"
+    head = f"{'':<30}{'requests':>12}{'time':>14}{'95%':>26}{'ratio':>9}"
     lines = [f"{head}{'p':>9}{'corrected':>11}  verdict" if has_tests else head]
     for row in rows:
         if row["measure"] not in SHOWN:

@@ -367,7 +367,7 @@ def _telling(workload: WorkloadSummary, found: Sequence[Statistics]) -> Iterator
         return
     yield (
         f"most telling of the throughput: {_shown(sure)}; {len(sure)} of {len(tried)} events tried,"
-        " of which at most 5 % are by chance on average (Benjamini-Hochberg)"
+        " of which at most 5% are by chance on average (Benjamini-Hochberg)"
     )
 
 

@@ -512,7 +512,7 @@ def markdown(gate: Gate) -> list[str]:
 
 
 def _head(gate: Gate) -> list[str]:
-    return ["measure", gate.before, gate.after, "change", "95 %", "margin", "verdict"]
+    return ["measure", gate.before, gate.after, "change", "95%", "margin", "verdict"]
 
 
 def _rounded(change: float) -> float:
@@ -528,7 +528,7 @@ def cells_of(row: GateRow) -> list[str]:
         for one in (row.change, row.change_low, row.change_high)
     )
     band = " to ".join(filter(None, ends))
-    margin = f"{row.margin * 100:.3g}{points.replace('%', ' %')}"
+    margin = f"{row.margin * 100:.3g}{points}"
     shown = (_text(value, row.unit) for value in (row.before, row.after))
     return [row.what, *shown, change, band, margin, row.verdict]
 

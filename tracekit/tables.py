@@ -360,21 +360,21 @@ COMPARISON = _stored("""
     repeats int64: replays of this name
     request_count int64: requests done, in the first repeat
     time_ns float64: mean over the repeats
-    time_low_ns float64?: end of its 95 % confidence interval (Student's t); null without
+    time_low_ns float64?: end of its 95% confidence interval (Student's t); null without
         repeats
     time_high_ns float64?: the other end of it
     ratio float64?: to the first name; geometric mean
-    ratio_low float64?: end of its 95 % confidence interval (of logarithms: Student's t of pairs,
+    ratio_low float64?: end of its 95% confidence interval (of logarithms: Student's t of pairs,
         else Welch's); null without
     ratio_high float64?: the other end of it
     pairs int64?: runs of both that took turns; null: the names ran one after the other
     p_value float64?: probability of a ratio as far from 1 without a difference; null without
         repeats
     p_corrected float64?: for the number of rows (Holm); percentiles are corrected apart
-    verdict string?: different (p_corrected below 5 %), none found, or cannot tell: fewer than
+    verdict string?: different (p_corrected below 5%), none found, or cannot tell: fewer than
         three repeats; null: nothing to compare with
-    detectable_ratio float64?: difference that so many repeats find with 80 % probability
-    repeats_needed int64?: to find a difference of 1 % so; null: more than a million
+    detectable_ratio float64?: difference that so many repeats find with 80% probability
+    repeats_needed int64?: to find a difference of 1% so; null: more than a million
 """)
 
 CACHE_CURVE = _stored("""
@@ -525,7 +525,7 @@ ENDURANCE = _stored("""
         the trace's rate; null without a duration
     write_invalidation_factor float64?: page_writes / written_pages: mean writes of a written
         page
-    writes_p99 int64?: writes that 99 % of the written pages do not exceed
+    writes_p99 int64?: writes that 99% of the written pages do not exceed
     writes_max int64: writes of the page written most
     ideal_days float64?: lifetime with ideal wear levelling over the capacity; null: not known
         or nothing written
@@ -685,7 +685,7 @@ COUNTER_STATISTICS = _stored("""
     least_running_ratio float64?: least share of the time in which it was counted
     correlation float64?: Pearson's, of count and throughput over the runs; null: below three
         runs, or one of both never changed
-    correlation_low float64?: lower end of its 95 % interval, by Fisher's z; null: below four
+    correlation_low float64?: lower end of its 95% interval, by Fisher's z; null: below four
         runs
     correlation_high float64?: upper end of it
     p_value float64?: chance of a correlation as far from 0 where there is none
@@ -719,7 +719,7 @@ FILE_RUNS = _stored("""
     bytes_per_second float64: bytes by elapsed_ns, of all threads
     time_ratio float64: share of the time of all steps of the run
     mean_ns float64: latency: mean
-    p50_ns int64?: nearest rank; at most 0.8 % above it; null for all
+    p50_ns int64?: nearest rank; at most 0.8% above it; null for all
     p90_ns int64?: as p50_ns
     p99_ns int64?: as p50_ns
     p99_9_ns int64?: as p50_ns
@@ -733,7 +733,7 @@ FILE_RUNS = _stored("""
         above 3.5, of five repeats and more; it counts all the same
     steady_from_ns int64?: of the run: when its warm-up ended, by MSER-5, from the start of the
         measured time; null: not in its first half, or too short to say
-    batch_low_per_second float64?: of the run: lower end of the 95 % interval of steps_per_second
+    batch_low_per_second float64?: of the run: lower end of the 95% interval of steps_per_second
         by the means of 20 batches of its steady part; null also where steps_per_second, which has
         the warm-up in it, is outside
     batch_high_per_second float64?: upper end of it
@@ -752,7 +752,7 @@ FILE_COMPARISONS = _stored("""
     is_paired bool: repeats of one number have the same plan and ran one after the other; else the
         targets have other repeats
     ratio float64?: geometric mean of steps_per_second of target by other; null: one did nothing
-    ratio_low float64?: lower end of its 95 % interval by Student's t of logarithms, of pairs, or
+    ratio_low float64?: lower end of its 95% interval by Student's t of logarithms, of pairs, or
         Welch's; null: one repeat
     ratio_high float64?: upper end of it
     p_value float64?: chance of a ratio as far from 1 where there is no difference

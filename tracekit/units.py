@@ -124,12 +124,12 @@ def format_duration(time_ns: float) -> str:
 
 
 def format_share(ratio: float) -> str:
-    """Write a ratio of 0 to 1 in percent: 61.3 %; a little is not nothing, nearly all not all."""
+    """Write a ratio of 0 to 1 in percent: 61.3%; a little is not nothing, nearly all not all."""
     percent = abs(ratio) * 100
     sign = "-" if ratio < 0 else ""
     if 0 < percent < 0.05:
-        return f"{'>' if sign else '<'} {sign}0.1 %"
-    return "> 99.9 %" if 99.95 <= ratio * 100 < 100 else f"{sign}{percent:.1f} %"
+        return f"{'>' if sign else '<'} {sign}0.1%"
+    return "> 99.9%" if 99.95 <= ratio * 100 < 100 else f"{sign}{percent:.1f}%"
 
 
 def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:

@@ -71,13 +71,13 @@ def test_a_long_name_keeps_what_tells_most(name: str, text: str) -> None:
         (fmt.duration, 8_000_000_000_000, "2 h 13 min"),
         (fmt.duration, pd.NA, "–"),  # noqa: RUF001
         # a share shows neither a little as nothing nor nearly all as all
-        (fmt.share, 0, "0.0 %"),
-        (fmt.share, 0.613, "61.3 %"),
-        (fmt.share, 1, "100.0 %"),
-        (fmt.share, 0.00001, "< 0.1 %"),
-        (fmt.share, -0.00001, "> −0.1 %"),  # noqa: RUF001
-        (fmt.share, 0.99999, "> 99.9 %"),
-        (fmt.share, -0.025, "−2.5 %"),  # noqa: RUF001
+        (fmt.share, 0, "0.0%"),
+        (fmt.share, 0.613, "61.3%"),
+        (fmt.share, 1, "100.0%"),
+        (fmt.share, 0.00001, "< 0.1%"),
+        (fmt.share, -0.00001, "> −0.1%"),  # noqa: RUF001
+        (fmt.share, 0.99999, "> 99.9%"),
+        (fmt.share, -0.025, "−2.5%"),  # noqa: RUF001
     ],
 )
 def test_numbers_are_readable(shown: Callable[[Any], str], value: object, text: str) -> None:
@@ -306,8 +306,8 @@ TABLE = frame(
 def test_cells_take_their_unit_from_the_name_of_the_column() -> None:
     shown = fmt.shown(TABLE)
     assert [[plain(cell) for cell in row] for row in shown.rows] == [
-        ["fs", "37,087", "4 KiB", "130 µs", "61.3 %", "3,638", "5"],
-        ["–", "2", "512 B", "–", "38.7 %", "1.5", "–"],  # noqa: RUF001
+        ["fs", "37,087", "4 KiB", "130 µs", "61.3%", "3,638", "5"],
+        ["–", "2", "512 B", "–", "38.7%", "1.5", "–"],  # noqa: RUF001
     ]
 
 

@@ -44,19 +44,19 @@ S = 10**9
             traffic.describe_totals,
             {"role": ["fs", "journal"], "total_sectors": [300, 100],
              "accesses_per_sector": [1.5, 5.0]},
-            ["75.0 %", "1.50", "5.00"],
+            ["75.0%", "1.50", "5.00"],
         ),
         (  # all lengths of journal writes are the same: no share
             traffic.describe_sizes,
             {"role": ["fs", "fs", "journal"], "operation": ["read", "read", "write"],
              "length_bytes": [4096, 65536, 4096], "request_count": [3, 1, 9]},
-            ["75.0 %", "4 KiB", "64 KiB", "4 KiB"],
+            ["75.0%", "4 KiB", "64 KiB", "4 KiB"],
         ),
         (
             traffic.describe_sequentiality,
             {"role": ["journal"], "operation": ["write"], "sequential_ratio": [0.999],
              "run_avg_requests": [3638.0]},
-            ["99.9 %", "3,638"],
+            ["99.9%", "3,638"],
         ),
         (  # the discard moves no data
             lambda table: traffic.describe_throughput(traffic.rate_by_role(table)),
@@ -84,7 +84,7 @@ S = 10**9
             locality.describe_new_blocks,
             {"role": ["fs"] * 2, "touched_blocks": [6, 4], "new_blocks": [6, 1],
              "seen_bytes": [6 * 4096, 7 * 4096]},
-            ["28 KiB", "70.0 %"],
+            ["28 KiB", "70.0%"],
         ),
         (  # an empty window has no depth
             latency.describe_depth,
@@ -96,7 +96,7 @@ S = 10**9
             locality.describe_heat_map,
             {"part_number": [0, 3], "part_sector": [2048, 8192], "part_sectors": [2048, 2048],
              "bytes": [4096, 3 * 4096]},
-            ["1 MiB", "4 MiB", "75.0 %", "2", "4"],
+            ["1 MiB", "4 MiB", "75.0%", "2", "4"],
         ),
         (  # a role that never flushes twice has no interval
             latency.describe_commits,
@@ -108,7 +108,7 @@ S = 10**9
             placement.describe_capacity,
             {"placement": ["base", "fs", "fs", "swap", "swap"],
              "elapsed_ns": [40e9, 40e9, 30e9, 40e9, 40e9]},
-            ["40 s", "30 s", "25.0 %"],
+            ["40 s", "30 s", "25.0%"],
         ),
         (
             lambda table: replay.extent(table, 400),
@@ -122,7 +122,7 @@ S = 10**9
              "operation": ["write"] * 3, "request_count": [3, 1, 3],
              "time_avg_ns": [1_000.0, 5_000.0, 9_000.0], "time_p50_ns": [0, 0, 8_000],
              "time_p99_ns": [0, 0, 9_000], "time_max_ns": [4_000, 7_000, 9_000]},
-            ["2 µs", "7 µs", "8 µs", "99 %", "9 µs"],
+            ["2 µs", "7 µs", "8 µs", "99%", "9 µs"],
         ),
     ],
 )  # fmt: skip
@@ -153,7 +153,7 @@ def test_mix_counts_what_waits_for_the_medium() -> None:
         is_meta=[False, False, True, True],
         request_count=[5, 10, 20, 65],
     )
-    assert numbers(traffic.describe_mix(table)) == ["100", "85.0 %", "10.0 %", "25", "5", "20"]
+    assert numbers(traffic.describe_mix(table)) == ["100", "85.0%", "10.0%", "25", "5", "20"]
     assert traffic.operation_kinds(table)[["kind", "request_count"]].to_numpy().tolist() == [
         ["write, meta", 65],
         ["write, flush first, FUA, meta", 20],
@@ -205,7 +205,7 @@ def test_latency_keeps_flushing_writes_apart() -> None:
         latency_max_ns=[4e3] * 3,
     )
     sentences = latency.describe_latency(table)
-    assert numbers(sentences) == ["2 µs", "99 %", "3 µs", "90 µs", "99 %", "200 µs"]
+    assert numbers(sentences) == ["2 µs", "99%", "3 µs", "90 µs", "99%", "200 µs"]
     assert ["flush" in sentence for sentence in sentences] == [False, True]
     rows = latency.service_rows(table)
     assert [(row["name"], row["count"]) for row in rows] == [
@@ -225,7 +225,7 @@ def test_processes_without_a_name_are_one_bar() -> None:
         "mysqld": {"fs": 5, "journal": 3},
         "(name not known)": {"fs": 2, "journal": 0},
     }
-    assert numbers(traffic.describe_processes(bars)[:1]) == ["8", "80.0 %"]
+    assert numbers(traffic.describe_processes(bars)[:1]) == ["8", "80.0%"]
 
 
 def test_layout_without_partitions_is_missing(parsed: TraceFolder) -> None:
@@ -314,7 +314,7 @@ def test_what_the_kernel_saw_begins_with_what_it_did_not(tmp_path: Path) -> None
     kernel = built.parts["runs"][0]["kernel"]
     # THEN the loss comes first, and the table has what there is, in the order of a request
     assert numbers(kernel["sentences"]) == [
-        *("3", "5", "1", "300 ns", "99 %", "9 \N{MICRO SIGN}s", "2 \N{MICRO SIGN}s"),
+        *("3", "5", "1", "300 ns", "99%", "9 \N{MICRO SIGN}s", "2 \N{MICRO SIGN}s"),
         *("1", "0", "0", "4", "7"),
     ]
     assert kernel["times"].table[["measure", "time_min_ns"]].to_numpy().tolist() == [
@@ -372,7 +372,7 @@ def test_a_role_is_hot_by_how_often_its_sectors_are_touched() -> None:
     found = applications.shape(table, "fs", large="journal")
     assert found == applications.STUDY["OLTP"]
     traits = applications.words(table, found, capacity_bytes=1 << 20)
-    assert numbers(list(traits.values())) == ["75.0 %", "2.00", "1 MiB"]
+    assert numbers(list(traits.values())) == ["75.0%", "2.00", "1 MiB"]
     assert numbers(applications.describe(table, found)) == ["4"]
 
 
@@ -394,7 +394,7 @@ def test_a_difference_has_the_numbers_of_the_trace() -> None:
     # THEN there are the traits shared, the sectors of the file system, and 512 bytes * 300 / 10
     # of its requests beside 512 * 100 / 30 of the journal's
     sentences = applications.describe(table, found)
-    assert numbers(sentences) == ["3", "4", "75.0 %", "15 KiB", "1.67 KiB"]
+    assert numbers(sentences) == ["3", "4", "75.0%", "15 KiB", "1.67 KiB"]
     assert "like video and browser" in sentences[0]
 
 
@@ -407,7 +407,7 @@ def test_a_trace_can_be_like_two_or_none() -> None:
     assert numbers(applications.describe(table, found)) == [
         *("2", "4"),
         *("5 KiB", *hot),
-        *("60.0 %", "3 KiB", "683 B", *hot),
+        *("60.0%", "3 KiB", "683 B", *hot),
     ]
     # and with none of the study's roles as the best one, or with swap hot, none
     swapped = applications.Shape("other", ("swap",), "other", "other")

@@ -42,9 +42,9 @@ ANSWER: dict[str, Any] = {
     "tiers": [{"name": "pcm"}, {"name": "flash"}, {"name": "disk"}],
     "configurations": {
         "static": {
-            "best": configuration("13 % pcm, 87 % flash", 2117.1),
-            "best with pcm": configuration("13 % pcm, 87 % flash", 2117.1),
-            "best without pcm": configuration("95 % flash, 5 % disk", 1868.7),
+            "best": configuration("13% pcm, 87% flash", 2117.1),
+            "best with pcm": configuration("13% pcm, 87% flash", 2117.1),
+            "best without pcm": configuration("95% flash, 5% disk", 1868.7),
         }
     },
 }
@@ -52,10 +52,10 @@ ANSWER: dict[str, Any] = {
 
 def test_the_gain_is_that_of_the_best_mixes() -> None:
     assert numbers(tiers.describe_surface(ANSWER, "static")) == [
-        *("2,117", "13 %", "87 %"),
-        *("1,869", "95 %", "5 %"),
+        *("2,117", "13%", "87%"),
+        *("1,869", "95%", "5%"),
     ]
-    assert numbers([tiers.describe_gain(ANSWER, "static")]) == ["13 %", "87 %", "13.3 %"]
+    assert numbers([tiers.describe_gain(ANSWER, "static")]) == ["13%", "87%", "13.3%"]
 
 
 def test_prices_in_a_currency_are_on_the_axis() -> None:
@@ -102,7 +102,7 @@ def test_skew_says_what_a_fifth_takes() -> None:
         capacity_ratio=[0.2, 0.4, 0.6, 0.8, 1.0],
         traffic_ratio=[0.83, 0.9, 0.95, 1.0, 1.0],
     )
-    assert numbers(tiers.describe_skew(table)) == ["20.0 %", "83.0 %"]
+    assert numbers(tiers.describe_skew(table)) == ["20.0%", "83.0%"]
 
 
 def test_sensitivity_has_both_ends() -> None:
@@ -114,8 +114,8 @@ def test_sensitivity_has_both_ends() -> None:
         gain_ratio=[0.5, -0.25],
     )
     assert numbers(tiers.describe_sensitivity(table, ANSWER)) == [
-        *("−25.0 %", "2"),  # noqa: RUF001
-        *("50.0 %", "0.5"),
+        *("−25.0%", "2"),  # noqa: RUF001
+        *("50.0%", "0.5"),
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_curve_has_the_size_of_half_of_its_hits() -> None:
         capacity_bytes=[0, MIB, 2 * MIB, 4 * MIB],
         miss_ratio=[1.0, 1.0, 0.25, 0.25],
     )
-    assert numbers(caches.describe_curve(table)) == ["2 MiB", "25.0 %"]
+    assert numbers(caches.describe_curve(table)) == ["2 MiB", "25.0%"]
 
 
 def test_policies_are_compared_where_lru_is_furthest_from_the_optimum() -> None:
@@ -196,7 +196,7 @@ def test_policies_are_compared_where_lru_is_furthest_from_the_optimum() -> None:
         miss_ratio=[0.9, 0.5, 0.7, 0.4, 0.4, 0.4],
     )
     lru, best = caches.describe_policies(table)
-    assert numbers([lru, best]) == ["1 MiB", "90.0 %", "50.0 %", "70.0 %"]
+    assert numbers([lru, best]) == ["1 MiB", "90.0%", "50.0%", "70.0%"]
     assert "ARC" in best
     same = table[table["capacity_bytes"] == 2 * MIB]
     assert len(caches.describe_policies(same)) == 1
@@ -249,8 +249,8 @@ def test_the_changes_are_drawn_where_pcm_can_gain_most(tmp_path: Path) -> None:
     assert set(drawn["even_flash_bytes"]) == {8 * 4096}
     # (919 + 99 * 13.4) / 100 and (919 + 99 * 3.35) / 100 against (919 + 99 * 108) / 100
     _, least, most = caches.describe_changes(drawn, "mean read latency")
-    assert numbers([least])[:2] == ["2", "80.7 %"]
-    assert numbers([most])[:2] == ["0.5", "89.2 %"]
+    assert numbers([least])[:2] == ["2", "80.7%"]
+    assert numbers([most])[:2] == ["0.5", "89.2%"]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_hits_of_streams_and_of_banks() -> None:
     banked = counted([0.5, 0.58, 0.75, 0.9], "banked")
     # Rows of 256 B that are read in 64 B once miss once in four times; banks lose 0.6 - 0.58.
     first, second, _study = buffer.describe_hits(pd.concat([lru, banked]))
-    assert numbers([first, second]) == ["4", "256 B", "90.0 %", "75.0 %", "2"]
+    assert numbers([first, second]) == ["4", "256 B", "90.0%", "75.0%", "2"]
     same = pd.concat([lru, lru.assign(mapping="banked")])
     assert numbers(buffer.describe_hits(same)[1:2]) == []
 
@@ -340,11 +340,11 @@ def test_what_half_a_buffer_costs() -> None:
         program_ratio=[0.8, 0.9, 0.95, 1.0],
     )
     found = numbers(buffer.describe_sizes(table))
-    memory, program = ["20.0 %", "1 KiB", "25.0 %", "512 B"], ["5.0 %", "1 KiB", "5.3 %", "512 B"]
-    assert found == [*memory, *program, "2 %"]
+    memory, program = ["20.0%", "1 KiB", "25.0%", "512 B"], ["5.0%", "1 KiB", "5.3%", "512 B"]
+    assert found == [*memory, *program, "2%"]
     unknown = table.assign(program_ratio=None)
-    assert numbers(buffer.describe_sizes(unknown)) == [*memory, "2 %"]
-    assert numbers(buffer.describe_sizes(table.head(2))) == ["2 %"]
+    assert numbers(buffer.describe_sizes(unknown)) == [*memory, "2%"]
+    assert numbers(buffer.describe_sizes(table.head(2))) == ["2%"]
 
 
 def test_the_growth_and_what_is_left_to_dram() -> None:
@@ -356,9 +356,9 @@ def test_the_growth_and_what_is_left_to_dram() -> None:
         unbuffered_program_ratio=[0.6, 0.6, 0.6],
     )
     growth, left, program = buffer.describe_rates(table)
-    assert numbers([growth])[:3] == ["50 %", "90 %", "10.0 %"]
-    assert numbers([left])[:2] == ["90 %", "60.0 %"]
-    assert numbers([program]) == ["70.0 %", "50 %", "90.0 %", "90 %", "60.0 %"]
+    assert numbers([growth])[:3] == ["50%", "90%", "10.0%"]
+    assert numbers([left])[:2] == ["90%", "60.0%"]
+    assert numbers([program]) == ["70.0%", "50%", "90.0%", "90%", "60.0%"]
     assert len(buffer.describe_rates(table.assign(program_ratio=None))) == 2
 
 
@@ -407,10 +407,10 @@ def test_row_buffers_have_a_section(tmp_path: Path, options: BufferOptions) -> N
 def test_row_buffers_of_a_block_trace_are_no_finding(parsed: TraceFolder) -> None:
     # GIVEN what an older version simulated of a block trace
     (parsed.path / "simulations").mkdir(exist_ok=True)
-    (parsed.path / "simulations" / "buffer.json").write_text('{"headline": ["98 %"]}')
+    (parsed.path / "simulations" / "buffer.json").write_text('{"headline": ["98%"]}')
     page = page_of(parsed, buffer.buffer)
     assert "This is a block trace" in page
-    assert "98 %" not in page
+    assert "98%" not in page
 
 
 def test_a_trace_of_writes_without_findings(tmp_path: Path) -> None:

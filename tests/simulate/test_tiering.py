@@ -313,5 +313,5 @@ def test_no_rounding_needs_more_than_there_is() -> None:
 
 
 def test_too_many_mixes_are_rejected() -> None:
-    with pytest.raises(UsageError, match="5 tiers in steps of 1 % make 4,598,126 mixes"):
+    with pytest.raises(UsageError, match="5 tiers in steps of 1% make 4,598,126 mixes"):
         tier_mixes.all_mixes(5, step_percent=1, extents=10, rounding="floor")

@@ -59,9 +59,9 @@ def test_reads_go_to_pcm_and_writes_to_flash(folder: TraceFolder) -> None:
     assert tables == {0: "ssd-pcm", 1: "ssd-emlc", 2: "ssd-emlc", 3: "ssd-emlc"}
     # AND the best without PCM is all flash, which the headline compares with
     without = result["configurations"]["static"]["best without ssd-pcm"]
-    assert without["mix"] == "100 % ssd-emlc"
+    assert without["mix"] == "100% ssd-emlc"
     gain = best["iops_per_price"] / without["iops_per_price"] - 1
-    assert result["headline"][1].endswith(f"a gain of {gain * 100:.1f} %.")
+    assert result["headline"][1].endswith(f"a gain of {gain * 100:.1f}%.")
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_reads_go_to_pcm_and_writes_to_flash(folder: TraceFolder) -> None:
         ({}, None),  # four extents, steps of a quarter
         (
             {"step_percent": 10},
-            "The capacity is 4 extents of 64 KiB, too few for mixes in steps of 10 %, which hold"
+            "The capacity is 4 extents of 64 KiB, too few for mixes in steps of 10%, which hold"
             " whole extents.",
         ),
         (
             {"extent_bytes": 1 << 20, "step_percent": 50},
-            "The capacity is 1 extent of 1 MiB, too few for mixes in steps of 50 %, which hold"
+            "The capacity is 1 extent of 1 MiB, too few for mixes in steps of 50%, which hold"
             " whole extents; take smaller ones, --extent 512KiB or less.",
         ),
         ({"step_percent": 10, "capacity_bytes": 640 << 10}, None),
@@ -198,7 +198,7 @@ def test_sensitivity_changes_one_parameter_at_a_time(folder: TraceFolder) -> Non
     cheap = next(r for r in found if r["parameter"] == "price_per_gb" and r["factor"] == 0.5)
     assert (cheap["tier"], cheap["value"]) == ("ssd-pcm", 12.0)
     # PCM at half the price pays for both extents that are read: two of each cost 9
-    assert cheap["mix"] == "50 % ssd-pcm, 50 % ssd-emlc"
+    assert cheap["mix"] == "50% ssd-pcm, 50% ssd-emlc"
     assert cheap["iops_per_price"] == pytest.approx(1e6 / ((17 * 6.7 + 9 * 37.1) / 26) / 9)
 
 
@@ -206,13 +206,13 @@ def test_sensitivity_changes_one_parameter_at_a_time(folder: TraceFolder) -> Non
 def test_one_extent_of_one_kind_has_an_answer(tmp_path: Path, operation: str) -> None:
     result = run(tier_trace(tmp_path / "trace", [(0, operation, 7, 4096)]), is_dynamic=True)
     best = result["configurations"]["static"]["best"]
-    assert best["mix"] == ("100 % ssd-pcm" if operation == "read" else "100 % ssd-emlc")
+    assert best["mix"] == ("100% ssd-pcm" if operation == "read" else "100% ssd-emlc")
     assert result["extents"] == 1
 
 
 def test_two_tiers_need_no_flash_and_spare_capacity_stays_unused(folder: TraceFolder) -> None:
     result = run(folder, tiers=("ssd-pcm", "hdd-15k"))
-    assert result["configurations"]["static"]["best"]["mix"] == "100 % ssd-pcm"
+    assert result["configurations"]["static"]["best"]["mix"] == "100% ssd-pcm"
     assert len(rows(folder, "tiers")) == 5
     # GIVEN twice the capacity that was touched, THEN a quarter of PCM holds two extents
     run(folder, capacity_bytes=8 * 65536)
@@ -252,7 +252,7 @@ def test_requests_that_no_disk_has_are_counted(tmp_path: Path) -> None:
         ({"tiers": ("ssd-pcm",)}, "2 to 8 different tiers"),
         ({"tiers": ("ssd-pcm", "ssd-pcm")}, "2 to 8 different tiers"),
         ({"extent_bytes": 4096}, "--extent is 4 KiB"),
-        ({"step_percent": 3}, "no multiple of 3 %"),
+        ({"step_percent": 3}, "no multiple of 3%"),
         ({"capacity_bytes": 65536}, "holds 1 extents, the trace touches 4"),
         ({"is_dynamic": True, "window_s": float("nan")}, "--window is nan"),
         ({"is_dynamic": True, "migration_mib_s": float("inf")}, "--migration is inf"),

@@ -34,20 +34,20 @@ def test_each_workload_is_reported_with_its_reason(tmp_path: Path) -> None:
     assert lines == [
         "dax beside cache: DAX does not pay for webproxy; makes no difference for webserver;"
         " may or may not pay for noisy, once and stuck",
-        "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95 % confidence,"
+        "  noisy: not decided, 0.943 times the steps (0.0115 to 77.1 with 95% confidence,"
         " 2 runs each)",
         "  once: not decided, 3 times the steps; one of the targets has one run; repeat more:"
         " --repeat",
         "  stuck: not decided, one of the targets has not done any step",
-        "  webproxy: does not pay, 0.5 times the steps (0.5 to 0.5 with 95 % confidence, 2 runs"
-        " each); append costs 120.0 % of the time of all steps on cache: it takes 30 ns and 60.0 %"
-        " of the time there, 90 ns and 90.0 % on dax",
-        "  webserver: no difference, 1.01 times the steps (1.01 to 1.01 with 95 % confidence,"
+        "  webproxy: does not pay, 0.5 times the steps (0.5 to 0.5 with 95% confidence, 2 runs"
+        " each); append costs 120.0% of the time of all steps on cache: it takes 30 ns and 60.0%"
+        " of the time there, 90 ns and 90.0% on dax",
+        "  webserver: no difference, 1.01 times the steps (1.01 to 1.01 with 95% confidence,"
         " 2 runs each)",
         "dax beside hdd: DAX pays for varmail",
-        "  varmail: pays, 2 times the steps (2 to 2 with 95 % confidence, 2 runs each); fsync saves"
-        " 55.0 % of the time of all steps on hdd: it takes 34 ns and 85.0 % of the time there,"
-        " 12 ns and 60.0 % on dax",
+        "  varmail: pays, 2 times the steps (2 to 2 with 95% confidence, 2 runs each); fsync saves"
+        " 55.0% of the time of all steps on hdd: it takes 34 ns and 85.0% of the time there,"
+        " 12 ns and 60.0% on dax",
     ]
 
 
@@ -101,7 +101,7 @@ def test_a_step_that_one_target_never_did_is_no_reason() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(0.995, "99.5 %"), (0.99997, "> 99.9 %"), (1.0, "100.0 %"), (0.0001, "< 0.1 %"), (0, "0.0 %")],
+    [(0.995, "99.5%"), (0.99997, "> 99.9%"), (1.0, "100.0%"), (0.0001, "< 0.1%"), (0, "0.0%")],
 )
 def test_nearly_all_is_not_all(ratio: float, text: str) -> None:
     assert format_share(ratio) == text

@@ -212,7 +212,7 @@ def drawn(family: str, parameters: str) -> str:
         (FILES.replace("entries=10", "entries=0") + STAT, "neither entries nor leafdirs"),
         (FILES + FILES + STAT, "the file set a is defined twice"),
         ("set mode quit never\n" + FILES + STAT, "there is no mode 'never'"),
-        ("set $s=randvar(type=tabular,randtable={{90,1,2}})\n", "are 90 %, not 100 %"),
+        ("set $s=randvar(type=tabular,randtable={{90,1,2}})\n", "are 90%, not 100%"),
         ("set $s=cvar(type=cvar-zipf)\n", "there is no distribution 'zipf'"),
         (FILES + STAT.replace("}", ""), "ends within a command"),
         (FILES + STAT.replace("=1", "=0"), "line 2: no process has threads"),

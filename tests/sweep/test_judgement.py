@@ -357,7 +357,7 @@ def test_targets_are_compared_under_the_same_settings() -> None:
     assert first.startswith("30 runs of 6 settings.")
     name = "varmail (4 threads, 100 files, 4 KiB a call), dax by ssd: 2.5 times the steps"
     assert lines == [
-        *[f"{name} (2 to 3 with 95 % confidence); differs (p 0.012, Holm of 2 comparisons)."] * 2,
+        *[f"{name} (2 to 3 with 95% confidence); differs (p 0.012, Holm of 2 comparisons)."] * 2,
         f"{name}, not decided: one of the targets has one run; repeat more: --repeat.",
     ]
 

@@ -29,7 +29,7 @@ from tracekit.commands.options import option
     direct="Whether to use O_DIRECT.",
     fill="Percent of the size to write in sequence first, up to 200; of an emulated device and with"
     " --quick up to 100.",
-    precondition="Random requests after that, 20 % of them writes, at depth 256.",
+    precondition="Random requests after that, 20% of them writes, at depth 256.",
     writes="Random 4 KiB writes at depth 1.",
     reads="Random 4 KiB reads at depth 1.",
     sizes="Requests of each longer length.",

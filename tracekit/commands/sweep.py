@@ -35,7 +35,7 @@ from tracekit.commands.options import option
     warm_up="Time before it.",
     repeat="Repeats of each, for mean and spread; each with its own seed and plan.",
     until=option(
-        "Repeat further until half of the 95 % interval of a point's rate is at most this;"
+        "Repeat further until half of the 95% interval of a point's rate is at most this;"
         " --repeat is then the least, and 100 or `,repeats=N` the most.",
         metavar="precision=N%",
     ),

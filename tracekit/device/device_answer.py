@@ -87,7 +87,7 @@ def _prepared(device: DeviceAnswer) -> Iterator[str]:
     verdict = "steady" if one.is_reached else "not steady"
     yield (
         f"before measuring: {filled}, then {one.rounds} rounds of {one.requests:,} random 4 KiB"
-        f" writes: {verdict} ({figures} over the last five; SNIA PTS allows 20 % and 10 %)"
+        f" writes: {verdict} ({figures} over the last five; SNIA PTS allows 20% and 10%)"
     )
 
 

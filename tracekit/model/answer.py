@@ -345,7 +345,9 @@ def _capacity(wanted: str, words: Sequence[str]) -> int:
     return parse_size(wanted, option="--placement")
 
 
-def choose_answer(advice: Recommendation, wanted: str, *, words: Sequence[str] = (ANSWER,)) -> Answer:
+def choose_answer(
+    advice: Recommendation, wanted: str, *, words: Sequence[str] = (ANSWER,)
+) -> Answer:
     """Return the answer of the headline (`answer`) or at the capacity that is named.
 
     `words` are those that the option takes, for an error.

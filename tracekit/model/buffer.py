@@ -38,7 +38,7 @@ from tracekit.units import PAGE_BYTES, format_size
 LARGEST_BYTES = 1 << 16
 MAPPINGS = ("lru", "banked")
 HIT_RATES = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the study's figure 2
-STUDY_LOCALITY = "the study: above 98 % for zip"
+STUDY_LOCALITY = "the study: above 98% for zip"
 ASSUMPTIONS = (
     "Caches hold lines, the least recently used one of a set leaves; they write back and allocate"
     " on writes. A line that is read comes before the one that is written back in its place.",

@@ -205,7 +205,7 @@ def _written(row: WearRow) -> str:
     a_day = "" if row.bytes_a_day is None else f", {format_size(row.bytes_a_day)} a day"
     return (
         f"{row.name}: {format_size(row.written_bytes or 0)} written{a_day}; a written page"
-        f" {row.write_invalidation_factor:.1f} times on average, 99 % of them at most"
+        f" {row.write_invalidation_factor:.1f} times on average, 99% of them at most"
         f" {row.writes_p99:,}, one {row.writes_max:,} times."
     )
 

@@ -123,7 +123,7 @@ class PurchaseOptions:
         if not 1 / LARGEST_GROWTH <= self.growth <= LARGEST_GROWTH:
             raise UsageError(
                 f"--growth {self.growth:g}: not a factor from 0.01 to {LARGEST_GROWTH:g}",
-                hint="1.3 is a load that grows by 30 % a year",
+                hint="1.3 is a load that grows by 30% a year",
             )
         if self.capacity_bytes is not None and self.capacity_bytes < BLOCK_BYTES:
             raise UsageError(f"--capacity {self.capacity_bytes}: not one block of 4 KiB")

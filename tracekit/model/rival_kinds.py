@@ -96,7 +96,7 @@ NONE = Kind("none", "memory", "alone")
 THREADS = 2
 IN_MEMORY = [one.name for one in KINDS if one.is_memory]
 SOURCES = (
-    "dm-writecache: blocks of 4 KiB, watermarks of 50 and 45 %, autocommit after 1 s or 65,536"
+    "dm-writecache: blocks of 4 KiB, watermarks of 50 and 45%, autocommit after 1 s or 65,536"
     " blocks, each flush to both devices, as of a block device (kernel,"
     " admin-guide/device-mapper/writecache.rst)",
     "dm-cache: blocks as LVM's chunks, of 64 KiB, or of as many times 32 KiB more as make at most"
@@ -109,7 +109,7 @@ SOURCES = (
     "ZFS log: forced and journal writes, to base after 5 s (zpoolconcepts(7), zfs_txg_timeout); the"
     " pool's own layout is not simulated",
     "ZFS special: what the trace marks as metadata lies there and nowhere else, from the start, in"
-    " the second row also requests of at most 32 KiB (special_small_blocks) while 25 % are free"
+    " the second row also requests of at most 32 KiB (special_small_blocks) while 25% are free"
     " (zpoolconcepts(7), zfsprops(7)); the pool's own layout is not simulated",
     f"zram, zswap: only swap, in memory of the same size, not NVM; pages shrink to 1/{LZ4_RATIO}, a"
     f" page is compressed in {LZ4_PS[0] / 1e6:.1f} us and decompressed in {LZ4_PS[1] / 1e6:.1f} us,"

@@ -127,7 +127,7 @@ def all_mixes(tier_count: int, *, step_percent: int, extents: int, rounding: str
     count = math.comb(parts + tier_count - 1, tier_count - 1)
     if count > MAX_MIXES:
         raise UsageError(
-            f"{tier_count} tiers in steps of {step_percent} % make {count:,} mixes",
+            f"{tier_count} tiers in steps of {step_percent}% make {count:,} mixes",
             hint="take a larger --step, such as 5 or 10",
         )
     # Stars and bars: the places of the bars between the tiers make one mix.

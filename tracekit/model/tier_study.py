@@ -123,7 +123,7 @@ def check_options(options: TierOptions, names: Sequence[str]) -> None:
         )
     if 100 % options.step_percent:
         raise UsageError(
-            f"--step: 100 % is no multiple of {options.step_percent} %",
+            f"--step: 100% is no multiple of {options.step_percent}%",
             hint="take 1, 2, 4, 5, 10, 20, 25 or 50",
         )
     costs = {f"--{key.replace('_', '-')}": getattr(options, key) for key in COST_KEYS}

@@ -135,10 +135,10 @@ def _configurations(study: Study, outcome: Outcome) -> dict[str, Configuration]:
 
 
 def _mix_text(study: Study, index: int) -> str:
-    """Write the shares of one mix: 13 % ssd-pcm, 84 % ssd-emlc, 3 % hdd-15k."""
+    """Write the shares of one mix: 13% ssd-pcm, 84% ssd-emlc, 3% hdd-15k."""
     pairs = zip(study.tiers, study.mixes.shares[index].tolist(), strict=True)
     step = 100 / study.mixes.parts
-    return ", ".join(f"{share * step:g} % {tier.name}" for tier, share in pairs if share)
+    return ", ".join(f"{share * step:g}% {tier.name}" for tier, share in pairs if share)
 
 
 def _configuration(study: Study, outcome: Outcome, index: int) -> Configuration:
@@ -169,7 +169,7 @@ def _headline(study: Study, methods: Configurations) -> list[str]:
         lines += [
             f"{begin}: without {first} the best mix is {_sentence(without, unit)}.",
             f"{begin}: with {first} it is {_sentence(with_first, unit)},"
-            f" a {word} of {abs(gain) * 100:.1f} %.",
+            f" a {word} of {abs(gain) * 100:.1f}%.",
         ]
         promoted, demoted = with_first.promoted_bytes, with_first.demoted_bytes
         if promoted is not UNSET and demoted is not UNSET:
@@ -190,7 +190,7 @@ def _too_few(study: Study) -> Iterator[str]:
     extents = "extent" if count == 1 else "extents"
     yield (
         f"The capacity is {count:,} {extents} of {format_size(size)}, too few for mixes in steps of"
-        f" {100 // parts} %, which hold whole extents{hint if less < size else ''}."
+        f" {100 // parts}%, which hold whole extents{hint if less < size else ''}."
     )
 
 

@@ -486,9 +486,7 @@ def _of_places(seen: Seen, column: Column, lengths: Column, units: Units) -> Ite
         points = _of_alignment(column, unit) * min(1.0, column.different / FEW)
         many = unit == "sectors" and column.power >= SECTOR_BYTES.bit_length() - 1
         step = SECTOR_BYTES if many else 1 << column.power
-        yield Finding(
-            points, f"at least 95 % of {count:,} places are a multiple of {step:,} {unit}"
-        )
+        yield Finding(points, f"at least 95% of {count:,} places are a multiple of {step:,} {unit}")
     blocks = seen.pairs.blocks
     if unit == "sectors" and blocks.has_few_steps() and _are_whole_blocks(lengths, units.length):
         text = (
@@ -525,7 +523,7 @@ def _of_lengths(seen: Seen, column: Column, units: Units, *, places: Column) -> 
         enough = count >= FEWEST_REQUESTS
         yield Finding((-4.0 if is_part else DOUBTED) * (_weight(seen) if is_part else enough), text)
     elif not seen.units.has_pages:
-        text = f"at least 95 % of the lengths are multiples of {1 << column.power:,} {units.length}"
+        text = f"at least 95% of the lengths are multiples of {1 << column.power:,} {units.length}"
         share = LENGTHS_SHARE if places.power >= column.power else 1.0
         yield Finding(share * _of_alignment(column, units.length) * _weight(seen), text)
     blocks = seen.pairs.blocks

@@ -222,7 +222,7 @@ class Outliers:
             return self._far_group()
         usual = self.samples["offset"].middle()[1]
         return [
-            f"{100 - TAIL_PERCENT} % of all places are up to {usual:,}, and one is"
+            f"{100 - TAIL_PERCENT}% of all places are up to {usual:,}, and one is"
             f" {far[0].value:,}: {far[0].shown}"
         ]
 

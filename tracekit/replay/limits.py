@@ -86,4 +86,4 @@ def format_value(value: Number, unit: str) -> str:
     """Write a value or a limit: 33.1 us, 0.1 %, 12."""
     if unit == NS:
         return format_duration(value)
-    return f"{value:,}" if unit == REQUESTS else f"{value * 100:.3g} %"
+    return f"{value:,}" if unit == REQUESTS else f"{value * 100:.3g}%"

@@ -313,6 +313,6 @@ def _sentence(one: Measured) -> str:
     """Return such as `p99 31.2 us, at most 31.8 us with 95 % confidence: pass, limit 100 us`."""
     value = "not known" if one.observed is None else format_value(one.observed, one.unit)
     if one.high is not None:
-        value += f", at most {format_value(one.high, one.unit)} with 95 % confidence"
+        value += f", at most {format_value(one.high, one.unit)} with 95% confidence"
     why = "" if one.why is None else f" ({one.why})"
     return f"{one.measure} {value}: {one.verdict}{why}, limit {format_value(one.limit, one.unit)}"

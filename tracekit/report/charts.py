@@ -598,7 +598,7 @@ def write_ticks(axis: Axis, write: Callable[[Any], str], *, kind: str = "") -> N
 
 def percent_ticks(axis: Axis) -> None:
     """Write each tick of an axis of ratios in percent."""
-    write_ticks(axis, lambda ratio: f"{ratio * 100:g} %", kind="share")
+    write_ticks(axis, lambda ratio: f"{ratio * 100:g}%", kind="share")
 
 
 def percent_axis(axis: Axis, **_: Any) -> None:
@@ -621,7 +621,7 @@ def share_axis(axis: Axis, *, low: float = 0, **_: Any) -> None:
     """Write shares of 0 to 1 in percent, over the whole range."""
     axis.axes.set_ylim(low, 1.02)
     axis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
-    write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %", kind="share")
+    write_ticks(axis, lambda ratio: f"{ratio * 100:.0f}%", kind="share")
 
 
 # Points at 0 are seen as a whole.

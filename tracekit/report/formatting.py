@@ -67,9 +67,9 @@ def duration(time_ns: Any) -> str:
 
 
 def share(ratio: Any) -> str:
-    """Write a ratio of 0 to 1 in percent: 0.613 as 61.3 %; a tiny share is never shown as zero.
+    """Write a ratio of 0 to 1 in percent: 0.613 as 61.3%; a tiny share is never shown as zero.
 
-    Nor is nearly all shown as all: 0.99997 is > 99.9 %.
+    Nor is nearly all shown as all: 0.99997 is > 99.9%.
     """
     if is_missing(ratio):
         return MISSING
@@ -86,7 +86,7 @@ def plural(amount: Any, noun: str) -> str:
 
 def per_cent(ratio: float) -> str:
     """Write a ratio in whole per cent."""
-    return f"{ratio * 100:.0f}{SPACE}%"
+    return f"{ratio * 100:.0f}%"
 
 
 def verb_plural(operation: str) -> str:

@@ -54,7 +54,7 @@ def rate(row: Row) -> str:
     if row["rate_low_per_second"] is not None:
         runs = "batches of one run" if row["run_count"] == 1 else f"{row['run_count']} runs"
         low, high = row["rate_low_per_second"], row["rate_high_per_second"]
-        text += f" ({low:,.0f} to {high:,.0f} with 95 % confidence, {runs})"
+        text += f" ({low:,.0f} to {high:,.0f} with 95% confidence, {runs})"
     return text + f", {format_size(row['bytes_per_second'])}/s"
 
 
@@ -175,7 +175,7 @@ def explain(row: Row) -> str:
         text += f"; {ONCE}"
     else:
         text += (
-            f" ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence,"
+            f" ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95% confidence,"
             f" {row['run_count']} runs each)"
         )
     return text + (f"; {_reason(row)}" if row["step"] is not None else "")
@@ -300,7 +300,7 @@ def _difference(row: Row, varied: Sequence[str], tests: int) -> str:
         return f"{text}, not decided: {ONCE}"
     of = f", Holm of {tests} comparisons" if tests > 1 else ""
     return (
-        f"{text} ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95 % confidence);"
+        f"{text} ({times(row['ratio_low'])} to {times(row['ratio_high'])} with 95% confidence);"
         f" {row['verdict']} (p {row['corrected_p_value']:.2g}{of})"
     )
 

@@ -327,7 +327,7 @@ def _segments(found: Attributes, mean: float, least: int) -> Iterator[Segment]:
     if any(row[0] < 0 for row in numbers):
         raise found.place.error("a share of a randtable is below 0")
     if total != 100:
-        raise found.place.error(f"the shares of a randtable are {total:g} %, not 100 %")
+        raise found.place.error(f"the shares of a randtable are {total:g}%, not 100%")
     lowest = min(row[1] for row in numbers)
     own = sum(percent * (low + high) / 2 for percent, low, high in numbers) / 100
     stretch = ((mean or own) - least) / (own - lowest) if own > lowest else 0.0

@@ -626,7 +626,7 @@ def headline(rows: list[dict[str, Any]]) -> list[str]:
     """Return the distances of all requests in two sentences."""
     of_all = {row["measure"]: row for row in rows if row["role"] == "all"}
     parts = [
-        f"{name.replace('_', ' ')} {of_all[name]['largest_gap_ratio'] * 100:.1f} %"
+        f"{name.replace('_', ' ')} {of_all[name]['largest_gap_ratio'] * 100:.1f}%"
         for name in ("mix", "size", "gap", "run_length", "reuse_distance")
         if name in of_all and of_all[name]["largest_gap_ratio"] is not None
     ]

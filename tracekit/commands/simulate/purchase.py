@@ -39,7 +39,7 @@ def purchase(trace: options.Recommended, *, as_json: options.Json = False, **cho
 
     Devices are bought whole. Do not buy is the answer where a device gains nothing, is worn out
     within its warranty, loses its content without power, or slows down among writes. Of the devices
-    that no other beats in gain, price and lifetime, the cheapest with 90 % of the largest gain is
+    that no other beats in gain, price and lifetime, the cheapest with 90% of the largest gain is
     bought.
     """
     options.show(tk.open(trace).simulate.purchase(**chosen), as_json=as_json)

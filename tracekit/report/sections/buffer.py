@@ -157,7 +157,7 @@ def describe_hits(totals: pd.DataFrame) -> list[str]:
         f" {lost * 100:.2g} percentage points less than these, which keep the rows used last."
         if lost > 0
         else "Buffers that each serve every so many rows (banks), as in chips, hit no less.",
-        "The study takes the hit rate from page locality and finds more than 98 % for zip, of all"
+        "The study takes the hit rate from page locality and finds more than 98% for zip, of all"
         " that the processor touches; caches serve most of that.",
     ]
 
@@ -204,7 +204,7 @@ def describe_sizes(table: pd.DataFrame) -> list[str]:
     found = [_half(table, "throughput_bytes_per_second", "of what the memory alone gives")]
     if table["program_ratio"].notna().all():
         found.append(_half(table, "program_ratio", "of the program's throughput"))
-    study = "In the study the throughput of the whole system drops by 2 %."
+    study = "In the study the throughput of the whole system drops by 2%."
     return [*filter(None, found), study] if any(found) else [f"No size is half of another. {study}"]
 
 
@@ -242,10 +242,10 @@ def describe_rates(table: pd.DataFrame) -> list[str]:
     best = fmt.per_cent(last["hit_rate"])
     found = [
         f"From {fmt.per_cent(first['hit_rate'])} to {best} each step gives the"
-        f" memory alone {fmt.share(growth)} more on average; in the study a hit rate 10 % higher"
-        " gives the whole system 1.9 % with NOVA and 1.4 % with ext4 and ext4-DAX.",
+        f" memory alone {fmt.share(growth)} more on average; in the study a hit rate 10% higher"
+        " gives the whole system 1.9% with NOVA and 1.4% with ext4 and ext4-DAX.",
         f"At {best} the NVRAM gives {fmt.share(last['dram_avg_ns'] / last['access_avg_ns'])} of"
-        " DRAM's throughput; the study's systems are within 2 % of each other.",
+        " DRAM's throughput; the study's systems are within 2% of each other.",
     ]
     if pd.notna(last["program_ratio"]):
         found.append(

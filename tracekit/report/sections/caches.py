@@ -437,7 +437,7 @@ def _even(evidence: Evidence, answer: Mapping[str, Any]) -> list[Chart]:
 
 
 def _whole_percent(axis: Axis, **_: Any) -> None:
-    charts.write_ticks(axis, lambda ratio: f"{ratio * 100:.0f} %", kind="share")
+    charts.write_ticks(axis, lambda ratio: f"{ratio * 100:.0f}%", kind="share")
 
 
 def _time_with_margin(axis: Axis, *, highest: float, **_: Any) -> None:

@@ -103,7 +103,7 @@ def describe_counters(cells: pd.DataFrame) -> list[str]:
     sentences = [
         f"{fmt.plural(len(cells), 'correlation')} of Pearson; those in brackets are not shown to"
         f" differ from none. {fmt.plural(len(sure), 'correlation')} do; of those of a"
-        " workload at most 5 % are by chance on average (Benjamini-Hochberg)."
+        " workload at most 5% are by chance on average (Benjamini-Hochberg)."
     ]
     if not sure.empty:
         far = sure.iloc[int(sure["correlation"].astype(float).abs().argmax())]

@@ -71,7 +71,7 @@ def _inset(axes: Axes, bins: tuple[Any, Any], colour: str, *, size: Size) -> Non
     charts.time_axis(inset.xaxis, highest=edges[-1], steps=2)
     inset.yaxis.set_major_locator(LogLocator(numticks=4))
     inset.yaxis.set_minor_locator(NullLocator())
-    charts.write_ticks(inset.yaxis, lambda ratio: f"{ratio * 100:.3g} %")
+    charts.write_ticks(inset.yaxis, lambda ratio: f"{ratio * 100:.3g}%")
 
 
 def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
@@ -95,7 +95,7 @@ def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
         ),
         size=size,
     )
-    axes.set_xticklabels([f"{float(share) * 100:g} %" for share in cells.columns])
+    axes.set_xticklabels([f"{float(share) * 100:g}%" for share in cells.columns])
     axes.set_yticklabels([str(depth) for depth in cells.index])
     return figure
 
@@ -159,7 +159,7 @@ def usual(row: pd.Series[Any]) -> float:
 def describe_device(row: pd.Series[Any]) -> str:
     """Describe what the histogram shows."""
     return fmt.plural(row["requests"], str(row["operation"])) + sentence(
-        ": mean {mean_ns:duration}, standard deviation {deviation_ns:duration}, 99.9 % within"
+        ": mean {mean_ns:duration}, standard deviation {deviation_ns:duration}, 99.9% within"
         " {p99_9_ns:duration}, maximum {max_ns:duration}."
         " The inset has the whole range, on a logarithmic scale of shares.",
         row,
@@ -170,7 +170,7 @@ def _surface(cells: Evidence) -> Chart:
     best = largest(cells.table, "usual_iops")
     text = (
         "Random 4 KiB requests; the rate that a quarter of the parts of each cell exceed. At most"
-        " {usual_iops:count} IOPS, with {percent:g} % writes at depth {depth:count}."
+        " {usual_iops:count} IOPS, with {percent:g}% writes at depth {depth:count}."
     )
     return chart(
         draw_surface,

@@ -72,7 +72,7 @@ def file_operations(inputs: Inputs) -> Parts | None:
     drawn = chart(
         draw_file_operations,
         calls.showing(bars),
-        title="Time of a call by operation, mean and 99 %",
+        title="Time of a call by operation, mean and 99%",
         sentences=describe_file_operations(calls.table, inputs.info),
         legend=[Key("quiet", "traced"), *map(Key, REPLAY_COLOURS, names)],
         name="file-operations",
@@ -415,7 +415,7 @@ def _other_settings(text: str) -> str:
 
 
 def _rates(points: Evidence, shown: pd.DataFrame, *, settings: int) -> Chart:
-    lines = ["Mean of the repeats; the line is its 95 % confidence interval."]
+    lines = ["Mean of the repeats; the line is its 95% confidence interval."]
     if len(shown) < settings:
         count = fmt.count(settings - len(shown))
         lines.append(f"{count} more settings are in the curves below and in the table.")
@@ -441,7 +441,7 @@ def _target_ratios(ratios: Evidence) -> list[Chart]:
         ratios.showing(shown.assign(colour=colours)),
         title="Targets beside each other",
         sentences=[
-            "Lines are 95 % confidence intervals; p-values are corrected by Holm over all pairs.",
+            "Lines are 95% confidence intervals; p-values are corrected by Holm over all pairs.",
             *_left_out(known, shown),
         ],
         legend=tuple(Key(colour, word) for colour, word in words.items() if colour in colours),
@@ -491,7 +491,7 @@ def _curves(points: Evidence, whole: pd.DataFrame) -> list[Chart]:
                 "Both axes are logarithmic; all else is as it is in most of the settings.",
                 "The line at a point goes from the lowest repeat to the highest."
                 if column == "threads"
-                else "The line at a point is its 95 % confidence interval over the repeats.",
+                else "The line at a point is its 95% confidence interval over the repeats.",
             ],
             legend=[_key(part) for _, part in varied[column].groupby("kind", sort=False)],
             name=f"file-{column.replace('_', '-')}",
@@ -580,7 +580,7 @@ def _ratios(verdicts: Evidence) -> Chart:
         partial(draw_ratios, x_title="steps a second with DAX by those without"),
         verdicts.showing(shown.assign(colour=shown["verdict"])),
         title="Rates with DAX beside those without",
-        sentences=["Lines are 95 % confidence intervals.", *_left_out(verdicts.table, shown)],
+        sentences=["Lines are 95% confidence intervals.", *_left_out(verdicts.table, shown)],
         legend=tuple(Key(verdict, verdict) for verdict in present),
         name="dax-ratios",
     )

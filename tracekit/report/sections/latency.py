@@ -62,11 +62,11 @@ def _over_time(evidence: Evidence | None) -> Chart | None:
     )
     text = (
         "The slowest window is the {role:role}'s, {window_ns:duration} after the start:"
-        " 99\N{NO-BREAK SPACE}% within {latency_p99_ns:duration}."
+        " 99% within {latency_p99_ns:duration}."
     )
     return chart(
         charts.over_time(
-            "latency_p99_ns", "99 % of the requests took at most", scale=charts.time_axis
+            "latency_p99_ns", "99% of the requests took at most", scale=charts.time_axis
         ),
         evidence.showing(curves),
         title="Response times over time",
@@ -114,7 +114,7 @@ def describe_latency(table: pd.DataFrame) -> list[str]:
     flushing = is_flushing.map({True: " that flush first", False: ""})
     text = (
         "{role:Role} {operation:verbs}{flushing}: half within {latency_p50_ns:duration},"
-        " 99\N{NO-BREAK SPACE}% within {latency_p99_ns:duration}."
+        " 99% within {latency_p99_ns:duration}."
     )
     return sentences(text, responses.assign(flushing=flushing)) or [
         "No request of the trace has both its queue and its completion event."

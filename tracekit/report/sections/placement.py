@@ -172,7 +172,7 @@ def milestones(advice: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the answers worth reading: the headline's, and those with most and all of the gain."""
     chosen = (
         (advice["answer"], "the headline"),
-        (advice["knee"], "90\N{NO-BREAK SPACE}% of the largest gain"),
+        (advice["knee"], "90% of the largest gain"),
         (advice["best"], "the largest gain"),
     )
     ordered = sorted(chosen, key=lambda pair: int(pair[0]["capacity_bytes"]))
@@ -353,7 +353,7 @@ def _spread(rows: pd.DataFrame) -> pd.DataFrame:
 
 MEASURES = {
     "write_invalidation_factor": Key("quiet", "mean: the write invalidation factor"),
-    "writes_p99": Key("blue", "99 % of the pages have at most this"),
+    "writes_p99": Key("blue", "99% of the pages have at most this"),
     "writes_max": Key("purple", "the page written most"),
 }
 

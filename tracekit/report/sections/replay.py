@@ -122,13 +122,13 @@ def _service(evidence: Evidence, name: str) -> Chart:
     table = evidence.table
     values = ["service_p50_ns", "service_p99_ns"]
     text = (
-        "The slowest are the {operation:verbs} from {window_ns:duration}: 99\N{NO-BREAK SPACE}%"
+        "The slowest are the {operation:verbs} from {window_ns:duration}: 99%"
         " within {service_p99_ns:duration}."
     )
     return chart(
         draw_service,
         evidence.showing(_by_colour(table, values, "max", missing=math.nan)),
-        title="Service times over time: half and 99 % of the requests within",
+        title="Service times over time: half and 99% of the requests within",
         sentences=[sentence(text, largest(table, "service_p99_ns")), *too_few(table)],
         legend=[*_keys(table), Key("slate", "half within", "dashed")],
         name=f"replay-{fmt.anchor(name)}-service-over-time",
@@ -309,7 +309,7 @@ def describe_kernel(
         lead = f", handed over {lead} before" if lead else ""
         found.append(
             f"The kernel queued half of them within {fmt.duration(error['p50'])} of their time,"
-            f" 99\N{NO-BREAK SPACE}% within {fmt.duration(error['p99'])}{lead}."
+            f" 99% within {fmt.duration(error['p99'])}{lead}."
         )
     found.append(
         f"{fmt.plural(order['queue'], 'position')} changed in the order of the queue,"
@@ -387,7 +387,7 @@ def describe_replay(times: pd.DataFrame) -> list[str]:
             f"at most {fmt.duration(late['time_max_ns'].max())}."
         )
     text = (
-        "{role:Role} {operation:verbs}: half within {time_p50_ns:duration}, 99\N{NO-BREAK SPACE}%"
+        "{role:Role} {operation:verbs}: half within {time_p50_ns:duration}, 99%"
         " within {time_p99_ns:duration} of the intended time."
     )
     return found + sentences(text, times[times["measure"] == "response"])

@@ -32,7 +32,7 @@ def draw_surface(table: pd.DataFrame, size: Size) -> Figure:
     for axis, count in ((axes.xaxis, len(cells.columns)), (axes.yaxis, len(cells.index))):
         axis.set_ticks(
             [0.5 + (count - 1) * quarter / 4 for quarter in range(5)],
-            [f"{quarter * 25} %" for quarter in range(5)],
+            [f"{quarter * 25}%" for quarter in range(5)],
         )
     return figure
 
@@ -79,7 +79,7 @@ def draw_skew(table: pd.DataFrame, size: Size) -> Figure:
 
 def _quarters(axis: Axis, **_: Any) -> None:
     axis.axes.set_xlim(0, 1)
-    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
 
 
 METHOD_COLOURS = {"static": "slate", "dynamic": "purple"}

@@ -120,7 +120,7 @@ SPREADS = (
            _part_axis, "write", fmt.share),
     Spread("sequential_ratio", "Sequential requests", "share of sequential requests",
            _part_axis, "have", fmt.share),
-    Spread("response_p99_ns", "Response times, 99 %", "from queued to completed",
+    Spread("response_p99_ns", "Response times, 99%", "from queued to completed",
            charts.log_time_axis, "have", fmt.duration),
 )  # fmt: skip
 
@@ -359,7 +359,7 @@ def _draw_counts(table: pd.DataFrame, size: Size, *, spread: Spread) -> Figure:
 RANKINGS = (
     ("saved_s_an_hour_a_gib", "By what a GiB of NVM saves", "s an hour", fmt.number),
     ("request_count", "By requests", "requests", fmt.count),
-    ("response_p99_ns", "By response times, 99 %", "at most", fmt.duration),
+    ("response_p99_ns", "By response times, 99%", "at most", fmt.duration),
 )
 
 
