@@ -185,22 +185,16 @@ static struct write *dequeue(struct flow_writes *writes) {
   return write;
 }
 
-/* Returns the next write that may begin, waiting for it; NULL: the writer ends. */
-static struct write *take(struct worker *worker, struct flow_writes *writes) {
-  const struct file_run *run = worker->run;
+/* Returns a write that may begin, NULL: none came in a while. Sets *goes_on to whether one may
+ * come: when the thread has ended, what is queued is behind that of other writers. */
+static struct write *take(struct flow_writes *writes, bool *goes_on) {
   struct write *write = NULL;
   lock(writes);
-  while (write == NULL && !worker_is_over(worker)) {
-    if (writes->ready_count > 0) {
-      write = dequeue(writes);
-    } else if (writes->is_closed && writes->queued == 0) {
-      worker->is_done = true;
-      break;
-    } else {
-      condition_wait(&writes->submitted, &writes->lock, WRITER_LOOK_NS);
-      results_hand_over(run->results, worker->block, clock_now_ns() - run->start_ns);
-    }
-  }
+  if (writes->ready_count == 0 && !writes->is_closed)
+    condition_wait(&writes->submitted, &writes->lock, WRITER_LOOK_NS);
+  if (writes->ready_count > 0)
+    write = dequeue(writes);
+  *goes_on = write != NULL || !writes->is_closed;
   unlock(writes);
   return write;
 }
@@ -222,13 +216,19 @@ static void finish(struct flow_writes *writes, struct write *write) {
 void flow_writes_run(struct worker *worker) {
   const struct file_run *run = worker->run;
   struct flow_writes *writes = run->flow->writes[owner_of(run->plan, worker->number)];
-  struct write *write;
-  while ((write = take(worker, writes)) != NULL) {
+  bool goes_on = true;
+  while (goes_on && !worker_is_over(worker)) {
+    struct write *write = take(writes, &goes_on);
+    if (write == NULL) {
+      results_hand_over(run->results, worker->block, clock_now_ns() - run->start_ns);
+      continue;
+    }
     worker->own = write->record;
     worker->cycle = write->cycle;
     worker_perform_due(worker, &worker->own, write->submitted_ns);
     finish(writes, write);
   }
+  worker->is_done = !goes_on;
 }
 
 uint64_t flow_writes_dropped(const struct flow *flow) {
