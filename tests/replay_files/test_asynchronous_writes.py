@@ -196,15 +196,66 @@ def test_a_wait_ends_when_half_have_ended(tmp_path: Path, slow: Slow) -> None:
     assert ran.counts["failed"] == 0
 
 
-def test_a_wait_ends_after_a_second(tmp_path: Path, slow: Slow) -> None:
-    # GIVEN eight writes of which half take 1.6 s
-    slow(400)
+@pytest.mark.parametrize(
+    ("iters", "each_ms", "least_ms", "most_ms"),
+    [
+        # Half of eight take 1.6 s: a wait ends after a second.
+        (8, 400, 1000, 1500),
+        # Half of one is one.
+        (1, 200, 200, 900),
+    ],
+)
+def test_a_wait_takes_at_least_one_and_at_most_a_second(
+    tmp_path: Path, slow: Slow, iters: int, each_ms: int, least_ms: int, most_ms: int
+) -> None:
+    slow(each_ms)
     text = "set mode quit firstdone\n" + FILES
-    flowops = (OPEN, f"{WRITE},iters=8", "aiowait name=x", "statfile name=s,filesetname=a", CLOSE)
+    flowops = (
+        OPEN,
+        f"{WRITE},iters={iters}",
+        "aiowait name=x",
+        "statfile name=s,filesetname=a",
+        CLOSE,
+    )
     ran = play(tmp_path, text + process(*flowops, "finishoncount name=e,value=1"))
     rows = by_name(ran, text + process(*flowops), tmp_path)
     waited_ns = int(rows["s"]["start_ns"][0] - rows["o"]["end_ns"][0])
-    assert 1000 * MS <= waited_ns < 1500 * MS
+    assert least_ms * MS <= waited_ns < most_ms * MS
+
+
+def test_a_wait_takes_all_that_have_ended(tmp_path: Path, slow: Slow) -> None:
+    # GIVEN a wait after four writes have ended, and one after two more have begun
+    slow(100)
+    text = "set mode quit alldone\n" + FILES
+    flowops = (
+        OPEN,
+        f"{WRITE},iters=4",
+        "delay name=d,value=1",
+        "aiowait name=x",
+        f"{WRITE.replace('name=w', 'name=v')},iters=2",
+        "aiowait name=y",
+        "statfile name=s,filesetname=a",
+        CLOSE,
+    )
+    ran = play(tmp_path, text + process(*flowops, "finishoncount name=e,value=1"))
+    rows = by_name(ran, text + process(*flowops), tmp_path)
+    # THEN the second waits for one of the two
+    assert rows["s"]["start_ns"][0] >= rows["v"]["end_ns"].min()
+
+
+def test_a_descriptor_is_opened_anew_after_its_writes(tmp_path: Path, slow: Slow) -> None:
+    # GIVEN writes by descriptor 127, which is the first that is opened in turn
+    slow(50)
+    text = "set mode quit alldone\n" + FILES
+    write = WRITE.replace("fd=1", "filename=a,fd=127")
+    text += process(
+        f"{write},iters=4", "openfile name=o,filesetname=a,opennext", "finishoncount name=e,value=1"
+    )
+    ran = play(tmp_path, text)
+    rows = by_name(ran, text, tmp_path)
+    # THEN it is opened again once the four have ended, by which none has failed
+    assert (done(ran), ran.counts["failed"]) == ({"w": 5, "o": 1}, 0)
+    assert rows["o"]["start_ns"][0] >= rows["w"]["end_ns"].max()
 
 
 def test_nothing_to_wait_for_is_no_wait(tmp_path: Path) -> None:
@@ -289,7 +340,7 @@ def test_writes_that_fail_are_counted(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_a_full_disk_ends_the_run(tmp_path: Path, small_disk: Path, slow: Slow) -> None:
     # GIVEN 4,000 writes of 4 KiB at places of a file of 64 MiB, on a disk of 4 MiB
-    slow(0)
+    slow(1)
     text = FILES + process(OPEN, f"{WRITE.replace('64k', '64m')},iters=4000", FOREVER, CLOSE)
     write_personality(read(tmp_path, text), tmp_path / "plan")
     words = ("--repeat", "0", "--duration-ns", str(20 * 10**9))
@@ -297,7 +348,7 @@ def test_a_full_disk_ends_the_run(tmp_path: Path, small_disk: Path, slow: Slow) 
     step = ran.of("w", key="steps")
     assert (ran.code, ran.summary["ended_by"], step["failed"]) == (3, "full", 1)
     assert ran.rows()["result"][ran.rows()["result"] < 0].tolist() == [-errno.ENOSPC]
-    assert step["done"] + step["failed"] + ran.counts["dropped"] <= 4000
+    assert step["done"] + step["failed"] + ran.counts["dropped"] == 4000
     assert [one.name for one in small_disk.iterdir()] in ([], ["lost+found"])
 
 
@@ -332,6 +383,10 @@ def test_writers_follow_those_who_post(tmp_path: Path) -> None:
     assert calls["log-write", "open"] == 1
     assert calls["db-write", "open"] <= 2 * 128
     assert 0 <= calls["log-write", "write"] - (reads - 4) // 50 <= 4
+    # AND a write belongs to the turn in which it was submitted, whoever performed it
+    is_log = (ran.rows()["step"] == labels.index("log-write")) & (ran.rows()["thread"] >= 7)
+    assert sorted(ran.rows()["cycle"][is_log]) == list(range(calls["log-write", "write"]))
+    assert ran.counts["cycles"] >= calls["log-write", "write"] - 1
     submitted = calls["db-write", "write"] + ran.counts["dropped"]
     assert abs(submitted - 2 * 10 * (1 + reads // 20)) <= 60
 
