@@ -133,15 +133,15 @@ def analyze(
     names = [_full_name(name) for name in only] or possible(folder)
     checks = () if only else CHECKS
     values = _split(names, parameters or {})
-    for name in (*names, *checks):
-        for table in query.read(name).reads:
-            folder.require(table, made_by=MADE_BY[table])
+    tables = dict.fromkeys(table for name in (*names, *checks) for table in query.read(name).reads)
+    for table in tables:
+        folder.require(table, made_by=MADE_BY[table])
     findings: list[Finding] = []
     failures: list[Failure] = []
     made = of_result(folder.path, "findings/", info=folder.content, result={})
     with (
         changed_folder(folder.path / "findings") as place,
-        query.connect(folder, memory_mib=memory_mib) as connection,
+        query.connect(folder, memory_mib=memory_mib, only=tables) as connection,
     ):
         for number, name in enumerate((*names, *checks)):
             if on_start is not None:

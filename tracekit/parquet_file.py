@@ -144,22 +144,26 @@ class _Chunk:
         return {**self.fields, META: (STRUCT, meta)}
 
 
-def _encoded(table: Any, options: Options) -> tuple[Any, Fields]:
-    """Return a file of the table as Arrow makes it, and its footer."""
+def _encoded(table: Any, options: Options) -> Any:
+    """Return a file of the table as Arrow makes it."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, **options(table.schema)) as writer:
         writer.write_table(table, max(table.num_rows, 1))
-    data = sink.getvalue()
+    return sink.getvalue()
+
+
+def _footer(data: Any) -> Fields:
+    """Return the footer of a file."""
     ends = len(data) - LENGTH.size - len(MAGIC)
     (size,) = LENGTH.unpack(data[ends : ends + LENGTH.size].to_pybytes())
-    return data, _Scan(data[ends - size : ends].to_pybytes()).fields()
+    return _Scan(data[ends - size : ends].to_pybytes()).fields()
 
 
 def _chunks(table: Any, options: Options) -> list[_Chunk]:
     """Encode the columns of a row group."""
-    data, footer = _encoded(table, options)
+    data = _encoded(table, options)
     found = []
-    for fields in footer[GROUPS][1][1][0][COLUMNS][1][1]:
+    for fields in _footer(data)[GROUPS][1][1][0][COLUMNS][1][1]:
         meta = fields[META][1]
         begin = min(meta[one][1] for one in (DATA_PAGE, DICTIONARY_PAGE) if one in meta)
         end = begin + meta[STORED_BYTES][1]
@@ -185,10 +189,12 @@ class TableFile:
         self, file: IO[bytes], schema: Any, *, options: Options, written: Written | None = None
     ) -> None:
         self._options = options
-        self._empty, self._footer = _encoded(pa.Table.from_batches([], schema), options)
+        self._schema = schema
+        self._alone: Any = None
         self._groups: list[Fields] = []
         self._constant: dict[str, tuple[tuple[int, Any], _Chunk]] = {}
         self._file = file
+        self._is_continued = written is not None
         if written is None:
             self._file.write(MAGIC)
         else:
@@ -197,7 +203,22 @@ class TableFile:
             self._file.seek(written.size)
 
     def write(self, table: Any) -> None:
-        """Write a table of the schema, with at least a row, as one row group."""
+        """Write a table of the schema, with at least a row, as one row group.
+
+        The first one is kept while it is small: if no other comes, Arrow's file of it is all.
+        """
+        self._write_alone()
+        if not self._groups and not self._is_continued and table.num_rows < FEWEST_ROWS:
+            self._alone = table
+        else:
+            self._write(table)
+
+    def _write_alone(self) -> None:
+        alone, self._alone = self._alone, None
+        if alone is not None:
+            self._write(alone)
+
+    def _write(self, table: Any) -> None:
         rows, constant = table.num_rows, dict[str, Any]()
         if rows >= FEWEST_ROWS:
             found = ((name, _only_value(table[name])) for name in table.schema.names)
@@ -240,19 +261,22 @@ class TableFile:
 
     def sync(self) -> Written:
         """Put all row groups on the disk; return how far the file is written."""
+        self._write_alone()
         self._file.flush()
         os.fdatasync(self._file.fileno())
         return Written(self._file.tell(), tuple(map(_written, self._groups)))
 
     def finish(self) -> None:
         """Write the footer, without which there is no table."""
+        table = pa.Table.from_batches([], self._schema) if self._alone is None else self._alone
+        whole = _encoded(table, self._options)
         if not self._groups:
             self._file.seek(0)
-            self._file.write(self._empty)
+            self._file.write(whole)
             return
         rows = sum(group[GROUP_ROWS][1] for group in self._groups)
         groups = (LIST, (STRUCT, self._groups))
-        footer = _written({**self._footer, ROWS: (6, rows), GROUPS: groups})
+        footer = _written({**_footer(whole), ROWS: (6, rows), GROUPS: groups})
         self._file.write(footer + LENGTH.pack(len(footer)) + MAGIC)
 
 

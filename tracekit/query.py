@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import tempfile
+import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -167,6 +168,8 @@ def _matches(
 
 
 DuckDBPyRelation = duckdb.DuckDBPyRelation
+# The copy of a result costs less than the second planning of a relation (_executed).
+warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
 DEFAULT_MEMORY_MIB = 512
 # A thread scans a row group of a million rows, of up to eight columns at once.
 THREAD_MEMORY_MIB = 192
@@ -232,14 +235,19 @@ _EXPLAIN = re.compile(
 
 
 def connect(
-    folder: TraceFolder, *, memory_mib: int = DEFAULT_MEMORY_MIB, threads: int | None = None
+    folder: TraceFolder,
+    *,
+    memory_mib: int = DEFAULT_MEMORY_MIB,
+    threads: int | None = None,
+    only: Collection[str] | None = None,
 ) -> DuckDBPyConnection:
     """Return an in-memory database with a view for each table that the folder holds now.
 
-    DuckDB keeps within `memory_mib` and spills to a private folder beside the trace, which goes
-    away with the connection. `completions` holds the completions of all replays, by name.
+    With `only` it has those of these names, each of which takes milliseconds. DuckDB keeps within
+    `memory_mib` and spills to a private folder beside the trace, which goes away with the
+    connection. `completions` holds the completions of all replays, by name.
     """
-    return _open(folder, memory_mib=memory_mib, threads=threads)[0]
+    return _open(folder, memory_mib=memory_mib, threads=threads, only=only)[0]
 
 
 def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnection:
@@ -250,14 +258,19 @@ def connect_locked(folder: TraceFolder, *, memory_mib: int) -> DuckDBPyConnectio
 
 
 def _open(
-    folder: TraceFolder, *, memory_mib: int, threads: int | None = None
+    folder: TraceFolder,
+    *,
+    memory_mib: int,
+    threads: int | None = None,
+    only: Collection[str] | None = None,
 ) -> tuple[DuckDBPyConnection, list[Path]]:
     """Return the connection with a view for each table of the folder, and their files."""
     folder.check_tables(MADE_BY)
     connection = empty(near=folder.path, memory_mib=memory_mib, threads=threads)
     tables = _tables(folder, _plain_path(connection, folder.path))
     for name, files in tables.items():
-        add_view(connection, name, *files)
+        if only is None or name in only:
+            add_view(connection, name, *files)
     return connection, [file for files in tables.values() for file in files]
 
 
@@ -374,8 +387,11 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
     _show_files(connection, name, files)
     if name == "file_runs":
         _execute(connection, "lib/t95", quantiles=_student_quantiles())
-    present = {*views(connection)} if any(name in on for on in JOINED_SQL.values()) else set()
-    joined = [view for view, on in JOINED_SQL.items() if name in on and present >= {*on}]
+    joined = [
+        view
+        for view, on in JOINED_SQL.items()
+        if name in on and all(_has_view(connection, other) for other in on)
+    ]
     for view in (*VIEWS_SQL.get(name, ()), *joined):
         try:
             connection.execute(read(view).text)
@@ -385,6 +401,14 @@ def add_view(connection: DuckDBPyConnection, name: str, *files: Path) -> None:
                 f"{files[0]} was made by another version: {first_line(error)}",
                 hint=f"make it anew: the same tracekit {maker} again",
             ) from None
+
+
+def _has_view(connection: DuckDBPyConnection, name: str) -> bool:
+    try:
+        connection.view(name)
+    except duckdb.CatalogException:
+        return False
+    return True
 
 
 def add_table(connection: DuckDBPyConnection, name: str, *, table: Any) -> None:
@@ -434,9 +458,13 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     """
     with _file_errors(read(name)):
         _count(connection, name, parameters)
-        return _interruptible(
-            connection, lambda: _result(connection, name, parameters).to_arrow_table()
-        )
+        return _interruptible(connection, lambda: _executed(connection, name, parameters))
+
+
+def _executed(connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]) -> pa.Table:
+    """Return the result as a table; a relation would be planned twice."""
+    connection.execute(read(name).text, read(name).values(parameters) or None)
+    return connection.to_arrow_table()
 
 
 def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:

@@ -17,7 +17,8 @@ head says the question, what one row of the result is, the tables it reads, its 
 columns. `tracekit analyze TRACE` runs those below and writes `findings/<name>.parquet`; a file runs
 alone with `tracekit analyze TRACE --only NAME --param NAME=NUMBER`. Percentiles come from
 log-linear histograms (`lib/percentiles_of.sql`): these are added up, so a longer trace needs no
-more memory, and they name a latency that was seen, at most 0.8 % above the exact rank.
+more memory, and they name a latency that was seen, at most 0.8 % above the exact rank. Tables that
+a header names as `counted` are histograms that one pass makes for several files.
 
 A new analysis is a file here, its name in `ANALYSES` (`tracekit/analyze.py`), and a small input and
 the result worked out by hand in `tests/analyzers/`. This page is made by `make docs`.

@@ -68,7 +68,10 @@ def bench_analyze(
     out: Bench, *, trace: Path | None = None, requests: int = 2_000_000,
     memory: int = query.DEFAULT_MEMORY_MIB, rounds: int = 1,
 ) -> None:  # fmt: skip
-    """Run each analysis of a classified trace folder: `trace`, or that of a synthetic capture."""
+    """Run each analysis of a classified trace folder: `trace`, or that of a synthetic capture.
+
+    Each has a database of its own: what several take from one pass, each of them pays here.
+    """
     folder = trace or classified(out, requests)
     for name in (*possible(TraceFolder(folder)), *CHECKS):
         runs = [isolated(measure, folder, name, memory) for _ in range(rounds)]

@@ -41,6 +41,7 @@ class BestKernel(RequestKernel):
 
     def __init__(self, setup: BestSetup) -> None:
         self._block_count = len(setup.keys)
+        self._timed = struct("tk_best_result")
         self._setup = struct(
             "tk_best_setup",
             keys=setup.keys,
@@ -120,9 +121,8 @@ class BestKernel(RequestKernel):
 
     def time_ps(self, on_nvm: NDArray[np.uint8]) -> int:
         """Return the time of a placement of whole groups."""
-        result = struct("tk_best_result")
-        self._call("time", on_nvm, result)
-        return int(result.elapsed_ps)
+        self._call("time", on_nvm, self._timed)
+        return int(self._timed.elapsed_ps)
 
 
 def _fields(prices: Prices) -> dict[str, Any]:

@@ -93,6 +93,7 @@ class Trace(Tables):
     ) -> results.Analysis:
         """Run the SQL analyses and write one table each to the trace's findings."""
         from tracekit.analyze import analyze
+        from tracekit.arrow import read_whole
 
         given = param if isinstance(param, Mapping) else dict(map(_parameter, values.texts(param)))
         with step_progress("analyze") as on_start:
@@ -111,8 +112,8 @@ class Trace(Tables):
         }
         made = {finding.table for finding in found.findings}
         for name in ("totals", "latency"):
-            rows = self.findings[name].to_arrow_table().to_pylist() if name in made else []
-            summary[name] = rows
+            file = self.folder.table(f"findings/{name}")
+            summary[name] = read_whole(file).to_pylist() if name in made else []
         return results.Analysis(self, summary)
 
     @keeps_words

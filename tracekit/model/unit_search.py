@@ -353,10 +353,13 @@ def _near(best: set[int], charges: Charges, value: Floats, *, capacity: int) -> 
     density = value / charges.bytes
     come = _some(_ends(others, -density[others], -value[others]))
     go = _some(_ends(mine, density[mine], -charges.bytes[mine].astype(float)))
-    moves = [(new, out) for new in come for out in go if 0 < len(new) + len(out) < 4]
     worth = value.tolist()
-    moves.sort(key=lambda move: sum(worth[n] for n in move[1]) - sum(worth[n] for n in move[0]))
-    for new, out in moves:
+    gains, losses = ([sum(worth[n] for n in some) for some in of] for of in (come, go))
+    counts = np.add.outer([*map(len, come)], [*map(len, go)])
+    moves = np.flatnonzero((counts > 0) & (counts < 4))
+    lost = np.subtract.outer(losses, gains).T.ravel()[moves]
+    for move in moves[np.argsort(lost, kind="stable")].tolist():
+        new, out = come[move // len(go)], go[move % len(go)]
         found = best - {*out} | {*new}
         if charges.of(sorted(found)) <= capacity:
             yield found
