@@ -92,6 +92,7 @@ wheel: setup-dev ## Build the wheel into out/wheel
 lock: setup-dev ## Write the lock files anew; ARGS=--upgrade takes the newest releases
 	$(LOCK) $(ARGS) .ci/requirements.in -o .ci/requirements.lock
 	$(LOCK) $(ARGS) docs/site/requirements.in -o docs/site/requirements.lock
+	$(LOCK) $(ARGS) tests/objects/requirements.in -o tests/objects/requirements.lock
 	$(LOCK) $(ARGS) tests/spark/requirements.in -o tests/spark/requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml -o requirements.lock
 	$(LOCK) $(ARGS) pyproject.toml --extra dev -c requirements.lock -o tests/requirements.lock
