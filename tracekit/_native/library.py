@@ -33,7 +33,8 @@ def library() -> CData:
     Raise TracekitError when its interface is not the one that this package was built for.
     """
     path = library_path()
-    native = ffi.dlopen(str(path))
+    # It stays where it is when Python ends: objects that are freed then call it.
+    native = ffi.dlopen(str(path), os.RTLD_NOW | os.RTLD_NODELETE)
     found, expected = native.tk_interface_version(), constant("TK_INTERFACE_VERSION")
     if found != expected:
         raise TracekitError(
