@@ -99,12 +99,9 @@ def answer_text(result: Result, how_to: str = HOW_TO) -> str:
     """Return the rows of a recommendation as text, and how to do what there is to do."""
     from tracekit.model import answer_rows
 
-    rows, best = result.summary["rows"], result.summary["best_placement"]
-    units, answer = result.summary["units"], result.summary["answer"]
-    is_placed = answer["placement"] != "base" if units is None else units["placed_count"] > 0
-    is_placed = is_placed or (best is not None and best["answer"]["gain_ratio"] > 0)
-    lines = [*answer_rows.answer_text(rows), *(["", how_to] if is_placed else [])]
-    return joined(lines) if rows else result.headline
+    rows = result.summary["rows"]
+    lines = answer_rows.answer_text(rows)
+    return joined([*lines, "", how_to] if how_to else lines) if rows else result.headline
 
 
 def warning_line(warning: Any) -> str:
@@ -198,11 +195,20 @@ class Recommendation(Result):
     @property
     def text(self) -> str:
         """The answer as a short table, and what to do next."""
+        if not self._is_placed:
+            return answer_text(self, "")
         if self.file is None:
             return answer_text(self)
         return answer_text(
             self, f"sh {shell_word(str(self.file))} prints the commands, and what to set"
         )
+
+    @property
+    def _is_placed(self) -> bool:
+        """Whether roles, units or single blocks save time on NVM."""
+        units, best = self.summary["units"], self.summary["best_placement"]
+        placed = self.answer["placement"] != "base" if units is None else units["placed_count"] > 0
+        return bool(placed or (best is not None and best["answer"]["gain_ratio"] > 0))
 
     curve = Table("placement", "Elapsed time by placement and NVM capacity.")
     units = Table("units", "Whole units, such as files or extents, and which of them to place.")
