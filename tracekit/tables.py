@@ -801,7 +801,7 @@ FILE_COMPLETIONS = _columns("""
 SWEEP_OPERATIONS = _columns("""
     start_ns int64: the call began, from the start of the run
     end_ns int64: it returned
-    thread int32: thread, from 0
+    thread int32: thread, from 0; behind those of the personality: of its asynchronous writes
     cycle int32: repetition of the plan, from 0
     operation text: system call, as in file_operations
     step text?: what the personality calls it, as in file_runs; null: what restores files
