@@ -225,10 +225,13 @@ FILES_OF_VIEWS = {
 _FINDING = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _TAKEN = {
     *(table.name for table in TABLES),
+    *request_buckets.LEAST_BITS,
+    *replay_buckets.LEAST_BITS,
     *VIEWS_SQL,
     *(Path(view).name for views in (*VIEWS_SQL.values(), JOINED_SQL) for view in views),
 }
 """Names of tables and views that are no findings."""
+_WORDS = re.compile(r"\w+")
 _EXPLAIN = re.compile(
     r"\s*explain\s+(analyze\s+)?(\([^()]*\)\s*)?(?P<statement>.*)", re.IGNORECASE | re.DOTALL
 )
@@ -457,7 +460,7 @@ def run(connection: DuckDBPyConnection, name: str, **parameters: int) -> Any:
     the file does not have. InputError says which stage makes a table that is missing.
     """
     with _file_errors(read(name)):
-        _count(connection, name, parameters)
+        _count(connection, read(name).counted, read(name).values(parameters))
         return _interruptible(connection, lambda: _executed(connection, name, parameters))
 
 
@@ -470,7 +473,7 @@ def _executed(connection: DuckDBPyConnection, name: str, parameters: Mapping[str
 def computed(connection: DuckDBPyConnection, name: str) -> DuckDBPyRelation:
     """Return the result of one file of `analyzers/`, with its defaults, as a lazy relation."""
     with _file_errors(read(name)):
-        _count(connection, name, {})
+        _count(connection, read(name).counted, read(name).values({}))
         return _result(connection, name, {})
 
 
@@ -486,14 +489,15 @@ _counted: weakref.WeakKeyDictionary[DuckDBPyConnection, dict[str, int]] = (
 """Of the tables that passes made for a connection: their buckets an octave, as bits; windows."""
 
 
-def _count(connection: DuckDBPyConnection, name: str, parameters: Mapping[str, int]) -> None:
-    """Make the tables that a query takes from one pass, for it and for later ones.
+def _count(
+    connection: DuckDBPyConnection, tables: Collection[str], values: Mapping[str, int]
+) -> None:
+    """Make those of `tables` that passes make, for a query with these values and for later ones.
 
     They are made again when a query wants finer buckets than they have, or other windows.
     """
     for least, count in _PASSES:
-        if wanted := {*read(name).counted} & {*least}:
-            values = read(name).values(parameters)
+        if wanted := {*tables} & {*least}:
             known = _counted.get(connection, {})
             bits = {table: max(known.get(table, 0), least[table]) for table in least}
             asked = values.get("octave_bits", 0)
@@ -551,6 +555,7 @@ def select(connection: DuckDBPyConnection, text: str) -> DuckDBPyRelation:
     """Return the result of a user's statement, which must read, as a lazy relation."""
     with _user_errors():
         _must_read(connection, text)
+        _count(connection, _WORDS.findall(text), {})
         return connection.sql(text)
 
 
@@ -607,6 +612,7 @@ def ask(connection: DuckDBPyConnection, text: str) -> Rows:
     """
     with _user_errors():
         _must_read(connection, text)
+        _count(connection, _WORDS.findall(text), {})
         reader = _interruptible(
             connection, lambda: connection.sql(text).to_arrow_reader(READER_ROWS)
         )

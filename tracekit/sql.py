@@ -99,6 +99,9 @@ def describe(folder: TraceFolder | None) -> str:
         "start (of a time) or long (of a duration), `_bytes` bytes, `_sectors` 512-byte sectors,"
         " `_ratio` 0 to 1.",
         "`log_bucket(value, bits)` and `log_bucket_low(bucket, bits)` make log-linear histograms.",
+        "Queries that the report shows name tables of buckets, too (`request_times`,"
+        " `replay_windows` ...): they are made",
+        "by one pass over the requests or completions when a statement names them.",
         "This text is printed by `tracekit sql --describe`.",
     ]
     for note in chosen:
