@@ -52,7 +52,7 @@ class Recipe:
 
 RECIPES = {
     "browser": Recipe(
-        ("chromium", "fonts-dejavu-core"),
+        ("firefox-esr", "fonts-dejavu-core"),
         "0",
         ("sh", "visit.sh"),
         prepare="python3 pages.py build $LAB_FS/site 12 40",
