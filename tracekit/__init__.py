@@ -63,16 +63,15 @@ if TYPE_CHECKING:
         TierSimulation,
         Verification,
     )
-    from tracekit.api.sets import (
-        Set,
+    from tracekit.api.set_results import (
+        SetCaches,
         SetGroups,
         SetRecommendation,
         SetReport,
         SetRun,
-        add_to_set,
-        open_set,
-        read_set,
+        SetTiers,
     )
+    from tracekit.api.sets import Set, SetSimulate, add_to_set, open_set, read_set
     from tracekit.api.simulate import Simulate
     from tracekit.api.start import (
         Capture,
@@ -119,10 +118,13 @@ __all__ = [
     "Run",
     "Sensitivity",
     "Set",
+    "SetCaches",
     "SetGroups",
     "SetRecommendation",
     "SetReport",
     "SetRun",
+    "SetSimulate",
+    "SetTiers",
     "Simulate",
     "StorageLayout",
     "Sweep",

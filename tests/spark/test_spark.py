@@ -87,6 +87,11 @@ def test_a_cluster_finds_what_this_machine_finds(two_workers: Cluster, tmp_path:
         assert done.returncode == 0, done.stderr
         assert f"{stage}: 3 volumes done" in done.stdout
         assert done.stderr == ""
+    # AND caches and tiers are simulated
+    for name in ("cache", "tiers"):
+        simulated = getattr(tk.open_set(here).simulate, name)()
+        done = on_spark("simulate", name, there, master=two_workers.master)
+        assert (done.returncode, done.stdout) == (0, f"{simulated.text}\n"), done.stderr
     # THEN all files are the same, to the last bit, and both workers had a part
     assert files(there) == files(here)
     assert len(files(here)) > 100

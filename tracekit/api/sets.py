@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit import choices
 from tracekit.api import values
+from tracekit.api.set_results import (
+    SetCaches,
+    SetGroups,
+    SetRecommendation,
+    SetReport,
+    SetRun,
+    SetTiers,
+)
+from tracekit.api.simulate import Simulate
 from tracekit.api.start import Sources, import_options, paths_of, read
 from tracekit.api.trace import Trace
 from tracekit.api.values import PathLike, Sizes
 from tracekit.asked import asked, asking
-from tracekit.errors import PartialError, TracekitError, UsageError
+from tracekit.errors import PartialError, UsageError
 from tracekit.escapes import joined
 from tracekit.progress import byte_progress, step_progress
-from tracekit.units import counted, format_duration, format_size, memory_mib
+from tracekit.units import counted, format_duration, memory_mib
 
 if TYPE_CHECKING:
     from tracekit.fleet.catalogue import TraceSet
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
 
 MEMORY = {"classify": ("256MiB", 1), "analyze": ("512MiB", 256)}
 """Of the stages that take some: the default of all processes, and what each needs, in MiB."""
-MOST_NAMED = 10
 
 
 class Set(Mapping[str, Trace]):
@@ -40,24 +48,24 @@ class Set(Mapping[str, Trace]):
     """
 
     def __init__(self, opened: TraceSet) -> None:
-        self._opened = opened
+        self.opened = opened
 
     @property
     def path(self) -> Path:
         """The folder of the set."""
-        return self._opened.path
+        return self.opened.path
 
     def __iter__(self) -> Iterator[str]:
-        return (one.name for one in self._opened.volumes)
+        return (one.name for one in self.opened.volumes)
 
     def __len__(self) -> int:
-        return len(self._opened.volumes)
+        return len(self.opened.volumes)
 
     def __getitem__(self, name: str) -> Trace:
         """Open a volume; InputError where it is missing or damaged."""
         if name not in self._names:
             raise KeyError(name)
-        return Trace(self._opened.place(name))
+        return Trace(self.opened.place(name))
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -66,15 +74,15 @@ class Set(Mapping[str, Trace]):
     @cached_property
     def _unusable(self) -> Mapping[str, str]:
         """Volumes that were missing or damaged when this was first asked, and why."""
-        return {name: str(error) for name, error in self._opened.unusable().items()}
+        return {name: str(error) for name, error in self.opened.unusable().items()}
 
     @property
     def volumes(self) -> list[dict[str, Any]]:
         """What the catalogue says of each volume, and which stages have results there."""
         from msgspec import to_builtins
 
-        stages = self._opened.stages
-        return [{**to_builtins(one), "stages": stages(one.name)} for one in self._opened.volumes]
+        stages = self.opened.stages
+        return [{**to_builtins(one), "stages": stages(one.name)} for one in self.opened.volumes]
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -184,11 +192,14 @@ class Set(Mapping[str, Trace]):
         if lost == {*self}:
             return SetRecommendation(self, run.summary)
         names = [name for name in self if name not in lost]
-        found = place(self._opened, names, capacity_bytes=sizes[0] if sizes else None)
-        more = [{"volume": name, "error": why, "hint": ""} for name, why in found.left_out.items()]
-        left_out = [*run.summary["left_out"], *more]
-        kept = {**run.summary, "left_out": left_out, "placement": to_builtins(found)}
+        found = place(self.opened, names, capacity_bytes=sizes[0] if sizes else None)
+        kept = _with_lost(run.summary, found.left_out, placement=to_builtins(found))
         return SetRecommendation(self, kept)
+
+    @property
+    def simulate(self) -> SetSimulate:
+        """What caches and tiers would gain, of each volume."""
+        return SetSimulate(self)
 
     def groups(self) -> SetGroups:
         """Group the volumes that behave alike, after `analyze`, each with a typical member."""
@@ -196,7 +207,7 @@ class Set(Mapping[str, Trace]):
 
         from tracekit.fleet.groups import find_groups
 
-        found = to_builtins(find_groups(self._opened))
+        found = to_builtins(find_groups(self.opened))
         left_out = [
             {"volume": name, "error": why, "hint": ""} for name, why in found["left_out"].items()
         ]
@@ -212,7 +223,7 @@ class Set(Mapping[str, Trace]):
         """
         from tracekit.report.page import report_set
 
-        found = report_set(self._opened, Path(output) if output else self.path / "report.html")
+        found = report_set(self.opened, Path(output) if output else self.path / "report.html")
         left_out = [
             {"volume": name, "error": why, "hint": ""} for name, why in self._unusable.items()
         ]
@@ -220,10 +231,14 @@ class Set(Mapping[str, Trace]):
         return SetReport(self, {**found.as_dict(), **kept, "done": len(self) - len(left_out)})
 
     def _run(self, stage: str, options: Mapping[str, Any], where: _Where) -> SetRun:
+        return SetRun(self, self.run(stage, options, where))
+
+    def run(self, stage: str, options: Mapping[str, Any], where: _Where) -> dict[str, Any]:
+        """Do a stage of each volume; return what became of it."""
         from tracekit.fleet.stages import is_up_to_date, process_count, run_each
 
         results = where.results(self.path)
-        with asking(getattr(Trace, stage), options):
+        with asking(_call_of(stage, Trace, Simulate), options):
             words = asked()
         only = values.texts(options.get("only"))
         if stage in MEMORY:
@@ -234,7 +249,7 @@ class Set(Mapping[str, Trace]):
             options = {**options, "memory": f"{mib // count}MiB"}
         with step_progress(stage) as on_volume:
             outcome = run_each(
-                self._opened,
+                self.opened,
                 partial(_work, stage, options),
                 is_done=partial(is_up_to_date, stage, words=words, only=only),
                 on_volume=on_volume,
@@ -245,8 +260,7 @@ class Set(Mapping[str, Trace]):
             for name, error in sorted(outcome.errors.items())
         ]
         counts = {"done": len(outcome.done), "up_to_date": len(outcome.kept)}
-        summary = {"set": str(self.path), "stage": stage, **counts, "left_out": left_out}
-        return SetRun(self, summary)
+        return {"set": str(self.path), "stage": stage, **counts, "left_out": left_out}
 
     def __repr__(self) -> str:
         return f"Set {self.path}: {self.headline}"
@@ -287,155 +301,58 @@ class _Where:
         return import_set
 
 
+def _call_of(stage: str, of_trace: Any, simulations: Any) -> Callable[..., Any]:
+    """Return the call of a stage: of a trace, or of its simulations, as `simulate cache` is."""
+    name = stage.rpartition(" ")[2]
+    found: Callable[..., Any] = getattr(of_trace if name == stage else simulations, name)
+    return found
+
+
 def _work(stage: str, options: Mapping[str, Any], path: Path) -> None:
-    getattr(Trace(path), stage)(**options)
+    trace = Trace(path)
+    _call_of(stage, trace, trace.simulate)(**options)
 
 
-@dataclass(frozen=True, repr=False)
-class SetRun:
-    """A stage of the volumes of a set: of how many it was done, and which are left out, and why."""
+def _with_lost(kept: Mapping[str, Any], lost: Mapping[str, str], **found: Any) -> dict[str, Any]:
+    """Return what became of a stage, with what was found and volumes that have nothing of it."""
+    more = [{"volume": name, "error": why, "hint": ""} for name, why in lost.items()]
+    return {**kept, "left_out": [*kept["left_out"], *more], **found}
+
+
+@dataclass(frozen=True)
+class SetSimulate:
+    """What caches and tiers would gain, of each volume of a set."""
 
     traces: Set
-    summary: Mapping[str, Any]
 
-    @property
-    def headline(self) -> str:
-        """How many volumes were done."""
-        found = self.summary
-        parts = [f"{counted(found['done'], 'volume')} done"]
-        if found["up_to_date"]:
-            parts.append(f"{found['up_to_date']:,} up to date")
-        if found["left_out"]:
-            parts.append(f"{len(found['left_out']):,} left out")
-        return f"{found['stage']}: {', '.join(parts)}"
+    def cache(
+        self, *, engine: choices.SetEngine = "local", master: str | None = None, **options: Any
+    ) -> SetCaches:
+        """Give the miss ratio of every cache size, of each volume; see `Simulate.cache`."""
+        from msgspec import to_builtins
 
-    @property
-    def text(self) -> str:
-        """What the command prints."""
-        return self.headline
+        from tracekit.fleet.simulations import caches_of
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Volumes that are left out, and why: the first of them."""
-        left_out = self.summary["left_out"]
-        named = [f"left out: {one['volume']}: {one['error']}" for one in left_out[:MOST_NAMED]]
-        more = len(left_out) - len(named)
-        return (*named, *([f"and {more:,} more, see --json"] if more else []))
+        kept = self.traces.run("simulate cache", options, _Where(engine, master))
+        found = to_builtins(caches_of(*self._done(kept)))
+        return SetCaches(self.traces, _with_lost(kept, found.pop("left_out"), caches=found))
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Nothing: each volume has its own."""
-        return ()
+    def tiers(
+        self, *, engine: choices.SetEngine = "local", master: str | None = None, **options: Any
+    ) -> SetTiers:
+        """Say which mix of tiers gives most for its price, of each volume; see `Simulate.tiers`."""
+        from msgspec import to_builtins
 
-    def check(self) -> None:
-        """Raise PartialError where volumes are left out, TracekitError where all are."""
-        left_out = self.summary["left_out"]
-        if not left_out:
-            return
-        kind = TracekitError if len(left_out) == len(self.traces) else PartialError
-        count = counted(len(self.traces), "volume")
-        raise kind(
-            f"{self.traces.path}: {len(left_out):,} of {count} left out: {left_out[0]['volume']}"
-            + (" and others" if len(left_out) > 1 else ""),
-            hint=left_out[0]["hint"],
-        )
+        from tracekit.fleet.simulations import tiers_of
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__} of {self.traces.path}\n{self.headline}"
+        kept = self.traces.run("simulate tiers", options, _Where(engine, master))
+        found = to_builtins(tiers_of(*self._done(kept)))
+        return SetTiers(self.traces, _with_lost(kept, found.pop("left_out"), tiers=found))
 
-
-SHOWN_VOLUMES = 20
-
-
-class SetRecommendation(SetRun):
-    """Which volume gets how much of an NVM that all share, and what that saves."""
-
-    @property
-    def shares(self) -> list[Mapping[str, Any]]:
-        """What each volume gets, by what a GiB saves, the most first."""
-        return list(self.summary.get("placement", {}).get("shares", ()))
-
-    @property
-    def headline(self) -> str:
-        """The answer in a few sentences, one a line."""
-        return joined(self._lines())
-
-    def _lines(self) -> list[str]:
-        return [*self.summary.get("placement", {}).get("headline", ()), super().headline]
-
-    @property
-    def text(self) -> str:
-        """The answer, and the volumes to which a GiB gives most."""
-        shares = [one for one in self.shares if one["capacity_bytes"]]
-        if not shares:
-            return self.headline
-        width = max(6, *(len(one["trace"]) for one in shares[:SHOWN_VOLUMES]))
-        lines = [
-            f"{'volume':<{width}} {'NVM':>10} {'of its time':>12} {'s an hour':>10}"
-            f" {'a GiB':>10} {'of twice':>10}  of what"
-        ]
-        for one in shares[:SHOWN_VOLUMES]:
-            roles = ", ".join(f"{r} {format_size(n)}" for r, n in one["role_bytes"].items())
-            lines.append(
-                f"{one['trace']:<{width}} {format_size(one['capacity_bytes']):>10}"
-                f" {one['saved_ratio']:>12.1%} {one['saved_s_an_hour']:>10.2f}"
-                f" {one['saved_s_an_hour_a_gib']:>10,.0f} {format_size(one['doubled_bytes']):>10}"
-                f"  {one['placement']}: {roles}"
-            )
-        if len(shares) > SHOWN_VOLUMES:
-            more = len(shares) - SHOWN_VOLUMES
-            lines.append(f"and {more:,} more in {self.traces.path / 'placement.json'}")
-        return joined([*self._lines(), "", *lines])
-
-
-class SetGroups(SetRun):
-    """Groups of volumes that behave alike."""
-
-    @property
-    def text(self) -> str:
-        """A line for each group: how large it is, a typical member, and in what it differs."""
-        groups = self.summary["groups"]
-        width = max(7, *(len(one["typical"]) for one in groups))
-        lines = [
-            f"{'volumes':>7} {'requests':>14}  {'typical':<{width}} {'a second':>10}"
-            f" {'burstiness':>10} {'touched':>10} {'writes':>7} {'random':>7}  what it is like"
-        ]
-        for one in groups:
-            found = {
-                name: 0.0 if value is None else value for name, value in one["medians"].items()
-            }
-            lines.append(
-                f"{len(one['volumes']):>7,} {one['requests']:>14,}  {one['typical']:<{width}}"
-                f" {found['average_per_s']:>10,.2f} {found['burstiness']:>10,.1f}"
-                f" {format_size(int(found['working_set_bytes'])):>10} {found['write_ratio']:>7.0%}"
-                f" {found['random_ratio']:>7.0%}  {', '.join(one['traits']) or 'like the mean'}"
-            )
-        apart = self.summary["silhouette"]
-        how = "" if apart is None else f"; how well groups are apart, -1 to 1: {apart:.2f}"
-        return joined([*lines, "", f"numbers are medians of a group{how}"])
-
-
-class SetReport(SetRun):
-    """Where the page of a set is, and what it does not have yet."""
-
-    @property
-    def path(self) -> Path:
-        """The HTML file."""
-        return Path(self.summary["report"])
-
-    @property
-    def text(self) -> str:
-        """The file."""
-        return str(self.path)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is missing, with the command that makes it, and volumes that are left out."""
-        missing = (
-            f"not in it yet: {', '.join(titles)}; run: {command}"
-            for command, titles in self.summary["missing"].items()
-        )
-        return (*missing, *super().notes)
+    def _done(self, kept: Mapping[str, Any]) -> tuple[TraceSet, list[str]]:
+        """Return the set, and the volumes that have a result."""
+        lost = {one["volume"] for one in kept["left_out"]}
+        return self.traces.opened, [name for name in self.traces if name not in lost]
 
 
 def open_set(path: PathLike) -> Set:

@@ -81,6 +81,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "simulate cache": (
         "tracekit simulate cache out/trace",
         "tracekit simulate cache out/trace --policy arc,s3-fifo --sizes 64MiB,1GiB",
+        "tracekit simulate cache out/set --engine spark",
     ),
     "simulate buffer": (
         "tracekit simulate buffer out/memory",
@@ -176,11 +177,13 @@ HEADINGS: Mapping[str, Mapping[str, str]] = {
         "Tiers": "tiers extent step capacity amount rounding profiles what_if vary",
         "Moves": "dynamic window migration charge_migration migration_cost promotion_cost"
         " demotion_cost move_by",
+        "Trace set": "engine master",
     },
     "simulate cache": {
         "Cache": "page sizes policy write write_miss levels level_policy level_write",
         "Curves": "volumes sample_rate samples",
         "Devices": "pcm flash base profiles vary",
+        "Trace set": "engine master",
     },
     "replay": {
         "Targets": "target engine device profiles placement write_to overwrite_signature"

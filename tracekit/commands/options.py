@@ -29,7 +29,8 @@ from tracekit.escapes import escape, joined
 
 if TYPE_CHECKING:
     from tracekit.api.results import Result
-    from tracekit.api.sets import Set, SetRun
+    from tracekit.api.set_results import SetRun
+    from tracekit.api.sets import Set
     from tracekit.api.trace import Trace as Trace_
 
 Command = Callable[..., None]
@@ -45,6 +46,8 @@ def trace_folder(text: str) -> Any:
 
 Trace = Annotated[Path, trace_folder("Trace folder.")]
 Classified = Annotated[Path, trace_folder("Trace folder, classified.")]
+TraceOrSet = Annotated[Path, trace_folder("Trace folder, or a trace set.")]
+ClassifiedOrSet = Annotated[Path, trace_folder("Trace folder or trace set, classified.")]
 Recommended = Annotated[Path, trace_folder("Trace folder, with a recommendation.")]
 TraceSet = Annotated[
     Path,

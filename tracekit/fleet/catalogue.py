@@ -27,6 +27,8 @@ RESULTS = {
     "classify": "blocks.parquet",
     "analyze": "findings/totals.parquet",
     "recommend": "recommendation.json",
+    "simulate cache": "simulations/cache.json",
+    "simulate tiers": "simulations/tiers.json",
     "report": "report.html",
 }
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[^./\x00][^/\x00]*\Z")]

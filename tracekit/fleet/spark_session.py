@@ -98,14 +98,17 @@ def _log_file(path: Path) -> Iterator[int]:
         path.unlink()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
     handler = logging.FileHandler(path)
-    logger = logging.getLogger("py4j")
+    logger, root = logging.getLogger("py4j"), logging.getLogger()
     before = logger.propagate
     logger.addHandler(handler)
+    # What py4j says of a Java that is gone it says to this one.
+    root.addHandler(handler)
     logger.propagate = False
     try:
         yield file
     finally:
         logger.removeHandler(handler)
+        root.removeHandler(handler)
         logger.propagate = before
         handler.close()
         os.close(file)

@@ -26,6 +26,13 @@ from tracekit.store import TraceFolder
 T = TypeVar("T")
 R = TypeVar("R")
 PROCESSES = 2
+PLACES = {
+    "classify": ROLES,
+    "recommend": "recommendation.json",
+    "simulate cache": "simulations/cache.json",
+    "simulate tiers": "simulations/tiers.json",
+}
+"""Where a stage says how its result was made."""
 Work = Callable[[Path], None]
 Due = Sequence[tuple[Volume, Path]]
 Result = tuple[Volume, TracekitError | None]
@@ -52,7 +59,7 @@ def _places_of(stage: str, folder: TraceFolder, only: tuple[str, ...]) -> list[s
     if stage == "analyze":
         names = only or possible(folder)
         return [f"findings/{name.rpartition('/')[2]}.parquet" for name in names]
-    return [ROLES if stage == "classify" else "recommendation.json"]
+    return [PLACES[stage]]
 
 
 def run_each(

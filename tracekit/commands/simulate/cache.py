@@ -11,6 +11,7 @@ from tracekit.commands.options import option
 
 @options.of(
     tk.Simulate.cache,
+    tk.SetSimulate.cache,
     page="Size of a page: a power of two from 4KiB.",
     sizes="Cache sizes for the policies and the plane, such as 64MiB,1GiB. Default: eight octaves"
     " up to all that was touched. The curves have every size.",
@@ -40,7 +41,12 @@ from tracekit.commands.options import option
         " factors. PCM's read and write latency and price are halved and doubled anyway.",
         metavar="LEVEL.KEY=FACTOR,...",
     ),
+    engine=options.SET_ENGINE,
+    master=options.MASTER,
 )
-def cache(trace: options.Classified, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Give the miss ratio of every cache size, of policies, and of PCM above flash."""
-    options.show(tk.open(trace).simulate.cache(**chosen), as_json=as_json)
+def cache(trace: options.ClassifiedOrSet, *, as_json: options.Json = False, **chosen: Any) -> None:
+    """Give the miss ratio of every cache size, of policies, and of PCM above flash.
+
+    Of a trace set each volume has caches of its own, and a table shows them side by side.
+    """
+    options.show(options.opened(trace, chosen).simulate.cache(**chosen), as_json=as_json)

@@ -11,6 +11,7 @@ from tracekit.commands.options import option
 
 @options.of(
     tk.Simulate.tiers,
+    tk.SetSimulate.tiers,
     extent="Unit of placement, such as 1GiB or 64MiB.",
     tiers=option(
         "Device profiles from fast to slow; the first is what may be added, the last holds the"
@@ -39,7 +40,12 @@ from tracekit.commands.options import option
     demotion_cost=option("Factor of that for moves to a slower tier.", min=0.0),
     move_by="How long moving takes where it is charged: 4 KiB at a time, or as long as the extent"
     " takes at the bandwidth of the tiers.",
+    engine=options.SET_ENGINE,
+    master=options.MASTER,
 )
-def tiers(trace: options.Trace, *, as_json: options.Json = False, **chosen: Any) -> None:
-    """Find the mix of storage tiers with most IOPS for its price, with and without the first."""
-    options.show(tk.open(trace).simulate.tiers(**chosen), as_json=as_json)
+def tiers(trace: options.TraceOrSet, *, as_json: options.Json = False, **chosen: Any) -> None:
+    """Find the mix of storage tiers with most IOPS for its price, with and without the first.
+
+    Of a trace set each volume has a mix of its own, and a table shows them side by side.
+    """
+    options.show(options.opened(trace, chosen).simulate.tiers(**chosen), as_json=as_json)
