@@ -84,6 +84,16 @@ def read_whole(path: Path) -> Any:
         raise InputError(f"{path} cannot be read: {error}", hint="make it again") from None
 
 
+def batches_of(file: Any, columns: Sequence[str] | None = None, *, rows: int = 0) -> Iterator[Any]:
+    """Yield an open Parquet file's columns as record batches of up to `rows`, or BATCH_ROWS, rows.
+
+    Each row group is read by itself: read as one, Arrow keeps the bytes of all that came before, 3
+    GiB of a trace of 200 million requests.
+    """
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(rows or BATCH_ROWS, columns=columns, row_groups=[group])
+
+
 def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
     """Yield a Parquet file's columns as record batches of up to BATCH_ROWS rows.
 
@@ -91,7 +101,7 @@ def read_batches(path: Path, names: Sequence[str]) -> Iterator[Any]:
     """
     file = open_table(path, names)
     try:
-        yield from file.iter_batches(BATCH_ROWS, columns=list(names))
+        yield from batches_of(file, list(names))
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}", hint="make it again") from None
 

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tracekit.arrow import BATCH_ROWS, ahead, codes, ints, open_table, read_batches, text_column
+from tracekit.arrow import ahead, batches_of, codes, ints, open_table, read_batches, text_column
 from tracekit.errors import UsageError
 from tracekit.layout import MOST_SECTORS, Layout, read_layout
 from tracekit.metadata import Device, Region, TraceInfo
@@ -314,7 +314,7 @@ def assign_roles(
     counts = RoleCounts()
 
     def rewritten() -> Iterator[Any]:
-        for batch in ahead(file.iter_batches(BATCH_ROWS)):
+        for batch in ahead(batches_of(file)):
             region, crossing = role_map.find(batch)
             tally[:] += np.bincount(region, minlength=len(tally))
             counts.crossing += crossing

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tracekit._native import placement as native
 from tracekit._native.placement import PLACED_ALL, PLACED_NONE, PLACED_ROLES, PLACED_SOME, Rows
-from tracekit.arrow import Integers, ints, open_table, row_count
+from tracekit.arrow import Integers, batches_of, ints, open_table, row_count
 from tracekit.devices import DevicePair, base_cost, device_cost, disk_of
 from tracekit.errors import UsageError
 from tracekit.model.answer import (
@@ -41,6 +41,7 @@ MANY_HOURS_NS = 3 * HOUR_NS
 MOST_WINDOWS = 168
 DEFAULT_WINDOWS = 8
 NOWHERE = -1
+CUT_ROWS = 1 << 16
 Times = list[tuple[int, int]]
 """Time in ps of the base device alone and of the placement, by pair of devices."""
 
@@ -150,7 +151,7 @@ def windows(folder: TraceFolder, cut: Cut) -> Iterator[tuple[list[tuple[Window, 
         files: dict[int, Path] = {}
         with open_table(requests) as source, ExitStack() as stack:
             writers: dict[int, Any] = {}
-            for batch in source.iter_batches():
+            for batch in batches_of(source, rows=CUT_ROWS):
                 queued, issued = (
                     ints(batch.column(name), if_null=NOWHERE) for name in ("queue_ns", "issue_ns")
                 )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tracekit.arrow import (
     Integers,
+    batches_of,
     codes,
     count_rejected,
     flags,
@@ -226,7 +227,7 @@ def read_rows(folder: TraceFolder, tree: Tree, *, limit: int | None) -> tuple[Ro
     kept: list[Rows] = []
     left = MOST_OPERATIONS + 1 if limit is None else limit
     with open_table(folder.require("file_operations", made_by=MADE_BY)) as table:
-        for batch in table.iter_batches(BATCH_ROWS):
+        for batch in batches_of(table, rows=BATCH_ROWS):
             rows = _chosen(batch, tree, skipped)[:left]
             kept.append(rows)
             left -= len(rows)

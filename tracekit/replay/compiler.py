@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.arrow import Integers, count_rejected, flag_bytes, ints, name_codes, open_table
+from tracekit.arrow import (
+    Integers,
+    batches_of,
+    count_rejected,
+    flag_bytes,
+    ints,
+    name_codes,
+    open_table,
+)
 from tracekit.errors import InputError
 from tracekit.metadata import TraceInfo
 from tracekit.plans import block_plan
@@ -93,7 +101,7 @@ class Source:
             columns = [*dict.fromkeys((*times, "complete_ns")), *COLUMNS, *FLAG_BITS]
             if self.level == "issued":
                 columns.append("merged_into")
-            for batch in table.iter_batches(BATCH_ROWS, columns=columns):
+            for batch in batches_of(table, columns, rows=BATCH_ROWS):
                 if batch.num_rows:
                     yield self._take(batch, times)
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from tracekit import store
 from tracekit._native.players import Outcome
+from tracekit.arrow import batches_of
 from tracekit.durable import exchange, rename_aside, rename_new, sync
 from tracekit.errors import (
     InputError,
@@ -117,7 +118,7 @@ def ended_in_file(records: Path) -> Iterator[Ids]:
 
 
 def _ended_in_table(table: Path) -> Iterator[Ids]:
-    for batch in pq.ParquetFile(table).iter_batches(columns=["request_id", "status"]):
+    for batch in batches_of(pq.ParquetFile(table), ["request_id", "status"]):
         is_known = np.array(batch["status"].to_pylist()) != "unknown"
         yield batch["request_id"].to_numpy(zero_copy_only=False).astype(np.uint64)[is_known]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tracekit.arrow import open_table
+from tracekit.arrow import batches_of, open_table
 from tracekit.store import TraceFolder, link, write_batches
 
 LEAST_REQUESTS = 100
@@ -89,7 +89,7 @@ def only_windows(
         for name in (one for one in PLACED if folder.has(one)):
             link(folder.table(name), part / "simulations" / folder.table(name).name)
         with open_table(requests) as source:
-            batches = _cut(source.iter_batches(), windows)
+            batches = _cut(batches_of(source), windows)
             write_batches(part / "requests.parquet", batches, schema=source.schema_arrow)
         yield TraceFolder(part)
 
