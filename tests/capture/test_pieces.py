@@ -1,5 +1,6 @@
 """Captures in pieces: each whole in itself, together all; the last minutes; a size not passed."""
 
+import json
 import os
 import shutil
 import signal
@@ -20,8 +21,10 @@ from tests.recipes.three_roles import loop_disk
 from tests.replay.disk import small_file_system
 from tracekit.capture import session
 from tracekit.capture.live import LiveLine, Watch
-from tracekit.capture.pieces import Keeping
+from tracekit.capture.pieces import CUTS, Keeping, begin_of_rest
 from tracekit.capture.session import CaptureOptions, capture
+from tracekit.capture.unfinished import Manifest
+from tracekit.layout import CaptureSummary
 from tracekit.readers.blktrace import parse
 
 pytestmark = pytest.mark.root
@@ -105,12 +108,14 @@ def test_what_a_kill_leaves_of_pieces_is_counted_from_its_own_begin(
     disk: Disk, tmp_path: Path, option: str
 ) -> None:
     # GIVEN a capture in pieces that is killed, of which the first are written or dropped
-    script = f"{bursts(disk, 10)}; kill -9 $PPID; {bursts(disk, 1)}"
+    ended = tmp_path / "ended"
+    script = f"{bursts(disk, 10)}; kill -9 $PPID; {bursts(disk, 20)}; echo >{ended}"
     disk.capture(
         tmp_path / "trace", *TRACER, option, "300ms", command=("sh", "-c", script), code=-9
     )
-    # WHEN it is recovered, with a piece of which nobody had begun to write the files
+    # WHEN it is recovered while writes go on, with a piece of which nobody had begun the files
     done = machine.run_capture("--recover")
+    machine.wait_for(ended.exists)
     machine.wait_for(lambda: len([*tmp_path.glob("trace-*.unfinished")]) == 0)
     # THEN nothing of what is not in it is lost in it
     assert f" 0 lost: {tmp_path}/trace" in done.stdout
@@ -121,6 +126,25 @@ def test_what_a_kill_leaves_of_pieces_is_counted_from_its_own_begin(
         loss = trace.content["loss"]
         assert (loss["dropped"], loss["unseen"]["at_least"]) == (0, 0)
         assert loss["unseen"]["not_measured"] == []
+
+
+def test_what_is_left_begins_with_the_first_piece_that_is_whole(tmp_path: Path) -> None:
+    # GIVEN what a kill left that came when the first file of a piece was deleted, and of two CPUs
+    # one had new files
+    for name in ("cpu0.000002", "cpu0.000003", "cpu1.000001", "cpu1.000002"):
+        (tmp_path / name).touch()
+    with (tmp_path / CUTS).open("w") as file:
+        for cut in (1, 2):
+            known = {"cut": cut, "before": {"entries": cut}, "begin": ["no reading"], "piece": cut}
+            file.write(f"{json.dumps(known)}\n")
+    # WHEN a recovery is to know when it began; THEN that is when the second did
+    summary = CaptureSummary(source="tracefs-blk")
+    left = Manifest(
+        output="trace", pid=1, boot_id="", began_ns=0, disks=["sda"], layout={}, summary=summary
+    )
+    begin_of_rest(tmp_path, left)
+    assert left.recorded == {"before": {"entries": 2}, "begin": ["no reading"]}
+    assert left.summary.piece == 2
 
 
 def test_the_newest_pieces_are_kept(disk: Disk, tmp_path: Path) -> None:

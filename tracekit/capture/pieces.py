@@ -22,7 +22,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, to_builtins
 from msgspec.structs import replace
 
-from tracekit.capture.blk_tracer import NAMES, Cut, cuts_in
+from tracekit.capture.blk_tracer import NAMES, Cut, spools_in
 from tracekit.capture.disk_counters import CountersRead, counters_of
 from tracekit.capture.live import Watch
 from tracekit.capture.names import LEAST_LOOK_S, LOOK_PART, SEEN_NAME
@@ -130,7 +130,9 @@ class _Begun(Record):
 
 def begin_of_rest(folder: Path, manifest: Manifest) -> None:
     """Let a manifest of a killed capture know when what is left in its folder began."""
-    first = min(cuts_in(folder), default=0)
+    # A kill can come while the files of a cut are deleted or moved, one CPU after the other.
+    cuts = [{int(path.suffix[1:]) for path in paths} for paths in spools_in(folder).values()]
+    first = min(set.intersection(*cuts), default=0) if cuts else 0
     with suppress(OSError, msgspec.MsgspecError):
         for line in (folder / CUTS).read_bytes().splitlines():
             found = msgspec.json.decode(line, type=_Begun)

@@ -200,12 +200,13 @@ def _take_rest(left: Unfinished, dead: Settings) -> None:
     if manifest.summary.source == blk_tracer.BlkTracer.name and manifest.is_of_this_boot:
         begin_of_rest(left.path, manifest)
         begin = msgspec.convert(manifest.recorded.pop("begin", []), list[CountersRead | str])
+        end = read_all(disks)  # before recording ends: requests may go on
         facts = blk_tracer.BlkTracer.rest_of(
             left.path, facts=manifest.recorded, disks=disks, settings=dead
         )
         manifest.recorded = facts
         if len(begin) == len(disks):
-            counters = counters_of(disks, begin=begin, end=read_all(disks))
+            counters = counters_of(disks, begin=begin, end=end)
     manifest.layout["counters"] = to_builtins(counters)
     left.save(manifest)
 
