@@ -86,7 +86,8 @@ if TYPE_CHECKING:
         recover,
         run,
     )
-    from tracekit.api.trace import Trace, open  # noqa: A004 - tk.open opens a trace folder
+    from tracekit.api.stored import open  # noqa: A004 - tk.open opens a trace folder
+    from tracekit.api.trace import Trace
 
 __all__ = [
     "Analysis",
@@ -162,7 +163,7 @@ __all__ = [
 ]
 
 
-PARTS = ("trace", "start", "measure", "results", "relation", "simulate", "sets")
+PARTS = ("trace", "stored", "start", "measure", "results", "relation", "simulate", "sets")
 
 
 class _Package(ModuleType):

@@ -243,7 +243,7 @@ MISSING = re.compile(r"Object missing required field `(?P<key>\w+)`")
 PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
 
 
-def validate(content: Any, kind: type[Kind], *, file: Path, hint: str) -> Kind:
+def validate(content: Any, kind: type[Kind], *, file: Path | str, hint: str) -> Kind:
     """Return JSON content as `kind`; raise InputError that names the first wrong value."""
     try:
         return msgspec.convert(content, kind)
@@ -271,7 +271,7 @@ def read_object(file: Path, *, hint: str) -> dict[str, Any]:
     return parse_object(text, file, hint=hint)
 
 
-def parse_object(text: bytes, file: Path, *, hint: str) -> dict[str, Any]:
+def parse_object(text: bytes, file: Path | str, *, hint: str) -> dict[str, Any]:
     """Return the JSON object that is the content of a file; raise InputError if it is none.
 
     Numbers that are not finite and halves of surrogate pairs are rejected: no later file could hold

@@ -17,6 +17,10 @@ import pytest
 
 import tracekit as tk
 from tests.command_line import invoke
+from tests.objects.server import make_bucket, server
+from tests.objects.server import why_not as why_no_server
+from tests.objects.stored import files as listed
+from tests.objects.stored import files_here, objects
 from tests.spark.cluster import ROOT, Cluster, cluster, environment, why_not
 from tests.spark.demo import volumes_file
 
@@ -72,6 +76,17 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the URL of a bucket."""
+    if why := why_no_server():
+        pytest.skip(why)
+    with server(tmp_path) as running:
+        for name, value in running.variables.items():
+            monkeypatch.setenv(name, value)
+        yield make_bucket("traces")
+
+
+@pytest.fixture
 def made(tmp_path: Path) -> Path:
     return make_set(tmp_path)
 
@@ -120,6 +135,37 @@ def test_a_task_that_is_done_again_leaves_what_one_leaves(
     tables = {name: text for name, text in files(there).items() if name.endswith(".parquet")}
     assert tables == {name: text for name, text in files(here).items() if name in tables}
     assert {f"{name}/blocks.parquet" for name in NAMES} < {*tables}
+
+
+def test_a_set_in_object_storage_needs_no_shared_folder(
+    two_workers: Cluster, s3: str, tmp_path: Path
+) -> None:
+    # GIVEN a set on this machine, and a copy of it in object storage
+    here = make_set(tmp_path / "here")
+    url = f"{s3}/set"
+    tk.add_to_set(url, *(here / name for name in NAMES))
+    secrets = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    given = " ".join(f"--conf spark.executorEnv.{name}={os.environ[name]}" for name in secrets)
+    words = ("--engine", "spark", "--master", two_workers.master)
+    for stage in STAGES:
+        getattr(tk.open_set(here), stage)()
+        # WHEN the workers, which see no folder of the set, do the stages
+        done = subprocess.run(
+            [sys.executable, "-m", "tracekit", stage, url, *words],
+            env=environment(PYSPARK_SUBMIT_ARGS=f"{given} pyspark-shell"),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"{stage}: 3 volumes done" in done.stdout
+    # THEN all files are the same, to the last bit, and the log is where the command ran
+    for name in NAMES:
+        assert listed(f"{url}/{name}") == files_here(here / name)
+    assert objects(url)["placement.json"] == (here / "placement.json").read_bytes()
+    assert (tmp_path / "spark.log").is_file()
 
 
 def works(name: str, place: Path, master: str) -> object:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tracekit import choices
 from tracekit.api import results, values
 from tracekit.api.results import Replay
-from tracekit.api.trace import Trace, open  # noqa: A004 - opens a trace folder
+from tracekit.api.stored import open  # noqa: A004 - opens a trace folder
+from tracekit.api.trace import Trace
 from tracekit.api.values import (
     Duration,
     Numbers,

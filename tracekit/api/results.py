@@ -593,7 +593,7 @@ class Report(Result):
     @property
     def headline(self) -> str:
         """Where the page is."""
-        return escape(str(self.path))
+        return escape(self.summary["report"])
 
     @property
     def notes(self) -> tuple[str, ...]:

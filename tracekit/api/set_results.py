@@ -69,13 +69,13 @@ class SetRun:
         kind = TracekitError if len(left_out) == len(self.traces) else PartialError
         count = counted(len(self.traces), "volume")
         raise kind(
-            f"{self.traces.path}: {len(left_out):,} of {count} left out: {left_out[0]['volume']}"
+            f"{self.summary['set']}: {len(left_out):,} of {count} left out: {left_out[0]['volume']}"
             + (" and others" if len(left_out) > 1 else ""),
             hint=left_out[0]["hint"],
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__} of {self.traces.path}\n{self.headline}"
+        return f"{type(self).__name__} of {self.summary['set']}\n{self.headline}"
 
 
 SHOWN_VOLUMES = 20
@@ -118,7 +118,7 @@ class SetRecommendation(SetRun):
             )
         if len(shares) > SHOWN_VOLUMES:
             more = len(shares) - SHOWN_VOLUMES
-            lines.append(f"and {more:,} more in {self.traces.path / 'placement.json'}")
+            lines.append(f"and {more:,} more in {self.summary['set']}/placement.json")
         return joined([*self._lines(), "", *lines])
 
 
@@ -213,7 +213,7 @@ class SetReport(SetRun):
     @property
     def text(self) -> str:
         """The file."""
-        return str(self.path)
+        return str(self.summary["report"])
 
     @property
     def notes(self) -> tuple[str, ...]:

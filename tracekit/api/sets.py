@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import signature
@@ -20,12 +21,21 @@ from tracekit.api.set_results import (
     SetTiers,
 )
 from tracekit.api.simulate import Simulate
-from tracekit.api.start import Sources, import_options, paths_of, read
-from tracekit.api.trace import Trace
+from tracekit.api.start import (
+    Sources,
+    files_of,
+    import_options,
+    new_location,
+    paths_of,
+    read,
+)
+from tracekit.api.stored import fetched, open  # noqa: A004 - opens a trace folder
+from tracekit.api.trace import Trace, temporary_place
 from tracekit.api.values import PathLike, Sizes
 from tracekit.asked import asked, asking
 from tracekit.errors import PartialError, UsageError
 from tracekit.escapes import joined
+from tracekit.objects.location import Location
 from tracekit.progress import byte_progress, step_progress
 from tracekit.units import counted, format_duration, memory_mib
 
@@ -36,6 +46,14 @@ if TYPE_CHECKING:
 
 MEMORY = {"classify": ("256MiB", 1), "analyze": ("512MiB", 256)}
 """Of the stages that take some: the default of all processes, and what each needs, in MiB."""
+NEEDED = {
+    "classify": (),
+    "analyze": ("findings/*",),
+    "recommend": ("recommendation.json",),
+    "simulate cache": ("simulations/*",),
+    "simulate tiers": ("simulations/*",),
+}
+"""What is read of a volume to see whether it is up to date."""
 
 
 class Set(Mapping[str, Trace]):
@@ -52,7 +70,7 @@ class Set(Mapping[str, Trace]):
 
     @property
     def path(self) -> Path:
-        """The folder of the set."""
+        """The folder of the set; of one in object storage that with what was fetched of it."""
         return self.opened.path
 
     def __iter__(self) -> Iterator[str]:
@@ -65,7 +83,7 @@ class Set(Mapping[str, Trace]):
         """Open a volume; InputError where it is missing or damaged."""
         if name not in self._names:
             raise KeyError(name)
-        return Trace(self.opened.place(name))
+        return open(self.opened.source(name))
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -94,7 +112,7 @@ class Set(Mapping[str, Trace]):
             for name, count in row["operations"].items():
                 operations[name] = operations.get(name, 0) + count
         return {
-            "set": str(self.path),
+            "set": str(self.opened),
             "volumes": len(rows),
             "requests": sum(requests),
             "operations": operations,
@@ -144,8 +162,8 @@ class Set(Mapping[str, Trace]):
         """Raise PartialError when a volume is missing or damaged."""
         if self._unusable:
             raise PartialError(
-                f"{self.path}: {len(self._unusable):,} of {counted(len(self), 'volume')} missing or"
-                " damaged",
+                f"{self.opened}: {len(self._unusable):,} of {counted(len(self), 'volume')} missing"
+                " or damaged",
                 hint="put them back, or remove their folders and run: tracekit set add SET",
             )
 
@@ -192,7 +210,8 @@ class Set(Mapping[str, Trace]):
         if lost == {*self}:
             return SetRecommendation(self, run.summary)
         names = [name for name in self if name not in lost]
-        found = place(self.opened, names, capacity_bytes=sizes[0] if sizes else None)
+        with self.opened.naming():
+            found = place(self.opened, names, capacity_bytes=sizes[0] if sizes else None)
         kept = _with_lost(run.summary, found.left_out, placement=to_builtins(found))
         return SetRecommendation(self, kept)
 
@@ -207,11 +226,12 @@ class Set(Mapping[str, Trace]):
 
         from tracekit.fleet.groups import find_groups
 
-        found = to_builtins(find_groups(self.opened))
+        with self.opened.naming():
+            found = to_builtins(find_groups(self.opened))
         left_out = [
             {"volume": name, "error": why, "hint": ""} for name, why in found["left_out"].items()
         ]
-        kept = {"set": str(self.path), "stage": "groups", "up_to_date": 0, "left_out": left_out}
+        kept = {"set": str(self.opened), "stage": "groups", "up_to_date": 0, "left_out": left_out}
         done = len(self) - len(left_out)
         return SetGroups(self, {**found, **kept, "done": done})
 
@@ -223,21 +243,26 @@ class Set(Mapping[str, Trace]):
         """
         from tracekit.report.page import report_set
 
-        found = report_set(self.opened, Path(output) if output else self.path / "report.html")
+        with self.opened.naming():
+            found = report_set(self.opened, Path(output) if output else self.path / "report.html")
+            if output is None:
+                self.opened.publish("report.html")
         left_out = [
             {"volume": name, "error": why, "hint": ""} for name, why in self._unusable.items()
         ]
-        kept = {"set": str(self.path), "stage": "report", "up_to_date": 0, "left_out": left_out}
-        return SetReport(self, {**found.as_dict(), **kept, "done": len(self) - len(left_out)})
+        kept: dict[str, Any] = {}
+        kept |= {"set": str(self.opened), "stage": "report", "up_to_date": 0, "left_out": left_out}
+        kept |= {"report": self.opened.shown(str(found.path)), "done": len(self) - len(left_out)}
+        return SetReport(self, {**found.as_dict(), **kept})
 
     def _run(self, stage: str, options: Mapping[str, Any], where: _Where) -> SetRun:
-        return SetRun(self, self.run(stage, options, where))
+        return SetRun(self, self.run(stage, options=options, where=where))
 
-    def run(self, stage: str, options: Mapping[str, Any], where: _Where) -> dict[str, Any]:
+    def run(self, stage: str, *, options: Mapping[str, Any], where: _Where) -> dict[str, Any]:
         """Do a stage of each volume; return what became of it."""
         from tracekit.fleet.stages import is_up_to_date, process_count, run_each
 
-        results = where.results(self.path)
+        results = where.results(self.opened.log("spark.log"))
         with asking(_call_of(stage, Trace, Simulate), options):
             words = asked()
         only = values.texts(options.get("only"))
@@ -251,7 +276,8 @@ class Set(Mapping[str, Trace]):
             outcome = run_each(
                 self.opened,
                 partial(_work, stage, options),
-                is_done=partial(is_up_to_date, stage, words=words, only=only),
+                is_done=partial(is_up_to_date, self.opened, stage=stage, words=words, only=only),
+                needed=NEEDED[stage],
                 on_volume=on_volume,
                 results=results,
             )
@@ -260,10 +286,10 @@ class Set(Mapping[str, Trace]):
             for name, error in sorted(outcome.errors.items())
         ]
         counts = {"done": len(outcome.done), "up_to_date": len(outcome.kept)}
-        return {"set": str(self.path), "stage": stage, **counts, "left_out": left_out}
+        return {"set": str(self.opened), "stage": stage, **counts, "left_out": left_out}
 
     def __repr__(self) -> str:
-        return f"Set {self.path}: {self.headline}"
+        return f"Set {self.opened}: {self.headline}"
 
 
 @dataclass(frozen=True)
@@ -281,13 +307,13 @@ class _Where:
             raise UsageError(f"--master {self.master} goes with --engine spark")
         return self.engine == "spark"
 
-    def results(self, folder: Path) -> Results | None:
+    def results(self, log: Path) -> Results | None:
         """Return how a stage gets its results there."""
         if not self.is_spark:
             return None
         from tracekit.fleet.spark import on_spark
 
-        return on_spark(self.master or "", log=folder / "spark.log")
+        return on_spark(self.master or "", log=log)
 
     def importer(self) -> Callable[..., TraceSet]:
         """Return how a trace is imported as a set there."""
@@ -306,6 +332,11 @@ def _call_of(stage: str, of_trace: Any, simulations: Any) -> Callable[..., Any]:
     name = stage.rpartition(" ")[2]
     found: Callable[..., Any] = getattr(of_trace if name == stage else simulations, name)
     return found
+
+
+def _work(stage: str, options: Mapping[str, Any], source: Path | Location) -> None:
+    trace = open(source)
+    _call_of(stage, trace, trace.simulate)(**options)
 
 
 def _work(stage: str, options: Mapping[str, Any], path: Path) -> None:
@@ -333,7 +364,7 @@ class SetSimulate:
 
         from tracekit.fleet.simulations import caches_of
 
-        kept = self.traces.run("simulate cache", options, _Where(engine, master))
+        kept = self.traces.run("simulate cache", options=options, where=_Where(engine, master))
         found = to_builtins(caches_of(*self._done(kept)))
         return SetCaches(self.traces, _with_lost(kept, found.pop("left_out"), caches=found))
 
@@ -345,7 +376,7 @@ class SetSimulate:
 
         from tracekit.fleet.simulations import tiers_of
 
-        kept = self.traces.run("simulate tiers", options, _Where(engine, master))
+        kept = self.traces.run("simulate tiers", options=options, where=_Where(engine, master))
         found = to_builtins(tiers_of(*self._done(kept)))
         return SetTiers(self.traces, _with_lost(kept, found.pop("left_out"), tiers=found))
 
@@ -356,10 +387,12 @@ class SetSimulate:
 
 
 def open_set(path: PathLike) -> Set:
-    """Open a trace set; InputError when it is none."""
+    """Open a trace set, also one in object storage by its URL; InputError when it is none."""
     from tracekit.fleet.catalogue import TraceSet
+    from tracekit.fleet.stored_set import StoredSet
 
-    return Set(TraceSet(Path(path)))
+    location = Location.of(path)
+    return Set(StoredSet(location) if location else TraceSet(Path(path)))
 
 
 def add_to_set(path: PathLike, *traces: PathLike) -> Set:
@@ -367,11 +400,19 @@ def add_to_set(path: PathLike, *traces: PathLike) -> Set:
 
     Their tables are linked, or copied where the system has no links. Without traces the catalogue
     is made anew of the trace folders in the set's folder. PartialError names what is left out, when
-    the others are in it.
+    the others are in it. The set or traces can be URLs of object storage: then tables are copied.
     """
     from tracekit.fleet.catalogue import add
+    from tracekit.fleet.stored_set import add_to_location
 
-    return Set(add(Path(path), [*map(Path, traces)]))
+    location = Location.of(path)
+    with ExitStack() as stack:
+        opened = [open(one) if Location.of(one) else None for one in traces]
+        for one in filter(None, opened):
+            stack.enter_context(one.naming())
+        pairs = zip(opened, traces, strict=True)
+        places = [one.path if one else Path(trace) for one, trace in pairs]
+        return Set(add_to_location(location, places) if location else add(Path(path), places))
 
 
 def read_set(
@@ -388,15 +429,29 @@ def read_set(
     All have the clock of the whole trace, so that rates and times of volumes can be compared. With
     `engine="spark"` tasks of a cluster decode parts of a text and join volumes.
     """
+    from tracekit.fleet.stored_set import put_set
+
     choices.check_choice(split_by, choices.SplitBy, option="--split-by")
-    import_set = _Where(engine, master).importer()
+    where = _Where(engine, master)
+    import_set = where.importer()
+    if where.is_spark and any(map(Location.of, (output, *paths_of(source)))):
+        raise UsageError(
+            "import --engine spark does not go with a URL: workers read and write files",
+            hint="import to a folder that they see; then: tracekit set add URL SET/VOLUME...",
+        )
     bound = signature(read).bind(source, **options)
     bound.apply_defaults()
-    with asking(read, options), byte_progress("import") as on_bytes:
-        made = import_set(
-            paths_of(source),
-            Path(output),
-            options=import_options(bound.arguments),
-            on_bytes=on_bytes,
-        )
+    choice = import_options(bound.arguments)
+    location = new_location(output, choice)
+    place, holder = (Path(output), None) if location is None else temporary_place()
+    folder = place / location.name if location else place
+    with (
+        asking(read, options),
+        fetched(files_of(source, choice)) as files,
+        byte_progress("import") as on_bytes,
+    ):
+        made = import_set(files, folder, options=choice, on_bytes=on_bytes)
+    if location is not None:
+        made = put_set(made, location)
+    del holder
     return Set(made)

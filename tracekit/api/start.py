@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracekit import choices
 from tracekit.api import results, values
+from tracekit.api.stored import fetched, put_trace, refuse_taken
 from tracekit.api.trace import Trace, temporary_place
 from tracekit.api.values import (
     Duration,
@@ -23,6 +24,7 @@ from tracekit.api.values import (
 )
 from tracekit.asked import keeps_words
 from tracekit.errors import PartialError, TracekitError, UsageError
+from tracekit.objects.location import Location
 from tracekit.progress import byte_progress, row_progress, stage_progress
 from tracekit.safe_open import read_given
 from tracekit.units import memory_mib, parse_duration, size_text
@@ -48,7 +50,8 @@ def default_output(source: Sources) -> Path:
     """Return a folder name in the working folder, made from the first input's name."""
     from tracekit.readers.files import default_output as name_for
 
-    return name_for(paths_of(source))
+    location = Location.of(paths_of(source)[0])
+    return name_for([Path(location.name)] if location else paths_of(source))
 
 
 def _place(source: Sources, output: PathLike | None) -> tuple[Path, Any]:
@@ -170,10 +173,33 @@ def read(
     from tracekit.readers.importing import import_trace
 
     choice = import_options(locals())
-    place, holder = _place(source, output)
-    with byte_progress("import") as on_bytes:
-        folder = import_trace(paths_of(source), place, options=choice, on_bytes=on_bytes)
-    return Trace(folder, summary=_kept(folder, READ), temporary=holder)
+    location = new_location(output, choice)
+    place, holder = _place(source, None if location else output)
+    with fetched(files_of(source, choice)) as files, byte_progress("import") as on_bytes:
+        folder = import_trace(files, place, options=choice, on_bytes=on_bytes)
+    summary = _kept(folder, READ)
+    if location is None:
+        return Trace(folder, summary=summary, temporary=holder)
+    summary["trace"] = str(location)
+    return put_trace(folder, location, summary=summary, holder=holder)
+
+
+def files_of(source: Sources, options: ImportOptions) -> list[PathLike]:
+    """Return what a caller gives to import; a file that is fetched is another at each time."""
+    given = [source] if isinstance(source, str | os.PathLike) else [*source]
+    if options.resumes and any(map(Location.of, given)):
+        raise UsageError("--resume does not go with a URL", hint="import a file of this machine")
+    return given
+
+
+def new_location(output: PathLike | None, options: ImportOptions) -> Location | None:
+    """Return where a URL puts what is imported; UsageError where there is something else."""
+    location = None if output is None else Location.of(output)
+    if location is not None:
+        if options.resumes:
+            raise UsageError("--resume does not go with a URL", hint="import to this machine")
+        refuse_taken(location, overwrite=options.overwrite)
+    return location
 
 
 def import_options(given: Mapping[str, Any]) -> ImportOptions:

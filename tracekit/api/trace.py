@@ -7,6 +7,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -387,7 +388,7 @@ class Trace(Tables):
         place = self.path / FOLDER if output is None else Path(output)
         with step_progress("prove") as on_step:
             summary = prove(self.folder, options, output=place, on_step=on_step)
-        return results.Proof(open(place), summary)
+        return results.Proof(Trace(place), summary)
 
     @writes
     def compare(self, *names: str | Replay, gate: str | None = None) -> results.Comparison:
@@ -489,13 +490,17 @@ class Trace(Tables):
         found = report(self.folder, Path(output) if output else self.folder.file("report.html"))
         return results.Report(self, found.as_dict())
 
+    def naming(self) -> AbstractContextManager[None]:
+        """Let errors in the block name the trace as the user does."""
+        return nullcontext()
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self._temporary is not None:
             raise TracekitError(
                 "a temporary trace cannot be pickled: it goes away with this process",
                 hint="give the call that makes it an output",
             )
-        return (open, (self.path,))
+        return (Trace, (self.path,))
 
 
 def _placement_answer(folder: TraceFolder, capacity_bytes: int) -> PlacementAnswer:
@@ -520,11 +525,6 @@ def _placement_answer(folder: TraceFolder, capacity_bytes: int) -> PlacementAnsw
             gain_ratio=answer["gain_ratio"],
             best_gain_ratio=best["answer"]["gain_ratio"] if best else 0.0,
         )
-
-
-def open(path: PathLike) -> Trace:  # noqa: A001 - tk.open
-    """Open a trace folder; InputError when it is none."""
-    return Trace(path)
 
 
 def temporary_place() -> tuple[Path, Any]:

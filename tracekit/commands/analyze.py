@@ -112,6 +112,6 @@ def _print(trace: Path, result: Mapping[str, Any]) -> None:
         )
     options.say(
         "",
-        f"{len(result['findings'])} tables in {trace / 'findings'}"
+        f"{len(result['findings'])} tables in {options.shown_path(trace)}/findings"
         f", {sum(finding['elapsed_ns'] for finding in result['findings']) / 1e9:.1f} s",
     )

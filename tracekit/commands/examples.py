@@ -40,6 +40,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "tracekit import web.csv.gz -o out/web",
         "tracekit import volumes.csv.gz --split-by volume -o out/set",
         "tracekit import volumes.csv --split-by volume -o out/set --engine spark",
+        "tracekit import s3://logs/day.csv.gz --split-by volume -o s3://traces/day",
         "tracekit import log.txt --columns time,op,offset,length --unit time=ms -o out/log",
     ),
     "generate": (
@@ -58,7 +59,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "tracekit anonymize out/trace -o out/to-share",
         "tracekit anonymize out/trace -o out/to-share --force",
     ),
-    "set add": ("tracekit set add out/set out/web out/mail", "tracekit set add out/set"),
+    "set add": (
+        "tracekit set add out/set out/web out/mail",
+        "tracekit set add out/set",
+        "tracekit set add s3://traces/day out/web",
+    ),
     "set list": ("tracekit set list out/set", "tracekit set list out/set --json"),
     "set groups": ("tracekit set groups out/set", "tracekit set groups out/set --json"),
     "set info": ("tracekit set info out/set", "tracekit set info out/set --json"),

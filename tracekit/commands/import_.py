@@ -71,9 +71,9 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="The trace, compressed or not; - for a pipe. Of OCTF: its folder, or all files. Of"
-            " a log that was rotated: all files, which are read in the order of their numbers, or"
-            " of their times where these fall.",
+            help="The trace, compressed or not; - for a pipe, or s3://BUCKET/FILE. Of OCTF:"
+            " its folder, or all files. Of a log that was rotated: all files, which are read in the"
+            " order of their numbers, or of their times where these fall.",
         ),
     ],
     *,

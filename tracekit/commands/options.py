@@ -52,7 +52,7 @@ Recommended = Annotated[Path, trace_folder("Trace folder, with a recommendation.
 TraceSet = Annotated[
     Path,
     typer.Argument(
-        help="Folder of the trace set.", metavar="SET", autocompletion=completion.traces
+        help="Folder or URL of the trace set.", metavar="SET", autocompletion=completion.traces
     ),
 ]
 
@@ -263,14 +263,23 @@ def opened(path: Path, chosen: Mapping[str, Any]) -> Trace_ | Set:
     UsageError for a trace where an option was given that is for sets.
     """
     import tracekit as tk
+    from tracekit.objects.location import Location
     from tracekit.store import SET_NAME
 
-    if (path / SET_NAME).is_file():
+    location = Location.of(path)
+    if (location / SET_NAME).exists() if location else (path / SET_NAME).is_file():
         return tk.open_set(path)
     opened = tk.open(path)
     if of_a_set := [name for name in ("engine", "master") if name in chosen]:
         raise UsageError(f"--{of_a_set[0]} goes with a trace set, and {path} is one trace")
     return opened
+
+
+def shown_path(path: Path) -> str:
+    """Return a path, or the URL of which a path was made, as it was typed."""
+    from tracekit.objects.location import Location
+
+    return str(Location.of(path) or path)
 
 
 def shown_names(names: list[str] | None) -> list[str]:

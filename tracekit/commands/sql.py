@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import tracekit as tk
 from tracekit.choices import ResultFormat
 from tracekit.commands import options
 from tracekit.errors import UsageError
@@ -52,15 +53,15 @@ def sql(
     """Run SQL over a trace's tables; nothing but these tables can be read, and nothing written."""
     from tracekit.sql import answer
     from tracekit.sql import describe as describe_tables
-    from tracekit.store import TraceFolder
 
+    opened = None if trace is None else tk.open(trace)
     if describe:
-        typer.echo(describe_tables(None if trace is None else TraceFolder(trace)), nl=False)
+        typer.echo(describe_tables(opened.folder if opened else None), nl=False)
         return
-    if trace is None:
+    if opened is None:
         raise UsageError("no trace folder was given", hint='tracekit sql TRACE "select ..."')
     answer(
-        TraceFolder(trace),
+        opened.folder,
         _statement(statement, file, interactive=interactive),
         format_name="json" if as_json else format,
         output=output,

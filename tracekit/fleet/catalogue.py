@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
 from msgspec import to_builtins
 
+from tracekit.analyze import possible
 from tracekit.errors import InputError, MissingError, PartialError, UsageError
 from tracekit.escapes import operand, shell_line
 from tracekit.locks import folder_lock
 from tracekit.metadata import Count, Record, TraceInfo, read_object, validate
+from tracekit.objects.location import Location
 from tracekit.safe_open import check_inside
 from tracekit.store import INFO_NAME, SET_NAME, TraceFolder, link, new_folder, write_json
 from tracekit.version import __version__
@@ -54,16 +57,47 @@ class Catalogue(Record, kw_only=True):
 
 
 class TraceSet:
-    """A trace set on disk; the catalogue says which volumes there should be."""
+    """A trace set on disk; the catalogue says which volumes there should be.
+
+    `remote.StoredSet` is one in object storage, of which a part is on disk.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open an existing set; raise InputError for a folder that is none."""
         self.path = path
-        self.volumes = _read(path).volumes
+        self.volumes = read_catalogue(path).volumes
+
+    def __str__(self) -> str:
+        """Return what the user calls the set by."""
+        return str(self.path)
 
     def place(self, name: str) -> Path:
         """Return the folder of a volume; raise InputError for a link."""
         return check_inside(self.path, f"{name}/{INFO_NAME}").parent
+
+    def source(self, name: str) -> Path | Location:
+        """Return what a stage of a volume opens, also on another machine."""
+        return self.place(name)
+
+    def folders(
+        self,
+        *needed: str,  # noqa: ARG002 - of one in object storage
+        names: Collection[str] | None = None,
+    ) -> Iterator[tuple[Volume, TraceFolder | InputError]]:
+        """Yield volumes, all or those named, with their folders or why they cannot be opened.
+
+        Of the folders the files are there whose places match one of those `needed`.
+        """
+        for volume in self.volumes:
+            if names is None or volume.name in names:
+                try:
+                    yield volume, TraceFolder(self.place(volume.name))
+                except InputError as error:
+                    yield volume, error
+
+    def analyses(self, folder: TraceFolder) -> list[str]:
+        """Return the analyses of which a volume has what they need."""
+        return possible(folder)
 
     def stages(self, name: str) -> list[str]:
         """Return which stages have results in a volume, up to date or not."""
@@ -71,13 +105,35 @@ class TraceSet:
 
     def unusable(self) -> dict[str, InputError]:
         """Return the volumes that are missing or damaged, each with what is wrong."""
-        found = {}
-        for volume in self.volumes:
-            try:
-                TraceFolder(self.place(volume.name))
-            except InputError as error:
-                found[volume.name] = error
-        return found
+        found = self.folders(INFO_NAME)
+        return {volume.name: one for volume, one in found if isinstance(one, InputError)}
+
+    def log(self, name: str) -> Path:
+        """Return where a log of work with the set is written."""
+        return self.path / name
+
+    def keep(self, name: str, content: Any) -> None:
+        """Write a result of the whole set as JSON."""
+        write_json(self.path / name, content)
+        self.publish(name)
+
+    def publish(self, name: str) -> None:
+        """Put a result of the whole set where the set is: there it is already."""
+
+    def naming(self) -> AbstractContextManager[None]:
+        """Let errors in the block name the set as the user does."""
+        return nullcontext()
+
+    def shown(self, text: str) -> str:
+        """Return a text in which the set and its volumes have the names that the user gave."""
+        return text
+
+
+def opened(folder: TraceFolder | InputError) -> TraceFolder:
+    """Return a volume's folder; raise why it cannot be opened."""
+    if isinstance(folder, InputError):
+        raise folder
+    return folder
 
 
 def is_set(path: Path) -> bool:
@@ -85,7 +141,8 @@ def is_set(path: Path) -> bool:
     return (path / SET_NAME).is_file()
 
 
-def _read(path: Path) -> Catalogue:
+def read_catalogue(path: Path) -> Catalogue:
+    """Return the content of a set's set.json; InputError where it is not one."""
     again = shell_line(["tracekit", "set", "add", operand(str(path))])
     if not is_set(path):
         hint = "make one with: tracekit set add SET TRACE..., or tracekit import --split-by volume"
@@ -154,7 +211,7 @@ def add(path: Path, traces: Sequence[Path]) -> TraceSet:
         if not trace.exists():
             raise MissingError(trace)
     with folder_lock(path):
-        known = {one.name: one for one in _read(path).volumes} if is_set(path) else {}
+        known = {one.name: one for one in read_catalogue(path).volumes} if is_set(path) else {}
         errors: list[InputError | UsageError] = [*_copied(path, traces)]
         found = []
         for name in _trace_folders(path):

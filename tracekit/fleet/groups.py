@@ -17,11 +17,13 @@ from scipy.spatial.distance import cdist
 
 from tracekit.arrow import read_whole
 from tracekit.errors import InputError
-from tracekit.fleet.catalogue import TraceSet
+from tracekit.fleet.catalogue import TraceSet, opened
 from tracekit.metadata import Record
-from tracekit.store import TraceFolder, write_json
+from tracekit.store import INFO_NAME, TraceFolder
 
 RESULT = "groups.json"
+NEEDED = ("findings/volume_totals.parquet", "findings/skew.parquet")
+"""What is read of each volume."""
 MOST_GROUPS = 8
 ITERATIONS = 50
 MOST_COMPARED = 2000
@@ -92,13 +94,13 @@ def find_groups(traces: TraceSet) -> Groups:
     """
     found: dict[str, dict[str, Any]] = {}
     left_out = {}
-    for volume in traces.volumes:
+    for volume, folder in traces.folders(INFO_NAME, *NEEDED):
         try:
-            found[volume.name] = _measured(TraceFolder(traces.place(volume.name)))
+            found[volume.name] = _measured(opened(folder))
         except InputError as error:
-            left_out[volume.name] = str(error)
+            left_out[volume.name] = traces.shown(str(error))
     if not found:
-        raise InputError(f"{traces.path}: no volume is analysed", *list(left_out.values())[:1])
+        raise InputError(f"{traces}: no volume is analysed", *list(left_out.values())[:1])
     names, rows = [*found], [*found.values()]
     points = _standardized(np.array([[one.value(row) for one in MEASURES] for row in rows]))
     labels, centres, apart = _clustered(points)
@@ -117,7 +119,7 @@ def find_groups(traces: TraceSet) -> Groups:
         )
     groups.sort(key=lambda one: -one.requests)
     result = Groups(groups=groups, silhouette=apart, left_out=left_out)
-    write_json(traces.path / RESULT, to_builtins(result))
+    traces.keep(RESULT, to_builtins(result))
     return result
 
 

@@ -11,14 +11,16 @@ from msgspec import structs, to_builtins
 
 from tracekit.errors import InputError
 from tracekit.fleet.by_time import ByTime, compare_by_time
-from tracekit.fleet.catalogue import TraceSet
+from tracekit.fleet.catalogue import TraceSet, opened
 from tracekit.metadata import Record
 from tracekit.model.answer import HEADLINE_SHARE, PLACED_BYTES, Recommendation, read_recommendation
 from tracekit.model.shared_nvm import Division, Share, Tenant, divide
-from tracekit.store import TraceFolder, write_json
+from tracekit.store import INFO_NAME, TraceFolder
 from tracekit.units import BLOCK_BYTES, MIB, counted, format_size
 
 RESULT = "placement.json"
+NEEDED = ("recommendation.json", "findings/activity.parquet", "working_set.parquet")
+"""What is read of each volume."""
 BLOCKS = "blocks"
 """The placement of single blocks, whatever their roles."""
 TWICE = 2
@@ -87,15 +89,15 @@ def place(
     By default it is a tenth of what all touched. A volume can use what `recommend` found, by roles
     or block by block; of what it saves, the time in an hour of its trace counts.
     """
-    volumes, left_out, folders = [], {}, {}
-    for name in names:
+    volumes, left_out, folders = list[_Volume](), dict[str, str](), dict[str, TraceFolder]()
+    for volume, folder in traces.folders(INFO_NAME, *NEEDED, names={*names}):
         try:
-            folders[name] = TraceFolder(traces.place(name))
-            volumes.append(_volume(name, folders[name]))
+            folders[volume.name] = opened(folder)
+            volumes.append(_volume(volume.name, folders[volume.name]))
         except InputError as error:
-            left_out[name] = str(error)
+            left_out[volume.name] = traces.shown(str(error))
     if not volumes:
-        raise InputError(f"{traces.path}: no volume can have a share", *left_out.values())
+        raise InputError(f"{traces}: no volume can have a share", *left_out.values())
     touched = sum(one.touched_bytes for one in volumes)
     if capacity_bytes is None:
         capacity_bytes = round(touched * HEADLINE_SHARE) // BLOCK_BYTES * BLOCK_BYTES
@@ -117,7 +119,7 @@ def place(
         by_time=compare_by_time(folders, tenants, capacity_bytes=capacity_bytes),
     )
     result.headline = [*_headline(result)]
-    write_json(traces.path / RESULT, to_builtins(result))
+    traces.keep(RESULT, to_builtins(result))
     return result
 
 

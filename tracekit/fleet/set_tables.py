@@ -18,7 +18,7 @@ from tracekit.fleet.groups import Groups
 from tracekit.fleet.placement import RESULT as PLACEMENT
 from tracekit.fleet.placement import FleetPlacement
 from tracekit.metadata import read_object, validate
-from tracekit.store import TraceFolder, command_line
+from tracekit.store import INFO_NAME, TraceFolder, command_line
 
 Kind = TypeVar("Kind", FleetPlacement, Groups)
 MEMORY_MIB = 256
@@ -32,6 +32,10 @@ OF_VOLUMES = {
     "set_activity": "volume/activity",
 }
 """The findings of each volume that are read, by the name of their view."""
+NEEDED = (
+    *(f"findings/{name.rpartition('/')[2]}.parquet" for name in OF_VOLUMES.values()),
+    "recommendation.json",
+)
 VOLUMES = pa.schema(
     [
         ("volume", pa.string()),
@@ -72,11 +76,11 @@ class SetTables:
         self.unanalyzed: dict[str, str] = {}
         """Other volumes without all findings, and why."""
         self.folders: dict[str, TraceFolder] = {}
-        for volume in traces.volumes:
-            try:
-                self.folders[volume.name] = TraceFolder(traces.place(volume.name))
-            except InputError as error:
-                self.unusable[volume.name] = str(error)
+        for volume, folder in traces.folders(INFO_NAME, *NEEDED):
+            if isinstance(folder, InputError):
+                self.unusable[volume.name] = str(folder)
+            else:
+                self.folders[volume.name] = folder
         self.placement = self._result(PLACEMENT, FleetPlacement, "recommend")
         self.groups = self._result(GROUPS, Groups, "set groups")
         offsets = offsets_of({name: one.info for name, one in self.folders.items()})
@@ -115,7 +119,7 @@ class SetTables:
             try:
                 files[name] = _findings(folder)
             except InputError as error:
-                self.unanalyzed[name] = str(error)
+                self.unanalyzed[name] = self.traces.shown(str(error))
         try:
             self._fill(files)
         except TracekitError:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from tracekit.arrow import read_whole
 from tracekit.errors import InputError
-from tracekit.fleet.catalogue import TraceSet
+from tracekit.fleet.catalogue import TraceSet, opened
 from tracekit.metadata import Record
 from tracekit.model.tiers import RESULT as TIERS
 from tracekit.model.tiers import TiersResult
-from tracekit.store import TraceFolder
+from tracekit.store import INFO_NAME, TraceFolder
 
 SHARES = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4)
 """Of what a volume touched: so large a cache."""
@@ -90,11 +90,11 @@ def _each(
 ) -> tuple[list[T], dict[str, str]]:
     """Return what is read of each volume, and why of some nothing is."""
     found, left_out = [], {}
-    for name in names:
+    for volume, folder in traces.folders(INFO_NAME, "simulations/*", names={*names}):
         try:
-            found.append(read(TraceFolder(traces.place(name)), name))
+            found.append(read(opened(folder), volume.name))
         except InputError as error:
-            left_out[name] = str(error)
+            left_out[volume.name] = traces.shown(str(error))
     return found, left_out
 
 

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import chdir, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -23,12 +23,15 @@ from typing import Any
 from tracekit.errors import TracekitError
 from tracekit.fleet.spark_session import session
 from tracekit.fleet.stages import Due, Result, Results, Work, error_of, quietly
+from tracekit.objects.location import Location
 from tracekit.progress import hidden
 from tracekit.version import __version__
 
 POLL_S = 0.1
 WAIT_POLLS = 150
 """So often it is looked whether any worker works; a line says when none does."""
+STORAGE = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
+"""Variables that workers get from where the command runs; the keys are a matter of the cluster."""
 INSTALL = (
     "install tracekit for the Python of the workers, or name a Python that has it: PYSPARK_PYTHON"
 )
@@ -52,10 +55,14 @@ class _Task:
 
     work: Callable[[Any], Any]
     seen: str
-    """The folder of the set, which a worker must see."""
+    """The folder of the set, which a worker must see; empty of one in object storage."""
     folder: str
     """The working folder, in which options name files."""
     version: str = __version__
+    variables: dict[str, str] = field(
+        default_factory=lambda: {name: os.environ[name] for name in STORAGE if name in os.environ}
+    )
+    """Where object storage is."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +105,16 @@ def _results(master: str, log: Path, work: Work, due: Due) -> Generator[Result]:
         return
     with session(master, log=log) as context:
         while due:
-            places = [os.path.abspath(path) for _, path in due]
-            task = _Task(partial(_with_path, work), os.path.dirname(places[0]), os.getcwd())
+            places = [
+                source if isinstance(source, Location) else source.absolute() for _, source in due
+            ]
+            seen = "" if isinstance(places[0], Location) else str(places[0].parent)
+            task = _Task(work, seen, os.getcwd())
             done = set[int]()
             for number, error, _ in _job(context, task, places, log):
                 done.add(number)
                 yield due[number][0], error
             due = [one for number, one in enumerate(due) if number not in done]
-
-
-def _with_path(work: Work, place: str) -> None:
-    work(Path(place))
 
 
 @contextmanager
@@ -217,6 +223,8 @@ def _work(task: _Task, found: Any, items: Iterator[tuple[int, Any]]) -> None:
     """Do the items of a task, on a worker; one whose cluster goes removes what is half done."""
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name, value in task.variables.items():
+        os.environ.setdefault(name, value)
     for number, item in items:
         found.add([(number, *_done(task, item))])
 
@@ -225,11 +233,12 @@ def _done(task: _Task, item: Any) -> tuple[TracekitError | _Fault | None, Any]:
     if task.version != __version__:
         text = f"a worker has tracekit {__version__}, not {task.version}: {socket.gethostname()}"
         return _Fault(TracekitError(text, hint=INSTALL)), None
-    if not Path(task.seen).is_dir():
+    if task.seen and not Path(task.seen).is_dir():
         return _Fault(
             TracekitError(
                 f"the worker {socket.gethostname()} does not see {task.seen}",
-                hint="put the set on a file system that all workers have at the same place",
+                hint="put the set on a file system that all workers have at the same place, or into"
+                " object storage",
             )
         ), None
     values: list[Any] = []

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from tracekit import query
-from tracekit.analyze import possible
 from tracekit.arrow import open_table
 from tracekit.errors import InputError, TracekitError, UsageError, foreign_error
 from tracekit.fleet.catalogue import TraceSet, Volume
+from tracekit.objects.location import Location
 from tracekit.origin import ROLES, is_current
 from tracekit.progress import quiet
-from tracekit.store import TraceFolder
+from tracekit.store import INFO_NAME, TraceFolder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,8 +33,10 @@ PLACES = {
     "simulate tiers": "simulations/tiers.json",
 }
 """Where a stage says how its result was made."""
-Work = Callable[[Path], None]
-Due = Sequence[tuple[Volume, Path]]
+Source = Path | Location
+"""A volume's folder, of this machine or in object storage."""
+Work = Callable[[Source], None]
+Due = Sequence[tuple[Volume, Source]]
 Result = tuple[Volume, TracekitError | None]
 Results = Callable[[Work, Due], Generator[Result]]
 OnVolume = Callable[[str, int, int], None]
@@ -54,11 +56,10 @@ def process_count(volumes: int) -> int:
     return max(1, min(PROCESSES, len(os.sched_getaffinity(0)), volumes))
 
 
-def _places_of(stage: str, folder: TraceFolder, only: tuple[str, ...]) -> list[str]:
+def _places_of(stage: str, analyses: Sequence[str]) -> list[str]:
     """Return where a stage leaves what says how it was made."""
     if stage == "analyze":
-        names = only or possible(folder)
-        return [f"findings/{name.rpartition('/')[2]}.parquet" for name in names]
+        return [f"findings/{name.rpartition('/')[2]}.parquet" for name in analyses]
     return [PLACES[stage]]
 
 
@@ -67,24 +68,25 @@ def run_each(
     work: Work,
     *,
     is_done: Callable[[TraceFolder], bool],
+    needed: Sequence[str] = (),
     on_volume: OnVolume = lambda *_: None,
     results: Results | None = None,
 ) -> Outcome:
     """Do the work with the folder of each volume, the largest first.
 
     A volume that is missing or damaged, or of which the work fails, is left out: the others go on.
-    `results` does it with those that are due, by processes of this machine by default.
+    `results` does it with those that are due, by processes of this machine by default; `is_done`
+    reads the files whose places match `needed`.
     """
-    outcome, due = Outcome(), []
-    for volume in sorted(traces.volumes, key=lambda one: -one.requests):
-        try:
-            folder = TraceFolder(traces.place(volume.name))
-            if is_done(folder):
-                outcome.kept.append(volume.name)
-            else:
-                due.append((volume, folder.path))
-        except InputError as error:
-            outcome.errors[volume.name] = error
+    outcome, due = Outcome(), list[tuple[Volume, Source]]()
+    for volume, folder in traces.folders(INFO_NAME, *needed):
+        if isinstance(folder, InputError):
+            outcome.errors[volume.name] = folder
+        elif is_done(folder):
+            outcome.kept.append(volume.name)
+        else:
+            due.append((volume, traces.source(volume.name)))
+    due.sort(key=lambda one: -one[0].requests)
     before = len(traces.volumes) - len(due)
     with closing((results or _results)(work, due)) as ended:
         for number, (volume, failed) in enumerate(ended, before + 1):
@@ -107,9 +109,9 @@ def _results(work: Work, due: Due) -> Generator[Result]:
         yield from ((volume, error_of(partial(quietly, work, path))) for volume, path in due)
         return
     while left:
-        lost: list[tuple[Volume, Path]] = []
+        lost: list[tuple[Volume, Source]] = []
         with _processes(count) as pool:
-            running: dict[Future[None], tuple[Volume, Path]] = {}
+            running: dict[Future[None], tuple[Volume, Source]] = {}
             while running or (left and not lost):
                 while left and not lost and len(running) < count:
                     one = left.popleft()
@@ -160,24 +162,23 @@ def error_of(call: Callable[[], None]) -> TracekitError | None:
 
 
 def is_up_to_date(
-    stage: str, folder: TraceFolder, *, words: tuple[str, ...], only: tuple[str, ...] = ()
+    traces: TraceSet,
+    folder: TraceFolder,
+    *,
+    stage: str,
+    words: tuple[str, ...],
+    only: tuple[str, ...] = (),
 ) -> bool:
     """Say whether a volume has all results of a stage, with these options and of what is there."""
     try:
-        return _is_current(stage, folder, words, only)
+        analyses = (only or traces.analyses(folder)) if stage == "analyze" else ()
+        return all(
+            is_current(folder.path, folder.content, place=place, words=words)
+            and (stage != "analyze" or _has_columns_of_now(folder.file(place)))
+            for place in _places_of(stage, analyses)
+        )
     except (InputError, UsageError):
         return False
-
-
-def _is_current(
-    stage: str, folder: TraceFolder, words: tuple[str, ...], only: tuple[str, ...]
-) -> bool:
-    places = _places_of(stage, folder, only)
-    return all(
-        is_current(folder.path, folder.content, place=place, words=words)
-        and (stage != "analyze" or _has_columns_of_now(folder.file(place)))
-        for place in places
-    )
 
 
 def _has_columns_of_now(finding: Path) -> bool:

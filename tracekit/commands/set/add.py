@@ -14,7 +14,7 @@ from tracekit.commands import options
 def add(
     place: options.TraceSet,
     traces: Annotated[
-        list[Path] | None, typer.Argument(help="Trace folders.", metavar="TRACE...")
+        list[Path] | None, typer.Argument(help="Trace folders or their URLs.", metavar="TRACE...")
     ] = None,
     *,
     as_json: options.Json = False,

@@ -11,7 +11,7 @@ def list(place: options.TraceSet, *, as_json: options.Json = False) -> None:  # 
     """List the volumes of a set with their requests and what was done with them."""
     opened = tk.open_set(place)
     if as_json:
-        options.say_json({"set": str(place), "volumes": opened.volumes})
+        options.say_json({"set": options.shown_path(place), "volumes": opened.volumes})
     else:
         width = max(len(name) for name in ("volume", *opened))
         options.say(f"{'volume':<{width}} {'requests':>14} {'duration':>16}  format      done")
