@@ -50,6 +50,7 @@ from tracekit.metadata import (
 )
 from tracekit.origin import of_result
 from tracekit.parquet_file import TableFile, Written
+from tracekit.paths import is_url
 from tracekit.safe_open import check_inside
 from tracekit.tables import COMPLETIONS, ROW_GROUP_ROWS, SCHEMA_VERSION
 from tracekit.version import __version__
@@ -429,6 +430,11 @@ def refuse_taken(path: Path, *, overwrite: bool, name: str = "", can_force: bool
 
 def _resolved(path: Path) -> Path:
     """Return where an output goes through links; one in a trace folder must not leave that."""
+    if is_url(path):
+        raise UsageError(
+            f"{path}: this is written to a file or folder of this machine",
+            hint="name one; a trace folder is then copied there by: tracekit set add URL TRACE",
+        )
     real, plain = os.path.realpath(path), os.path.abspath(path)
     if real == plain:
         return path

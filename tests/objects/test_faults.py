@@ -138,6 +138,15 @@ def test_no_network_and_no_rights_are_one_line(s3: str, tmp_path: Path) -> None:
     assert "AWS_ACCESS_KEY_ID" in done.stderr
 
 
+def test_what_goes_to_a_folder_makes_none_for_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("generate", "paging", "--requests", "10", "-o", "s3://bucket/folder")
+    refused(invoke(*words), "of this machine")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_password_in_a_url_is_not_shown(s3: str) -> None:
     done = run("set", "list", f"s3://test:hunter2@{s3.removeprefix('s3://')}/set")
     one_line(done, f"{s3}/set is not a trace set")

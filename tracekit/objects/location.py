@@ -15,12 +15,12 @@ from threading import Event
 from typing import Any
 
 from tracekit.errors import InputError, TracekitError, first_line, named_for
+from tracekit.paths import is_url
 from tracekit.safe_open import TEXT_BYTES, open_regular
 
 CHUNK_BYTES = 8 << 20
 """Each is a request of its own; multipart uploads have parts of 10 MiB."""
 URL = re.compile(r"([a-z][a-z0-9+.-]+):/+([^/?]+)?/*([^?]*?)/*(\?[\w]+=.*)?", re.IGNORECASE)
-"""A path that was made of a URL has one slash in the place of two."""
 KINDS = "s3://, gs://, hdfs://, abfs:// and file:///"
 WITH_RENAMES = ("local", "hdfs", "viewfs")
 """File systems in which a half-written file can be seen; in the others an object appears whole."""
@@ -69,9 +69,8 @@ class Location:
         """Return the location that a URL names; None for a path of this machine."""
         if isinstance(path, Location):
             return path
-        text = os.fspath(path)
-        found = URL.fullmatch(text)
-        if found is None or os.path.lexists(text.partition("/")[0]):
+        found = URL.fullmatch(os.fspath(path)) if is_url(path) else None
+        if found is None:
             return None
         scheme, host, inner, options = found.groups("")
         if scheme.lower() == "file":
