@@ -339,11 +339,6 @@ def _work(stage: str, options: Mapping[str, Any], source: Path | Location) -> No
     _call_of(stage, trace, trace.simulate)(**options)
 
 
-def _work(stage: str, options: Mapping[str, Any], path: Path) -> None:
-    trace = Trace(path)
-    _call_of(stage, trace, trace.simulate)(**options)
-
-
 def _with_lost(kept: Mapping[str, Any], lost: Mapping[str, str], **found: Any) -> dict[str, Any]:
     """Return what became of a stage, with what was found and volumes that have nothing of it."""
     more = [{"volume": name, "error": why, "hint": ""} for name, why in lost.items()]
