@@ -76,6 +76,8 @@ def test_an_import_of_a_url_is_that_of_the_file(root: str, tmp_path: Path) -> No
     succeed("import", source, *words, "-o", f"{root}/made2", "--force")
     files(f"{root}/made0")
     refused(invoke("import", source, "--resume", "-o", f"{root}/new"), "--resume does not go")
+    spark = ("--split-by", "volume", "--engine", "spark")
+    refused(invoke("import", source, *words, *spark, "-o", f"{root}/new"), "does not go with a URL")
 
 
 def test_a_smaller_set_replaces_a_larger_one(root: str, tmp_path: Path) -> None:
