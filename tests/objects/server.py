@@ -21,6 +21,7 @@ START_S = 60
 POLL_S = 0.05
 REQUEST = re.compile(r'"(?:\x1b\[\d+m)*([A-Z]+) (\S+) HTTP')
 SENT = 65536
+ANSWER_S = 10
 
 
 def why_not() -> str:
@@ -88,6 +89,8 @@ class Line:
         self._target = port
         self._open: list[socket.socket] = []
         self._lock = threading.Lock()
+        self._unanswered: set[socket.socket] = set()
+        """Sockets to the server on which an upload waits for its answer."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -110,14 +113,24 @@ class Line:
                     with self._lock:
                         self._left -= 1
                     if self._left < 0:
-                        self.cut()
+                        self._cut_when_answered()
                         return
+                    self._unanswered.add(target)
+                elif not counts and not data.startswith(b"HTTP/1.1 100"):
+                    self._unanswered.discard(source)
                 with self._lock:
                     self.bytes_up += len(data) if counts else 0
                     self.bytes_down += 0 if counts else len(data)
                 target.sendall(data)
         with suppress(OSError):
             target.shutdown(socket.SHUT_WR)
+
+    def _cut_when_answered(self) -> None:
+        """Let the server keep the uploads before, and end."""
+        until_s = time.monotonic() + ANSWER_S
+        while self._unanswered and time.monotonic() < until_s:
+            time.sleep(0.01)
+        self.cut()
 
     def cut(self) -> None:
         """End all connections, and accept none any more."""
