@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,27 @@ def test_a_smaller_set_replaces_a_larger_one(root: str, tmp_path: Path) -> None:
         succeed("import", tmp_path / "text.csv", *words, "-o", f"{root}/set")
     assert [*tk.open_set(f"{root}/set")] == ["v0", "v1"]
     assert {name.partition("/")[0] for name in objects(f"{root}/set")} == {"set.json", "v0", "v1"}
+
+
+def test_what_is_not_of_the_set_stays(root: str, tmp_path: Path) -> None:
+    # GIVEN a set, with objects of somebody else beside and in its volumes, older than a day
+    rows = (f"v{n % 2},R,{n * 4096},4096,{10**15 + n}\n" for n in range(60))
+    (tmp_path / "text.csv").write_text("".join(rows))
+    words = ("--split-by", "volume", "--format", "alibaba", "--force")
+    succeed("import", tmp_path / "text.csv", *words, "-o", f"{root}/set")
+    theirs = ("notes/todo.txt", "v0/mine.txt", "v1/mine.txt")
+    for name in theirs:
+        put(f"{root}/set/{name}", b"mine")
+        if root.startswith("file:"):
+            os.utime(f"{root.removeprefix('file://')}/set/{name}", (0, 0))
+    # WHEN a stage is done, and the set is replaced by one without v1
+    succeed("classify", f"{root}/set")
+    (tmp_path / "text.csv").write_text("v0,R,0,4096,1000000000000000\n" * 9)
+    succeed("import", tmp_path / "text.csv", *words, "-o", f"{root}/set")
+    # THEN they are there, and nothing else of v1
+    left = objects(f"{root}/set")
+    assert {*theirs} <= {*left}
+    assert [name for name in left if name.startswith("v1/")] == ["v1/mine.txt"]
 
 
 def test_a_trace_folder_that_was_copied_there_is_a_volume(root: str, tmp_path: Path) -> None:

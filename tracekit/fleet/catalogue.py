@@ -59,7 +59,7 @@ class Catalogue(Record, kw_only=True):
 class TraceSet:
     """A trace set on disk; the catalogue says which volumes there should be.
 
-    `remote.StoredSet` is one in object storage, of which a part is on disk.
+    `stored_set.StoredSet` is one in object storage, of which a part is on disk.
     """
 
     def __init__(self, path: Path) -> None:

@@ -134,16 +134,18 @@ def _not_a_set(location: Location) -> InputError:
 def put_set(traces: TraceSet, location: Location) -> StoredSet:
     """Put a set of this machine into object storage: the volumes, then the catalogue.
 
-    Volumes of an earlier set there that are not in this one are removed at the end.
+    Volumes of an earlier set there that are not in this one are removed at the end; what its
+    catalogue does not name stays.
     """
+    earlier: set[str] = set()
+    with suppress(InputError):
+        earlier = {one.name for one in StoredSet(location).volumes}
     for volume in traces.volumes:
         stored = StoredFolder(location / volume.name)
         stored.publish(traces.place(volume.name), replaces=True)
     (location / SET_NAME).write((traces.path / SET_NAME).read_bytes())
-    kept = {one.name for one in traces.volumes}
-    for name in location.folders():
-        if name not in kept:
-            StoredFolder(location / name).remove()
+    for name in earlier - {one.name for one in traces.volumes}:
+        StoredFolder(location / name).remove()
     for name in OF_THE_SET:
         (location / name).remove()
     return StoredSet(location)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -38,9 +39,12 @@ TRIES = 3
 LEFT_BEHIND = timedelta(days=1)
 """An object in no list that is older is of an upload that was cut short."""
 DIGITS = 16
+OURS = re.compile(rf"-[0-9a-f]{{{DIGITS}}}(\.\w+)?\Z")
+"""End of an object's name that `_object` gives: others are somebody's own, and stay."""
 NO_SPACE = "set TMPDIR to a folder on a disk with more space"
 Item = TypeVar("Item")
-Place = Annotated[str, msgspec.Meta(pattern=r"\A(?!.*(^|/)\.\.?(/|\Z))[^/\x00]+(/[^/\x00]+)*\Z")]
+PLACE = r"\A(?!.*(^|/)\.\.?(/|\Z))[^/\x00]+(/[^/\x00]+)*\Z"
+Place = Annotated[str, msgspec.Meta(pattern=PLACE)]
 
 
 class StoredFile(Record):
@@ -96,6 +100,12 @@ class StoredFolder:
                 f"{self.location} is not a trace folder: it has no {LIST_NAME} or {INFO_NAME}",
                 hint="check the URL; a trace is put there by: tracekit import FILE -o URL",
             )
+        for place in listed:
+            if not re.match(PLACE, place):
+                raise InputError(
+                    f"{self.location}/{place}: a trace folder has no file of such a name",
+                    hint="remove the object",
+                )
         self.files = {
             place: StoredFile(object=place, bytes=one.size) for place, one in listed.items()
         }
@@ -218,15 +228,18 @@ class StoredFolder:
             name
             for name, one in listed.items()
             if name not in named
-            and name != LIST_NAME
-            and (name in before or (one.mtime is not None and one.mtime < oldest))
+            and (name in before or (_is_ours(name) and one.mtime and one.mtime < oldest))
         ]
         in_threads(lambda name, _: (self.location / name).remove(), old)
 
     def remove(self) -> None:
-        """Remove the folder's objects, the list first."""
+        """Remove the trace folder's objects, the list first; what else is there stays."""
+        with suppress(InputError):
+            self.read()
         (self.location / LIST_NAME).remove()
-        in_threads(lambda name, _: (self.location / name).remove(), self.location.files())
+        named = {one.object for one in self.files.values()}
+        old = [name for name in self.location.files() if name in named or _is_ours(name)]
+        in_threads(lambda name, _: (self.location / name).remove(), old)
 
 
 def is_taken(location: Location) -> bool:
@@ -264,6 +277,10 @@ def _object(place: str, digest: str) -> str:
     """Return the object of a file: its name has a part of its digest, so none is ever changed."""
     name = PurePosixPath(place)
     return str(name.with_name(f"{name.stem}-{digest[:DIGITS]}{name.suffix}"))
+
+
+def _is_ours(name: str) -> bool:
+    return OURS.search(name) is not None
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, Path]]:
