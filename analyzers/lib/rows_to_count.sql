@@ -13,7 +13,7 @@ with facts as not materialized (
         length_bytes > 0 as has_data,
         operation = 'flush' or is_preflush as is_flush,
         length_bytes > 0 and coalesce(operation in ('read', 'write'), true) as is_transfer
-    from step_durations
+    from step_durations()
 ),
 
 rows_to_count as (

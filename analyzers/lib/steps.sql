@@ -24,7 +24,7 @@ with durations as (
         d2c,
         q2c,
         wait
-    from step_durations
+    from step_durations()
 )
 
 unpivot durations

@@ -10,7 +10,6 @@ with own as (
         and view_name not in (
             'completion_files',
             'file_completion_files',
-            'step_durations',
             'request_times',
             'request_gaps',
             'request_jumps',

@@ -115,8 +115,9 @@ def test_a_damaged_volume_is_left_out_and_the_others_go_on(made: tk.Set) -> None
     assert [one["volume"] for one in json.loads(failed.stdout)["left_out"]] == sorted(NAMES)
 
 
-def killed_by_paging(path: Path) -> None:
+def killed_by_paging(path: stages.Source) -> None:
     """Stand for a stage whose process the kernel kills, as for want of memory."""
+    assert isinstance(path, Path)
     if path.name == "paging":
         os.kill(os.getpid(), signal.SIGKILL)
     (path / "worked").touch()
