@@ -500,8 +500,8 @@ def _count(
         if wanted := {*tables} & {*least}:
             known = _counted.get(connection, {})
             bits = {table: max(known.get(table, 0), least[table]) for table in least}
-            asked = values.get("octave_bits", 0)
-            bits |= {table: max(bits[table], asked) for table in wanted}
+            finest = values.get("octave_bits", 0)
+            bits |= {table: max(bits[table], finest) for table in wanted}
             windows = values.get("window_count", known.get("window_count", WINDOW_COUNT))
             needed = (
                 bits if least is request_buckets.LEAST_BITS else bits | {"window_count": windows}

@@ -17,16 +17,12 @@ with times as (
         bucket_min,
         bucket_max
     from request_times
-    where has_data and step in ('q2g', 'g2i', 'q2m', 'i2d', 'm2d')
-    union all
-    select
-        step,
-        bucket_count,
-        bucket_sum,
-        bucket_min,
-        bucket_max
-    from request_times
-    where has_data and has_transfer and step in ('d2c', 'q2c')
+    where
+        has_data
+        and (
+            step in ('q2g', 'g2i', 'q2m', 'i2d', 'm2d')
+            or (has_transfer and step in ('d2c', 'q2c'))
+        )
     union all
     select
         'q2q' as step,
